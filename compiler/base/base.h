@@ -191,6 +191,8 @@ typedef struct Compile Compile;
 /* The file's index, or -1 with an error reported (missing, unreadable, too large, not UTF-8, NUL byte). */
 int source_open(Compile *cx, const char *path, Place from);
 int source_text(Compile *cx, const char *name, const char *text, size_t size);
+/* A file as code names it: its path, or where code is shipped the name without folders. */
+const char *source_named(const Compile *cx, int file);
 /* Line `line` of a file without its newline; false if there is no such line. */
 bool source_line(const SourceFile *f, int line, const char **start, size_t *size);
 
@@ -227,6 +229,7 @@ struct Compile {
 	int nmuted;
 	const struct TraceRequest *trace;           /* which name's values elaboration prints (sema.h); NULL: none */
 	const struct NameObserver *observer;        /* sees what elaboration gives names (sema.h); NULL: none */
+	bool ships;                                 /* code goes to other machines: without lines, files without folders */
 };
 
 Compile *compile_open(void);

@@ -106,6 +106,13 @@ source_open(Compile *cx, const char *path, Place from)
 	return file;
 }
 
+const char *
+source_named(const Compile *cx, int file)
+{
+	const char *path = cx->files.at[file].path, *slash = cx->ships ? strrchr(path, '/') : NULL;
+	return slash ? slash + 1 : path;
+}
+
 bool
 source_line(const SourceFile *f, int line, const char **start, size_t *size)
 {

@@ -165,7 +165,7 @@ static bool
 through_llvm(const ThreadModule *m, Compile *cx, Place at, CompileStage stage, Text *out, Text *times, ThreadKernel *kernel)
 {
 	const char *why = "";
-	const EmitLlvmOptions opt = {.lines = true, .cx = cx};
+	const EmitLlvmOptions opt = {.lines = !cx->ships, .cx = cx};
 	if (!m || !compile_finds_llvm(cx) || !is_for_gpu(m, cx))
 		return false;
 	double start = now_ms();
@@ -250,7 +250,7 @@ assert_text(const Compile *cx, const Op *op)
 {
 	Text t = {0};
 	if (op->place.file >= 0)
-		text_printf(&t, "%s:%d:%d: ", cx->files.at[op->place.file].path, op->place.line, op->place.col);
+		text_printf(&t, "%s:%d:%d: ", source_named(cx, op->place.file), op->place.line, op->place.col);
 	text_put(&t, attr_text(op));
 	return t.at ? t.at : copy("");
 }

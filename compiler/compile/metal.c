@@ -224,7 +224,7 @@ metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 	text_put(out, "{\n  \"kernel\": ");
 	text_json(out, made->kernel.name);
 	text_put(out, ",\n  \"source\": ");
-	text_json(out, f->place.file >= 0 ? cx->files.at[f->place.file].path : "");
+	text_json(out, f->place.file >= 0 ? source_named(cx, f->place.file) : "");
 	text_printf(out, ",\n  \"target\": \"%s\",\n  \"language\": \"metal3.1\",\n", made->target->name);
 	text_put(out, "  \"math\": \"safe\",\n");
 	text_printf(out, "  \"threads\": %d,\n  \"threadgroup_bytes\": 0,\n  \"persistent\": %s,\n  \"grid\": [",

@@ -2,6 +2,7 @@
 #include "tool/pack/pack.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,11 +109,14 @@ add_kernel(Pack *p, Kernel *k, PackLines *lines)
 {
 	PackSizesList sizes = {0};
 	int from = p->kernels.n;
-	if (!pack_sizes(p, k, lines, &sizes))
+	bool is_partial;
+	if (!pack_sizes(p, k, lines, &sizes, &is_partial))
 		return false;
 	for (int i = 0; i < sizes.n; i++)
 		if (!pack_add_forms(p, k, &sizes.at[i], i == 0))
 			return false;
+	for (int i = from; i < p->kernels.n; i++)
+		p->kernels.at[i]->is_partial = is_partial;
 	return name_functions(p, from);
 }
 
@@ -203,6 +207,7 @@ put_source(const Pack *p, Text *out)
 	put_title(p, out);
 	text_put(out, "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n#ifndef __STDC_LIMIT_MACROS\n"
 	    "#define __STDC_LIMIT_MACROS\n#define __STDC_CONSTANT_MACROS\n#endif\n");
+	text_put(out, "#ifdef __GNUC__\n#pragma GCC diagnostic ignored \"-Woverlength-strings\"  /* PTX */\n#endif\n");
 	text_printf(out, "%s#include \"%s.h\"\n\n", p->has_host ? "#define TGP_HOST\n" : "", p->name);
 	text_put(out, "#include <dlfcn.h>\n#include <limits.h>\n#include <math.h>\n#include <pthread.h>\n#include "
 		      "<stdarg.h>\n#include <stdio.h>\n"
@@ -232,6 +237,37 @@ write_file(const Pack *p, const char *ending, void (*put)(const Pack *, Text *))
 	return ok;
 }
 
+/* The least value of a compile-time parameter in any form that is more than `than`; false: there is none. */
+static bool
+next_value(const PackForms *all, int ct, int64_t than, int64_t *out)
+{
+	bool found = false;
+	for (int f = 0; f < all->n; f++) {
+		int64_t v = all->at[f].bound.ct[ct].value.i;
+		if (v > than && (!found || v < *out))
+			*out = v, found = true;
+	}
+	return found;
+}
+
+/* "; DIM = 64, 128 alone: --sizes adds others", of the values that follow from dimensions. */
+static void
+report_values(const PackKernel *k)
+{
+	const PackForms *all = k->forms.n ? &k->forms : &k->metal;
+	int n = 0;
+	for (int c = 0; all->n && c < all->at[0].bound.nct; c++) {
+		const NamedConst *ct = &all->at[0].bound.ct[c];
+		if (!all->at[0].derived[c] || ct->value.kind != CONST_INT)
+			continue;
+		printf("%s %s =", n++ ? "," : ";", ct->name);
+		int64_t v = INT64_MIN;
+		for (int i = 0; next_value(all, c, v, &v); i++)
+			printf("%s %" PRId64, i ? "," : "", v);
+	}
+	printf("%s", n ? " alone: --sizes adds others" : "");
+}
+
 static void
 report(const Pack *p)
 {
@@ -246,6 +282,8 @@ report(const Pack *p)
 		printf("%s: %d forms, %zu KB of code", k->function, k->forms.n, (bytes + 1023) / 1024);
 		if (k->metal.n)
 			printf(", %d of Metal text", k->metal.n);
+		if (k->is_partial)
+			report_values(k);
 		printf("\n");
 	}
 }
@@ -262,7 +300,7 @@ make(Pack *p, PackLines *lines)
 	for (int i = 0; i < p->cli->args.n; i++)
 		if (!add_file(p, p->cli->args.at[i], lines))
 			return false;
-	if (!all_used(p, lines))
+	if (!all_used(p, lines) || !pack_assemble(p))
 		return false;
 	report(p);
 	if (cli_has(p->cli, OPT_TORCH) && !write_file(p, "_torch.cc", pack_put_torch))
@@ -279,6 +317,7 @@ cmd_pack(const Cli *cli)
 		return cli_misuse("a pack is files: say which folder they go to with -o, as in -o build");
 	Pack p = {.cli = cli, .cx = compile_open(), .folder = cli->value[OPT_OUTPUT]};
 	PackLines lines = {0};
+	p.cx->ships = true;
 	int status = make(&p, &lines) ? EXIT_GOOD : EXIT_WRONG;
 	for (int i = 0; i < p.kernels.n; i++)
 		for (int f = 0; f < p.kernels.at[i]->forms.n; f++)

@@ -1,9 +1,9 @@
 /* Inside `tegula pack`: kernels compiled ahead of time, as C.
  *
  * pack_sizes.c says for which sizes, pack_forms.c compiles a kernel for each of them and each target, in forms that
- * take more or less for granted, pack_formula.c writes the header's formulas as C, pack_table.c the tables that the
- * launcher reads (pack/launcher.c), pack_function.c what a user calls, host.c and its like kernels as C for the host, and
- * cmd_pack.c puts the two files together.
+ * take more or less for granted, pack_assemble.c makes machine code of them, pack_formula.c writes the header's formulas as
+ * C, pack_table.c the tables that the launcher reads (pack/launcher.c), pack_function.c what a user calls, host.c and its
+ * like kernels as C for the host, and cmd_pack.c puts the two files together.
  */
 #ifndef TEGULA_PACK_H
 #define TEGULA_PACK_H
@@ -24,6 +24,8 @@ typedef VEC(PackSizes) PackSizesList;
 /* What code takes for granted: the sizes' own multiples; rows of whole 16 elements at 16 bytes; nothing. */
 typedef enum PackLevel { PACK_EXACT, PACK_WIDE, PACK_GENERAL } PackLevel;
 
+typedef struct PackWork PackWork;                       /* PTX to be assembled */
+
 typedef struct PackForm {
 	const Target *target;
 	Bound bound;
@@ -34,6 +36,8 @@ typedef struct PackForm {
 	Artefact code;
 	const char *about;                              /* "sm_90a: BLOCK = 512, warps = 2" */
 	int ptx, cubin;                                 /* of Pack.blob; -1: none */
+	PackWork *work;                                 /* what becomes the cubin; or NULL */
+	bool must;                                      /* without it there is no pack */
 	const char *host, *host_name;                   /* of the target cpu: its C, and in the names there; or NULL */
 	const char *const *asserts;                     /* of host */
 	int nasserts;
@@ -47,6 +51,7 @@ typedef struct PackKernel {
 	const char *function;                           /* its name in C */
 	const char *dtypes;                             /* "f32, f32" */
 	PackForms forms, metal;
+	bool is_partial;                                /* code is of the values of these forms alone */
 	VEC(const Expr *) opaque;                       /* formulas that stand as numbers */
 	bool *fixes; /* symbols that such formulas name: code is for these values alone */
 } PackKernel;
@@ -54,6 +59,7 @@ typedef struct PackKernel {
 typedef struct PackBlob {
 	char *bytes;                                    /* in malloc */
 	size_t n;
+	bool is_text;                                   /* PTX, its NUL among the bytes */
 } PackBlob;
 
 typedef struct Pack {
@@ -66,6 +72,7 @@ typedef struct Pack {
 	VEC(const Target *) apples;
 	VEC(PackKernel *) kernels;
 	VEC(PackBlob) blobs;
+	VEC(PackWork *) works;
 	int nhosts;                                     /* functions for the host */
 } Pack;
 
@@ -82,9 +89,9 @@ typedef VEC(PackLine) PackLines;
 
 /* False after printing. */
 bool pack_read_lines(Pack *p, PackLines *out);
-/* Those of a kernel: what it is asked for, else its examples, and powers of two where code is of one size.  False after
- * errors. */
-bool pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out);
+/* Those of a kernel: what it is asked for, else its examples, and powers of two where code is of one size.  *is_partial:
+ * other sizes may have no code.  False after errors. */
+bool pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_partial);
 /* Whether a compile-time parameter's default follows from dimensions or scalars. */
 bool pack_is_derived(const Kernel *k, int ct);
 /* Whether that default speaks of a symbol, or of a parameter whose default does. */
@@ -94,8 +101,13 @@ bool pack_default_names(const Kernel *k, int ct, const char *symbol);
 
 /* Compiles all forms of a kernel for some sizes.  False after errors. */
 bool pack_add_forms(Pack *p, Kernel *k, const PackSizes *s, bool is_only);
-int pack_blob(Pack *p, const char *bytes, size_t n);
+int pack_blob(Pack *p, const char *bytes, size_t n, bool is_text);
 extern const Target pack_host;                          /* "cpu": the host, by C */
+
+/* pack_assemble.c */
+
+PackWork *pack_assemble_later(Pack *p, const Target *t, const Text *ptx);
+bool pack_assemble(Pack *p);                            /* all of it; false after printing */
 
 /* pack_formula.c */
 

@@ -1,14 +1,13 @@
 /* Compiles the forms of a kernel.
  *
- * For one choice of sizes and one target a pack has up to three forms of code, which differ in what they take for
- * granted:
+ * For one choice of sizes and one target a pack has up to three forms of code, which differ in what they assume:
  *
- *     exact     multiples and numbers of just these sizes, addresses at 16 bytes    asked for by --sizes, --tuned,
- * an example wide      dimensions along which memory is contiguous are multiples of 16     where the sizes have
- * them general   nothing but that elements lie at multiples of their size            always
+ *     exact     multiples and numbers of just these sizes, addresses at 16 bytes; of sizes of --sizes, --tuned, an example
+ *     wide      dimensions along which memory is contiguous are multiples of 16 bytes; where the sizes are
+ *     general   elements lie at multiples of their size; always
  *
- * What is equal is compiled once.  A launch takes the form for the nearest sizes of those that are right for its
- * arguments. */
+ * Forms that would be equal are compiled once.  A launch takes the form for the nearest sizes of those that are right for
+ * its arguments. */
 #include "compile/choose/choose.h"
 #include "runtime/runtime.h"
 #include "tool/pack/host.h"
@@ -66,8 +65,6 @@ bind(Open *o, const Target *t, Bound *out)
 	return !choose_values(o->k, out, t, &how, o->k->program->cx->mem, &chosen, &n) || bind_with(o, chosen, n, out);
 }
 
-/* ---- what a form takes for granted ---- */
-
 /* Elements that fill 16 bytes of each tensor whose last dimension, along which memory is contiguous, names a
  * symbol; 0: there is none. */
 static int64_t
@@ -84,6 +81,56 @@ row_multiple(const Kernel *k, const Bound *b, const char *symbol)
 	}
 	return most;
 }
+
+/* The sizes without roles, which copy by tensor maps of rows and addresses of 16 bytes.  `shorter`: with rows one element
+ * shorter too, which no wide access takes. */
+static PackSizes
+unaligned(Open *o, const Bound *b, bool shorter)
+{
+	PackSizes s = *o->s;
+	s.given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->s->n + 1);
+	for (int i = 0; i < s.n; i++) {
+		s.given[i] = o->s->given[i];
+		if (shorter && symbol_named(o->k, s.given[i].name) >= 0 && row_multiple(o->k, b, s.given[i].name) > 1)
+			s.given[i].value.i = MAX(s.given[i].value.i - 1, 1);
+	}
+	const char *roles = intern(o->k->program->cx->names, "specialize");
+	if (!is_given(o, roles))
+		s.given[s.n++] = (NamedConst){.name = roles, .value = {.kind = CONST_INT}};
+	return s;
+}
+
+/* Whether what follows from the dimensions is the same. */
+static bool
+same_derived(const Kernel *k, const Bound *a, const Bound *b)
+{
+	for (int i = 0; i < a->nct; i++)
+		if (pack_is_derived(k, i) && a->ct[i].value.i != b->ct[i].value.i)
+			return false;
+	return true;
+}
+
+/* For any alignment: values that are chosen for rows of odd length, where such rows make the same compile-time values; else
+ * for these. */
+static bool
+bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
+{
+	Compile *cx = o->k->program->cx;
+	PackSizes odd = unaligned(o, b, true), even = unaligned(o, b, false);
+	Open as = {o->k, &odd, o->args};
+	Bound like;
+	NamedConst *chosen = NULL;
+	int n = 0;
+	cx->muted++;
+	if (!bind_with(&as, NULL, 0, &like) || !same_derived(o->k, b, &like))
+		as.s = &even;
+	const ChooseBinding how = {is_given, bind_with, &as, NULL};
+	bool chooses = bind_with(&as, NULL, 0, &like) && choose_values(o->k, &like, t, &how, cx->mem, &chosen, &n);
+	cx->muted--;
+	return bind_with(o, chosen, chooses ? n : 0, out);
+}
+
+/* ---- what a form takes for granted ---- */
 
 static bool
 has_strided(const Kernel *k)
@@ -197,12 +244,12 @@ same_form(const Kernel *k, const PackForm *a, const PackForm *b)
 }
 
 int
-pack_blob(Pack *p, const char *bytes, size_t n)
+pack_blob(Pack *p, const char *bytes, size_t n, bool is_text)
 {
 	for (int i = 0; i < p->blobs.n; i++)
 		if (p->blobs.at[i].n == n && memcmp(p->blobs.at[i].bytes, bytes, n) == 0)
 			return i;
-	PackBlob b = {.bytes = malloc(n ? n : 1), .n = n};
+	PackBlob b = {.bytes = malloc(n ? n : 1), .n = n, .is_text = is_text};
 	if (!b.bytes)
 		die("no memory");
 	memcpy(b.bytes, bytes, n);
@@ -229,21 +276,14 @@ about(Pack *p, const PackForm *f)
 }
 
 /* PTX for the driver; machine code where there is a ptxas. */
-static bool
+static void
 keep_code(Pack *p, PackForm *f)
 {
-	Text ptx = {f->code.bytes, strlen(f->code.bytes), f->code.size}, cubin = {0};
+	Text ptx = {f->code.bytes, strlen(f->code.bytes), f->code.size};
 	bool one_chip = f->target->name[strlen(f->target->name) - 1] == 'a';
-	int spills;
-	f->ptx = f->cubin = -1;
-	if (p->assembles && !cli_machine_code(f->target, &ptx, false, &cubin, &spills))
-		return false;
-	if (p->assembles)
-		f->cubin = pack_blob(p, cubin.at, cubin.n);
-	if (!p->assembles || !one_chip)
-		f->ptx = pack_blob(p, ptx.at, ptx.n + 1);
-	text_close(&cubin);
-	return true;
+	f->cubin = -1;
+	f->work = p->assembles ? pack_assemble_later(p, f->target, &ptx) : NULL;
+	f->ptx = !p->assembles || !one_chip ? pack_blob(p, ptx.at, ptx.n + 1, true) : -1;
 }
 
 /* The same as C, for the host.  False after printing, if that is asked for. */
@@ -306,6 +346,7 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 	if (!assume(p, pk->k, &f->bound, level, &a))
 		return true;
 	f->level = level;
+	f->must = must;
 	note(p, pk, s, &a, f);
 	PackForms *forms = f->target->kind == TARGET_METAL ? &pk->metal : &pk->forms;
 	for (int i = 0; i < forms->n; i++)
@@ -315,8 +356,10 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 	cli_progress(p->cli, "%s", f->about);
 	bool ok = f->target == &pack_host                ? compile_host(p, pk->k, f, &a, must)
 		  : f->target->kind == TARGET_METAL ? add_metal(p, pk, f, &a)
-						    : compile(p, pk->k, f, &a, NULL, NULL) && keep_code(p, f);
+						    : compile(p, pk->k, f, &a, NULL, NULL);
 	cli_progress_end(p->cli);
+	if (ok && f->target->kind == TARGET_PTX && f->target != &pack_host)
+		keep_code(p, f);
 	if (ok)
 		vec_push(p->cx->mem, forms, *f);
 	return ok;
@@ -382,7 +425,8 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 {
 	PackForm f = {.target = t};
 	Open o = {k, s, NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n)};
-	if (!bind(&o, t, &f.bound) || (!must && !is_small(k, &f.bound, t)))
+	Bound aligned;
+	if (!bind(&o, t, &f.bound) || !bind_with(&o, NULL, 0, &aligned) || (!must && !is_small(k, &f.bound, t)))
 		return !must;
 	PackKernel *pk = kernel_of(p, k, &f.bound);
 	if (pk->forms.n == 0 && pk->opaque.n == 0) {
@@ -391,9 +435,12 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 		pk->forms.n = 0;
 	}
 	int level = t == &pack_host ? PACK_GENERAL : s->is_asked ? PACK_EXACT : PACK_WIDE;
-	for (; level <= PACK_GENERAL; level++)
+	for (; level <= PACK_GENERAL; level++) {
+		if (level == PACK_GENERAL && t != &pack_host && !bind_general(&o, t, &aligned, &f.bound))
+			return !must;
 		if (!add_form(p, pk, s, &f, (PackLevel)level, must) && must)
 			return false;
+	}
 	return true;
 }
 

@@ -9,7 +9,8 @@
  *
  * A kernel that no line names is compiled for its examples (those marked bench, else the first).  Where a
  * compile-time parameter follows from one dimension, as BLOCK = pow2ceil(C) does, code is of one value of it, and
- * so the pack has some for each power of two of that dimension. */
+ * so the pack has some for each power of two of that dimension.  Where powers of two are not all values that it can
+ * have, as in DIM = D, the pack is partial: it has those of tiles, 16 to 256, and says so. */
 #include "tool/pack/pack.h"
 
 #include "runtime/cache/cache.h"
@@ -17,7 +18,11 @@
 
 #include <string.h>
 
-enum { MOST_POWER = 14 };                               /* 16384: greater ones are asked for */
+enum {
+	MOST_POWER = 14,                                /* 16384: greater ones are asked for */
+	TILE_POWER = 4, TILE_MOST_POWER = 8,            /* from the least extent of matrix instructions to large heads */
+	TRIED = 64                                      /* sizes that show whether powers of two are all that there is */
+};
 
 /* ---- lines ---- */
 
@@ -262,18 +267,62 @@ add_lines(Pack *p, Kernel *k, const PackSizes *base, PackLines *lines, PackSizes
 	return true;
 }
 
-static void
-add_powers(Pack *p, const Kernel *k, const PackSizes *base, PackSizesList *out)
+static PackSizes *
+add_power(Pack *p, const Kernel *k, const PackSizes *base, const char *symbol, int64_t size, PackSizesList *out)
+{
+	PackSizes *s = add(p, k, out, base->given, base->n, 1);
+	set(s->given, &s->n, &(NamedConst){.name = symbol, .value = {.kind = CONST_INT, .i = size}});
+	return s;
+}
+
+/* The compile-time values that follow from a dimension; false: the header refuses the size. */
+static bool
+values_of(Pack *p, Kernel *k, const PackSizes *base, const char *symbol, int64_t size, int64_t *out)
+{
+	PackSizesList one = {0};
+	const PackSizes *s = add_power(p, k, base, symbol, size, &one);
+	Bound b;
+	p->cx->muted++;
+	bool ok = kernel_bind(k, NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n), s->given, s->n, &b);
+	p->cx->muted--;
+	for (int i = 0; ok && i < k->item->ctparams.n; i++)
+		out[i] = pack_default_names(k, i, symbol) ? b.ct[i].value.i : 0;
+	return ok;
+}
+
+/* Whether code of powers of two is right for every size between them, as of BLOCK = pow2ceil(C). */
+static bool
+powers_cover(Pack *p, Kernel *k, const PackSizes *base, const char *symbol)
+{
+	int n = k->item->ctparams.n;
+	size_t bytes = sizeof(int64_t) * (size_t)n;
+	int64_t *seen = NEW_ARRAY(p->cx->mem, int64_t, TRIED * n), *v = NEW_ARRAY(p->cx->mem, int64_t, n);
+	int nseen = 0;
+	for (int64_t size = 1; size <= TRIED; size *= 2)
+		nseen += values_of(p, k, base, symbol, size, seen + nseen * n);
+	for (int64_t size = 3; size <= TRIED / 2; size++) {
+		bool found = !values_of(p, k, base, symbol, size, v);
+		for (int i = 0; i < nseen && !found; i++)
+			found = memcmp(v, seen + i * n, bytes) == 0;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Whether code is of some values of the dimensions alone. */
+static bool
+add_powers(Pack *p, Kernel *k, const PackSizes *base, PackSizesList *out)
 {
 	const char *symbol = class_of(k);
-	for (int power = 0; symbol && power <= MOST_POWER; power++) {
-		PackSizes *s = add(p, k, out, base->given, base->n, 1);
-		set(s->given, &s->n, &(NamedConst){.name = symbol, .value = {.kind = CONST_INT, .i = INT64_C(1) << power}});
-	}
+	bool covers = symbol && powers_cover(p, k, base, symbol);
+	for (int power = covers ? 0 : TILE_POWER; symbol && power <= (covers ? MOST_POWER : TILE_MOST_POWER); power++)
+		add_power(p, k, base, symbol, INT64_C(1) << power, out);
+	return !covers;
 }
 
 bool
-pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out)
+pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_partial)
 {
 	PackSizesList examples = {0};
 	bool has_line = false;
@@ -287,6 +336,6 @@ pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out)
 	for (int i = 0; i < examples.n && !has_line; i++)
 		vec_push(p->cx->mem, out, examples.at[i]);
 	PackSizes of = out->at[0];
-	add_powers(p, k, &of, out);
+	*is_partial = add_powers(p, k, &of, out);
 	return true;
 }

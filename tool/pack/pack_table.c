@@ -121,17 +121,43 @@ pack_put_limits(const Pack *p, Text *out)
 
 /* ---- forms ---- */
 
+/* PTX as it is, a line a literal.  What C would read otherwise is written as a number. */
 static void
-put_blob(const PackBlob *b, int number, Text *out)
+put_text(const PackBlob *b, Text *out)
 {
-	text_printf(out, "static const uint64_t tgp_code_%d[] = {", number);
+	text_put(out, "[] =\n\t\"");
+	for (size_t i = 0; i + 1 < b->n; i++) {
+		unsigned char c = (unsigned char)b->bytes[i];
+		if (c == '\n')
+			text_put(out, i + 2 < b->n ? "\\n\"\n\t\"" : "\\n");
+		else if (c == '\t')
+			text_put(out, "\\t");
+		else if (c < ' ' || c > '~' || c == '"' || c == '\\' || c == '?')
+			text_printf(out, "\\%03o", c);
+		else
+			text_putn(out, (const char *)&b->bytes[i], 1);
+	}
+	text_put(out, "\";\n\n");
+}
+
+static void
+put_words(const PackBlob *b, Text *out)
+{
+	text_put(out, "[] = {");
 	for (size_t at = 0; at < b->n; at += 8) {
 		uint64_t word = 0;
 		for (size_t i = 0; i < 8 && at + i < b->n; i++)
 			word |= (uint64_t)(unsigned char)b->bytes[at + i] << 8 * i;
-		text_printf(out, "%s0x%" PRIx64 "u,", at % 64 ? " " : "\n\t", word);
+		text_printf(out, "%s0x%" PRIx64 ",", at % 64 ? "" : "\n\t", word);
 	}
 	text_put(out, "\n};\n\n");
+}
+
+static void
+put_blob(const PackBlob *b, int number, Text *out)
+{
+	text_printf(out, "static const %s tgp_code_%d", b->is_text ? "char" : "uint64_t", number);
+	(b->is_text ? put_text : put_words)(b, out);
 }
 
 static void
