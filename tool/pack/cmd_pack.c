@@ -79,6 +79,33 @@ choose_name(const Pack *p)
 
 /* ---- kernels ---- */
 
+/* Whether every pack of this name has such a function. */
+static bool
+is_of_pack(const Pack *p, const char *function)
+{
+	static const char *const ends[] = {"open", "open_cpu", "close", "error", "load", "sync"};
+	size_t n = strlen(p->name);
+	bool found = false;
+	for (int i = 0; strncmp(function, p->name, n) == 0 && function[n] == '_' && i < LEN(ends); i++)
+		found |= strcmp(function + n + 1, ends[i]) == 0;
+	return found;
+}
+
+static bool
+is_free_name(const Pack *p, int kernel)
+{
+	const char *function = p->kernels.at[kernel]->function;
+	if (pack_is_reserved(function))
+		return cli_wrong("'%s' is a name of C's: --prefix=NAME_ puts something before it", function), false;
+	if (is_of_pack(p, function))
+		return cli_wrong("'%s' is a function of the pack itself: --name=NAME names the pack otherwise", function),
+		       false;
+	for (int i = 0; i < kernel; i++)
+		if (strcmp(p->kernels.at[i]->function, function) == 0)
+			return cli_wrong("two kernels would be the function '%s'", function), false;
+	return true;
+}
+
 /* softmax; of several dtypes softmax_f16 and softmax_f32. */
 static bool
 name_functions(Pack *p, int from)
@@ -93,15 +120,20 @@ name_functions(Pack *p, int from)
 			if (b->ct[c].value.kind == CONST_DTYPE)
 				text_printf(&t, "_%s", dtype_info[b->ct[c].value.dtype].text);
 		k->function = text_take(&t, p->cx->mem);
-		if (pack_is_reserved(k->function))
-			return cli_wrong(
-				   "'%s' is a name of C's: --prefix=NAME_ puts something before it", k->function),
-			       false;
-		for (int j = 0; j < i; j++)
-			if (strcmp(p->kernels.at[j]->function, k->function) == 0)
-				return cli_wrong("two kernels would be the function '%s'", k->function), false;
+		if (!is_free_name(p, i))
+			return false;
 	}
 	return true;
+}
+
+/* Names the line that the errors to come are of. */
+static bool
+refuse_sizes(const Pack *p, const Kernel *k, const PackSizes *s)
+{
+	if (s->line)
+		cli_wrong("%s:%d: sizes for which kernel '%s' has no code",
+		    p->cli->value[s->device ? OPT_TUNED : OPT_SIZES], s->line, k->name);
+	return false;
 }
 
 static bool
@@ -114,7 +146,7 @@ add_kernel(Pack *p, Kernel *k, PackLines *lines)
 		return false;
 	for (int i = 0; i < sizes.n; i++)
 		if (!pack_add_forms(p, k, &sizes.at[i], i == 0))
-			return false;
+			return refuse_sizes(p, k, &sizes.at[i]);
 	for (int i = from; i < p->kernels.n; i++)
 		p->kernels.at[i]->is_partial = is_partial;
 	return name_functions(p, from);
@@ -279,7 +311,8 @@ report(const Pack *p)
 			bytes += k->forms.at[f].host ? strlen(k->forms.at[f].host) : 0;
 			bytes += k->forms.at[f].ptx < 0 ? 0 : p->blobs.at[k->forms.at[f].ptx].n;
 		}
-		printf("%s: %d forms, %zu KB of code", k->function, k->forms.n, (bytes + 1023) / 1024);
+		printf("%s: %d form%s, %zu KB of code", k->function, k->forms.n, k->forms.n == 1 ? "" : "s",
+		    (bytes + 1023) / 1024);
 		if (k->metal.n)
 			printf(", %d of Metal text", k->metal.n);
 		if (k->is_partial)

@@ -17,6 +17,7 @@ typedef struct PackSizes {
 	int n;
 	bool is_asked;                                  /* of --sizes, --tuned or an example: code for just these, too */
 	const char *device;                             /* of --tuned: where it was measured; NULL: any */
+	int line;                                       /* of the file of --tuned or --sizes; 0: none */
 } PackSizes;
 
 typedef VEC(PackSizes) PackSizesList;
@@ -127,11 +128,15 @@ void pack_put_kernels(const Pack *p, Text *out);
 void pack_put_driver(const char *launcher, Text *out);  /* what `launcher` uses of cuda.def */
 void pack_put_limits(const Pack *p, Text *out);
 
+/* pack_names.c */
+
+bool pack_is_reserved(const char *name);                /* as a function's */
+/* The C name of a parameter or dimension, and of the strides of one. */
+const char *pack_c_name(const Kernel *k, const char *name, Arena *mem);
+const char *pack_strides_name(const Kernel *k, const char *name, Arena *mem);
+
 /* pack_function.c */
 
-/* The C name of a parameter or dimension. */
-const char *pack_c_name(const Kernel *k, const char *name, Arena *mem);
-bool pack_is_reserved(const char *name);
 /* The type of an element behind an address; "void" where C has none. */
 const char *pack_c_type(DType t);
 void pack_put_prototypes(const Pack *p, Text *out);

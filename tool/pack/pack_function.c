@@ -9,37 +9,6 @@
 
 #include <string.h>
 
-/* ---- names ---- */
-
-bool
-pack_is_reserved(const char *name)
-{
-	static const char words[] =
-	    " auto break case char const continue default do double else enum extern float for goto if inline int "
-	    "long register "
-	    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while "
-	    "_Bool bool true "
-	    "false NULL asm class catch constexpr delete dynamic_cast explicit export friend mutable namespace new "
-	    "noexcept nullptr "
-	    "operator private protected public reinterpret_cast static_cast template this throw try typeid "
-	    "typename using virtual "
-	    "wchar_t and or not xor and_eq or_eq not_eq xor_eq bitand bitor compl alignas alignof char16_t "
-	    "char32_t decltype "
-	    "static_assert thread_local concept requires main abs div exp log pow sin cos tan sqrt floor ceil "
-	    "round free malloc "
-	    "read write open close index select signal time clock exit printf remove rename ";
-	char word[100];
-	return (size_t)snprintf(word, sizeof word, " %s ", name) >= sizeof word || strstr(words, word);
-}
-
-const char *
-pack_c_name(const Kernel *k, const char *name, Arena *mem)
-{
-	bool taken = strcmp(name, "cx") == 0 || strcmp(name, "stream") == 0 || strcmp(name, "call") == 0 ||
-	    strcmp(name, k->name) == 0;
-	return taken || pack_is_reserved(name) ? arena_printf(mem, "%s_", name) : name;
-}
-
 static const char *
 c_type(DType t)
 {
@@ -98,7 +67,7 @@ put_signature(const Pack *p, const PackKernel *pk, Text *out)
 		else
 			text_printf(out, ", %s%s *%s", is_const(q) ? "const " : "", c_type(t) ? c_type(t) : "void", name);
 		if (q->strided)
-			text_printf(out, ", const int64_t *%s_strides", q->name);
+			text_printf(out, ", const int64_t *%s", pack_strides_name(k, q->name, p->cx->mem));
 	}
 	for (int i = 0; i < k->symbols.n; i++)
 		text_printf(out, ", int64_t %s", pack_c_name(k, k->symbols.at[i], p->cx->mem));
@@ -107,15 +76,16 @@ put_signature(const Pack *p, const PackKernel *pk, Text *out)
 
 /* ---- comments ---- */
 
-/* A line of a comment of C: ASCII, without the end of one. */
+/* A line of a comment of C: ASCII, without trigraphs and the beginning or end of one. */
 static void
 put_line(const char *s, size_t n, Text *out)
 {
 	for (size_t i = 0; i < n; i++) {
-		bool ends = s[i] == '*' && i + 1 < n && s[i + 1] == '/';
+		char next = i + 1 < n ? s[i + 1] : 0;
+		bool splits = (s[i] == '*' && next == '/') || (s[i] == '/' && next == '*') || (s[i] == '?' && next == '?');
 		bool plain = s[i] >= ' ' && s[i] < 127;
 		text_putn(out, plain ? &s[i] : "?", 1);
-		text_put(out, ends ? " " : "");
+		text_put(out, splits ? " " : "");
 	}
 }
 
@@ -254,7 +224,7 @@ put_body(const Pack *p, const PackKernel *pk, int number, Text *out)
 			text_printf(out, "\tcall.bits[%d] = (uint64_t)%s;\n\tcall.value[%d] = (int64_t)%s;\n", i,
 			    name, i, name);
 		if (q->strided)
-			text_printf(out, "\tcall.stride[%d] = %s_strides;\n", i, q->name);
+			text_printf(out, "\tcall.stride[%d] = %s;\n", i, pack_strides_name(k, q->name, p->cx->mem));
 	}
 	for (int i = 0; i < k->symbols.n; i++)
 		text_printf(out, "\tcall.dim[%d] = %s;\n", i, pack_c_name(k, k->symbols.at[i], p->cx->mem));

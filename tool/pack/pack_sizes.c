@@ -258,6 +258,7 @@ add_lines(Pack *p, Kernel *k, const PackSizes *base, PackLines *lines, PackSizes
 		PackSizes *s = add(p, k, out, base->given, base->n, l->n);
 		s->is_asked = true;
 		s->device = l->device;
+		s->line = l->line;
 		l->used = 1;
 		if (!set_defined(p, k, s->given, &s->n))
 			return false;
