@@ -19,6 +19,13 @@ endif()
 install(FILES runtime/tgl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 # tegula.pc finds the prefix from where it lies itself, so that an installed folder can be moved.
 file(RELATIVE_PATH TEGULA_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+# Beside a shared library, what the archive needs is for those who ask with --static.
+set(TEGULA_PC_LIBS "${TEGULA_LLVM_LIBS} -lm -pthread")
+if(TEGULA_SHARED)
+	set(TEGULA_PC_LIBS_PRIVATE "${TEGULA_PC_LIBS}")
+	set(TEGULA_PC_PRIVATE .private)
+	set(TEGULA_PC_LIBS)
+endif()
 configure_file(cmake/tegula.pc.in ${installed_dir}/tegula.pc @ONLY)
 install(FILES ${installed_dir}/tegula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 # find_package(tegula), which finds the prefix the same way.

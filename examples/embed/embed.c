@@ -1,7 +1,7 @@
 /* A program that embeds Tegula: it compiles a kernel from text, runs it on its own numbers, and
  * shows what a mistake looks like.
  *
- *     cc embed.c $(pkg-config --cflags --libs --static tegula) -o embed && ./embed */
+ *     cc embed.c $(pkg-config --cflags --libs tegula) -o embed && ./embed */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
