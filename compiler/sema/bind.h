@@ -11,6 +11,7 @@ typedef struct Slot {
 	SlotKind kind;
 	int index;                                      /* into ctparams, symbols, params or schedule_info */
 	bool set, busy;                                 /* busy: its default is being evaluated */
+	bool is_refused;                                /* the argument that says it has an error, which is reported */
 	Const value;
 	Place place;                                    /* where it was said */
 	const char *from;                               /* in words: "dimension 0 of 'x'" */

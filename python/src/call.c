@@ -37,7 +37,7 @@ integer_read(PyObject *o, TglArg *out)
 	return !PyErr_Occurred();
 }
 
-/* NumPy's scalars and arrays of one element too. */
+/* NumPy's scalars and arrays of no dimension too. */
 static bool
 number_read(PyObject *o, TglArg *out)
 {
@@ -53,16 +53,35 @@ number_read(PyObject *o, TglArg *out)
 	return !PyErr_Occurred();
 }
 
+/* NumPy's, which is no number to Python, is called bool, or bool_ before NumPy 2. */
+static bool
+is_bool(PyObject *o)
+{
+	if (PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o))
+		return PyBool_Check(o);
+	PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
+	bool found = name && (PyUnicode_CompareWithASCIIString(name, "bool") == 0 ||
+			     PyUnicode_CompareWithASCIIString(name, "bool_") == 0);
+	Py_XDECREF(name);
+	PyErr_Clear();
+	return found;
+}
+
+static bool
+bool_read(PyObject *o, TglArg *out)
+{
+	out->kind = TGL_ARG_BOOL;
+	out->i = PyObject_IsTrue(o);
+	return out->i >= 0;
+}
+
 bool
 value_read(PyObject *o, const char *name, TglArg *out)
 {
 	TglDType t;
 	*out = (TglArg){.name = name};
-	if (PyBool_Check(o)) {
-		out->kind = TGL_ARG_BOOL;
-		out->i = o == Py_True;
-		return true;
-	}
+	if (is_bool(o))
+		return bool_read(o, out);
 	if (PyLong_Check(o))
 		return integer_read(o, out);
 	if (PyFloat_Check(o)) {
@@ -86,11 +105,8 @@ static bool
 scalar_read(PyObject *o, const TglParam *p, TglArg *out)
 {
 	*out = (TglArg){.name = p->name};
-	if (PyBool_Check(o)) {
-		out->kind = TGL_ARG_BOOL;
-		out->i = o == Py_True;
-		return true;
-	}
+	if (is_bool(o))
+		return bool_read(o, out);
 	if (PyFloat_Check(o) || PyLong_Check(o) ? value_read(o, p->name, out) : number_read(o, out))
 		return true;
 	PyErr_Format(PyExc_TypeError, "argument '%s' must be a number, not %R", p->name, (PyObject *)Py_TYPE(o));

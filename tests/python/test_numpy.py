@@ -56,6 +56,25 @@ def test_values_by_name(k):
         k.softmax(X, T="f16")
 
 
+def test_scalars():
+    p = tegula.compile("""kernel add(x: in i64[N], y: out i64[N], a: i32, b: u8, c: bool) grid(i: N) {
+        y[i] = x[i] + a as i64 + b as i64 + c as i64; }""")
+    x = np.arange(3)
+    for a, b, c in ((-1, 255, True), (np.int64(-1), np.uint8(255), np.True_), (np.array(-1), np.array(255), np.bool_(1))):
+        assert list(p.add(x, a, b, c)) == [255, 256, 257]
+    assert list(p.add(x, 0, 0, np.False_)) == [0, 1, 2]
+    for given, text in (((1 << 40, 1, True), "1099511627776 is out of the range of i32"), ((1, -1, True), "-1 is out of the range"),
+                        ((1.5, 1, True), "expected i32, found a float"), ((1, 1, 2), "expected bool, found an integer")):
+        with pytest.raises(tegula.LaunchError, match=text):
+            p.add(x, *given)
+
+
+def test_one_error_of_a_shape(k):
+    with pytest.raises(tegula.LaunchError, match="'x' has 2 dimensions, but was given 1") as e:
+        k.softmax(X[0])
+    assert "has no value" not in str(e.value)
+
+
 def test_changed_in_place(k):
     x = np.arange(5, dtype=np.float32)
     assert k.add(x, 2.5) is x

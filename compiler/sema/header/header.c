@@ -91,6 +91,26 @@ bind_dtype(Binder *b, const KernelParam *p, DType have)
 	return slot_set(b, s, &c, at, arena_printf(b->cx->mem, "the element type of '%s'", p->name));
 }
 
+/* A plain dimension of a tensor; NULL: it is a formula. */
+static Slot *
+slot_of_dim(Binder *b, const KernelParam *p, int d)
+{
+	const Expr *dim = p->ast->type->dims.at[d];
+	Slot *s = dim->kind == EX_NAME ? slot_find(b, dim->name) : NULL;
+	return s && (s->kind == SLOT_SYMBOL || s->kind == SLOT_CT) ? s : NULL;
+}
+
+static bool
+refuse_rank(Binder *b, const KernelParam *p, const ArgInfo *a)
+{
+	for (int d = 0; d < p->rank; d++) {
+		Slot *s = slot_of_dim(b, p, d);
+		if (s)
+			s->is_refused = true;
+	}
+	return diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank, p->rank == 1 ? "" : "s", a->rank);
+}
+
 /* What one tensor argument says: its element type and its plain dimensions. */
 static bool
 bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
@@ -98,15 +118,12 @@ bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
 	bool ok = bind_dtype(b, p, a->dtype);
 
 	if (a->rank != p->rank)
-		return diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank,
-		    p->rank == 1 ? "" : "s", a->rank);
+		return refuse_rank(b, p, a);
 	for (int d = 0; d < p->rank; d++) {
-		const Expr *dim = p->ast->type->dims.at[d];
-		Slot *s = dim->kind == EX_NAME ? slot_find(b, dim->name) : NULL;
-		if (!s || (s->kind != SLOT_SYMBOL && s->kind != SLOT_CT))
-			continue;
+		Slot *s = slot_of_dim(b, p, d);
 		Const c = {.kind = CONST_INT, .i = a->dim[d]};
-		ok &= slot_set(b, s, &c, dim->place, header_dim_words(b, p, d));
+		if (s)
+			ok &= slot_set(b, s, &c, p->ast->type->dims.at[d]->place, header_dim_words(b, p, d));
 	}
 	return ok;
 }
@@ -155,9 +172,11 @@ fill_unknown(Binder *b)
 			slot_set(b, s, &c, NOWHERE, "a guess");
 			continue;
 		}
-		diag_error(b->cx, b->k->item->name_place, DIAG_SLOT_UNSET,
-		    s->kind == SLOT_SYMBOL ? "dimension" : "scalar", s->name, b->k->name);
-		diag_help(b->cx, "give it with -D %s=..., or in an example: %s = 1024;", s->name, s->name);
+		if (!s->is_refused) {
+			diag_error(b->cx, b->k->item->name_place, DIAG_SLOT_UNSET,
+			    s->kind == SLOT_SYMBOL ? "dimension" : "scalar", s->name, b->k->name);
+			diag_help(b->cx, "give it with -D %s=..., or in an example: %s = 1024;", s->name, s->name);
+		}
 		scope_add(b->e, s->name, b->k->item->name_place, val_poison(NOWHERE), false);
 		ok = false;
 	}
