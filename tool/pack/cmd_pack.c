@@ -319,6 +319,8 @@ report(const Pack *p)
 			report_values(k);
 		printf("\n");
 	}
+	if (p->targets.n > p->has_host && !p->assembles && !cli_has(p->cli, OPT_PTX))
+		printf("PTX alone, as there is no ptxas: the driver compiles what it loads\n");
 }
 
 static bool

@@ -107,7 +107,7 @@ extern const Target pack_host;                          /* "cpu": the host, by C
 
 /* pack_assemble.c */
 
-PackWork *pack_assemble_later(Pack *p, const Target *t, const Text *ptx);
+PackWork *pack_assemble_later(Pack *p, const Target *t, const Text *ptx, bool must);
 bool pack_assemble(Pack *p);                            /* all of it; false after printing */
 
 /* pack_formula.c */

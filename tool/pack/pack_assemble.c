@@ -13,25 +13,29 @@ enum { MOST_THREADS = 64 };
 struct PackWork {
 	const Target *target;
 	Text ptx, cubin;
-	bool is_done;
+	bool must, is_done;
 };
 
 typedef struct Assembly {
 	PackWork **work;
 	int n;
 	atomic_int next;
+	atomic_bool failed;                             /* at what the pack must have */
 } Assembly;
 
 PackWork *
-pack_assemble_later(Pack *p, const Target *t, const Text *ptx)
+pack_assemble_later(Pack *p, const Target *t, const Text *ptx, bool must)
 {
 	for (int i = 0; i < p->works.n; i++) {
 		PackWork *w = p->works.at[i];
-		if (w->target == t && w->ptx.n == ptx->n && memcmp(w->ptx.at, ptx->at, ptx->n) == 0)
-			return w;
+		if (w->target != t || w->ptx.n != ptx->n || memcmp(w->ptx.at, ptx->at, ptx->n) != 0)
+			continue;
+		w->must |= must;
+		return w;
 	}
 	PackWork *w = NEW(p->cx->mem, PackWork);
 	w->target = t;
+	w->must = must;
 	text_putn(&w->ptx, ptx->at, ptx->n);
 	vec_push(p->cx->mem, &p->works, w);
 	return w;
@@ -42,9 +46,11 @@ assemble(void *of)
 {
 	Assembly *a = of;
 	int spills;
-	for (int i; (i = atomic_fetch_add(&a->next, 1)) < a->n;) {
+	for (int i; !atomic_load(&a->failed) && (i = atomic_fetch_add(&a->next, 1)) < a->n;) {
 		PackWork *w = a->work[i];
 		w->is_done = cli_machine_code(w->target, &w->ptx, false, &w->cubin, &spills);
+		if (!w->is_done && w->must)
+			atomic_store(&a->failed, true);
 	}
 	return NULL;
 }
@@ -53,7 +59,7 @@ assemble(void *of)
 static void
 assemble_all(Pack *p)
 {
-	Assembly a = {p->works.at, p->works.n, 0};
+	Assembly a = {.work = p->works.at, .n = p->works.n};
 	pthread_t thread[MOST_THREADS];
 	int n = 0, most = MIN((int)sysconf(_SC_NPROCESSORS_ONLN), MIN(MOST_THREADS, a.n));
 	while (n + 1 < most && thread_start(&thread[n], assemble, &a))

@@ -282,7 +282,7 @@ keep_code(Pack *p, PackForm *f)
 	Text ptx = {f->code.bytes, strlen(f->code.bytes), f->code.size};
 	bool one_chip = f->target->name[strlen(f->target->name) - 1] == 'a';
 	f->cubin = -1;
-	f->work = p->assembles ? pack_assemble_later(p, f->target, &ptx) : NULL;
+	f->work = p->assembles ? pack_assemble_later(p, f->target, &ptx, f->must) : NULL;
 	f->ptx = !p->assembles || !one_chip ? pack_blob(p, ptx.at, ptx.n + 1, true) : -1;
 }
 
