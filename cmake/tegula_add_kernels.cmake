@@ -1,10 +1,10 @@
 # tegula_add_kernels(TARGET FILES kernels.tgl... [TARGETS sm_80 sm_90a apple7...] [SIZES sizes.txt] [TUNED tuned.txt]
-#                    [DEFINE T=f16...] [PREFIX k_] [NAME name] [PTX])
+#                    [DEFINE T=f16...] [DEPENDS imported.tgl...] [PREFIX k_] [NAME name] [PTX])
 #
 # Compiles kernels at build time (`tegula pack`) and adds them to TARGET, which is made as a static library if it is none yet.
 # Whoever links it includes "NAME.h"; NAME is TARGET if not said.  Part of the package tegula: find_package(tegula).
 function(tegula_add_kernels target)
-	cmake_parse_arguments(PARSE_ARGV 1 arg "PTX" "SIZES;TUNED;PREFIX;NAME" "FILES;TARGETS;DEFINE")
+	cmake_parse_arguments(PARSE_ARGV 1 arg "PTX" "SIZES;TUNED;PREFIX;NAME" "FILES;TARGETS;DEFINE;DEPENDS")
 	if(arg_UNPARSED_ARGUMENTS OR NOT arg_FILES)
 		message(FATAL_ERROR "tegula_add_kernels(${target}): expected FILES kernels.tgl…, found '${arg_UNPARSED_ARGUMENTS}'")
 	endif()
@@ -13,12 +13,14 @@ function(tegula_add_kernels target)
 	endif()
 	set(folder ${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels)
 	set(options --name=${arg_NAME} -o ${folder})
-	set(depends)
-	foreach(file IN LISTS arg_FILES)
-		get_filename_component(path ${file} ABSOLUTE)
-		list(APPEND depends ${path})
+	foreach(list FILES DEPENDS)
+		set(${list})
+		foreach(file IN LISTS arg_${list})
+			get_filename_component(path ${file} ABSOLUTE)
+			list(APPEND ${list} ${path})
+		endforeach()
 	endforeach()
-	set(files ${depends})
+	set(depends ${FILES} ${DEPENDS})
 	foreach(option SIZES TUNED)
 		if(arg_${option})
 			get_filename_component(path ${arg_${option}} ABSOLUTE)
@@ -41,7 +43,7 @@ function(tegula_add_kernels target)
 		list(APPEND options -D ${define})
 	endforeach()
 	add_custom_command(OUTPUT ${folder}/${arg_NAME}.c ${folder}/${arg_NAME}.h
-		COMMAND tegula::command pack ${files} ${options}
+		COMMAND tegula::command pack ${FILES} ${options}
 		DEPENDS ${depends} tegula::command
 		COMMENT "Compiling kernels of ${target}" VERBATIM)
 	get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
