@@ -776,7 +776,7 @@ tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
 		p->stride[i][d] = stride;
 		n = tgp_mul(&bad, n, TGP_TAKEN(q, d, extent));
-		if (extent > 1 && stride == 0 && q->what & TGP_OUT)
+		if (p->given[i] && extent > 1 && stride == 0 && q->what & TGP_OUT)
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and its stride of dimension %d is 0", k->name,
 			    q->name, d);
 		if (stride > TGP_SIZE_MOST || stride < -TGP_SIZE_MOST)

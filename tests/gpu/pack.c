@@ -123,7 +123,7 @@ test_product(TgpContext *cx, int m, int n, int k, int shift)
 		host[i] = (unsigned short)(bits >> 16);
 	}
 	CHECK(cuMemcpyHtoD_v2((uint64_t)(uintptr_t)p, host, words * sizeof *host) == 0);
-	GOOD(cx, product(cx, NULL, a, b, c, m, n, k));
+	GOOD(cx, product(cx, NULL, a, b, c, m, k, n));
 	GOOD(cx, packed_sync(cx, NULL));
 	unsigned short *got = malloc((size_t)m * n * sizeof *got);
 	CHECK(cuMemcpyDtoH_v2(got, (uint64_t)(uintptr_t)c, (size_t)m * n * sizeof *got) == 0);
@@ -257,16 +257,18 @@ wait_for(pid_t child)
 	CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* The parent has opened the pack and touched no GPU: the child opens one of its own. */
+/* The parent has touched no GPU: the child opens what it needs. */
 static void
 test_fork_before(void)
 {
 	pid_t child = fork();
 	if (child == 0) {
+		CHECK(find_driver());
 		primary();
 		TgpContext *cx = packed_open();
 		test_asserts(cx);
 		packed_close(&cx);
+		fflush(stdout);
 		_exit(failed != 0);
 	}
 	wait_for(child);
@@ -279,6 +281,7 @@ test_fork_after(TgpContext *cx)
 	if (child == 0) {
 		FAILS(cx, TGP_ERROR_CONTEXT, "forked", softmax(cx, NULL, NULL, NULL, 1, 100));
 		packed_close(&cx);
+		fflush(stdout);
 		_exit(failed != 0);
 	}
 	wait_for(child);
@@ -287,9 +290,9 @@ test_fork_after(TgpContext *cx)
 int
 main(void)
 {
+	test_fork_before();
 	if (!find_driver())
 		return puts("no driver, or not all of its functions"), 77;
-	test_fork_before();
 	void *context = primary();
 	TgpContext *cx = packed_open();
 	test_forms(cx);
@@ -298,6 +301,7 @@ main(void)
 	test_product(cx, M, N, K, 1);                   /* an address of no 16 bytes */
 	test_product(cx, 100, 77, 51, 0);
 	test_product(cx, 64, 64, 0, 0);
+	test_product(cx, 64, 0, 64, 0);
 	test_asserts(cx);
 	test_threads(cx, context);
 	test_graph();

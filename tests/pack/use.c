@@ -115,6 +115,7 @@ test_forms(TgpContext *cx)
 	/* nothing to do is done */
 	before = mock_calls("cuLaunchKernelEx");
 	GOOD(copy_rows(cx, NULL, NULL, NULL, 0, 64));
+	GOOD(turned(cx, NULL, NULL, NULL, NULL, NULL, 64, 0));
 	CHECK(mock_calls("cuLaunchKernelEx") == before);
 	cuMemFree_v2((Pointer)(uintptr_t)x);
 	cuMemFree_v2((Pointer)(uintptr_t)y);
