@@ -176,20 +176,9 @@ put_checks(const Pack *p, const PackKernel *pk, Text *out)
 		const char *name = pack_c_name(k, q->name, p->cx->mem);
 		if (q->kind != PARAM_TENSOR || !is_given(q))
 			continue;
-		if (first)
-			text_printf(out,
-			    "\tTORCH_CHECK(%s.device() == %s.device(), \"%s: %s is on \", "
-			    "%s.device(), \", and %s on \", "
-			    "%s.device());\n",
-			    name, first, pk->function, q->name, name, first, first);
-		else
-			first = name;
-		text_printf(out,
-		    "\tTORCH_CHECK(%s.dim() == %d && %s.scalar_type() == %s, \"%s: %s is \", "
-		    "%s.dim(), \"-dimensional \", "
-		    "%s.scalar_type(), \"; it takes %d dimensions of %s\");\n",
-		    name, q->rank, name, scalar_type(dtype_of(pk, i)), pk->function, q->name, name,
-		    name, q->rank, dtype_info[dtype_of(pk, i)].text);
+		text_printf(out, "\ttgp_check(\"%s: %s is \", %s, %s, %d, %s, \"%s\");\n", pk->function, q->name, name,
+		    first ? first : name, q->rank, scalar_type(dtype_of(pk, i)), dtype_info[dtype_of(pk, i)].text);
+		first = first ? first : name;
 	}
 }
 
@@ -338,18 +327,27 @@ put_operator(const Pack *p, const PackKernel *pk, Text *out)
 
 /* ---- the file ---- */
 
+/* Messages are made without streams, which fail in a library with a libstdc++ of its own beside PyTorch's.  libtorch_cuda
+ * is asked by dlopen, as Python's import does not make its symbols global. */
 static const char prelude[] =
-    "#include <ATen/ATen.h>\n#include <torch/library.h>\n\n#include \"%s.c\"\n\n"
-    "/* Of libtorch_cuda, where there is one. */\n"
-    "extern \"C\" int32_t aoti_torch_get_current_cuda_stream(int32_t device, void **stream) "
-    "__attribute__((weak));\n\n"
+    "#include <ATen/ATen.h>\n#include <torch/library.h>\n#include <string>\n\n#include \"%s.c\"\n\n"
     "namespace {\n\n"
     "inline void *\nstream_of(const at::Tensor &x)\n{\n"
+    "\ttypedef int32_t Current(int32_t, void **);\n"
+    "\tstatic void *const lib = dlopen(\"libtorch_cuda.so\", RTLD_LAZY | RTLD_NOLOAD);\n"
+    "\tstatic Current *const current =\n"
+    "\t    (Current *)dlsym(lib ? lib : RTLD_DEFAULT, \"aoti_torch_get_current_cuda_stream\");\n"
     "\tvoid *stream = nullptr;\n"
-    "\tTORCH_CHECK(aoti_torch_get_current_cuda_stream && "
-    "aoti_torch_get_current_cuda_stream(x.device().index(), &stream) == 0,\n"
-    "\t    \"this PyTorch has no CUDA\");\n"
+    "\tTORCH_CHECK(current && current(x.device().index(), &stream) == 0, \"this PyTorch has no CUDA\");\n"
     "\treturn stream;\n}\n\n"
+    "inline void\n"
+    "tgp_check(const char *what, const at::Tensor &x, const at::Tensor &first, int rank, at::ScalarType type,\n"
+    "    const char *dtype)\n{\n"
+    "\tTORCH_CHECK(x.device() == first.device(),\n"
+    "\t    std::string(what) + \"on \" + x.device().str() + \", and the first tensor on \" + first.device().str());\n"
+    "\tTORCH_CHECK(x.dim() == rank && x.scalar_type() == type,\n"
+    "\t    std::string(what) + std::to_string(x.dim()) + \"-dimensional \" + c10::toString(x.scalar_type()) +\n"
+    "\t    \"; it takes \" + std::to_string(rank) + \" dimensions of \" + dtype);\n}\n\n"
     "template <class T> inline auto\nbits_of(double v)\n{\n\treturn T(v).x;\n}\n\n"
     "/* Opened once in a process, and never closed: operators are there as long. */\n"
     "inline TgpContext *\nopened(bool is_host)\n{\n";

@@ -2,6 +2,7 @@
  * tests/python/test_pack.py runs it. */
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -17,6 +18,7 @@ inline SymInt operator*(const SymInt &a, int64_t b) { return a.n * b; }
 inline SymInt operator/(const SymInt &a, int64_t b) { return a.n / b; }
 struct Device {
 	int index() const { return 0; }
+	std::string str() const { return "cuda:0"; }
 };
 inline bool operator==(Device, Device) { return true; }
 struct DeviceGuard {
@@ -25,7 +27,13 @@ struct DeviceGuard {
 }
 
 namespace at {
-enum ScalarType { kBool, kChar, kShort, kInt, kLong, kByte, kUInt16, kUInt32, kUInt64, kHalf, kBFloat16, kFloat, kDouble,
+enum ScalarType : int;
+}
+namespace c10 {
+inline const char *toString(at::ScalarType) { return "Float"; }
+}
+namespace at {
+enum ScalarType : int { kBool, kChar, kShort, kInt, kLong, kByte, kUInt16, kUInt32, kUInt64, kHalf, kBFloat16, kFloat, kDouble,
 	kFloat8_e4m3fn, kFloat8_e5m2 };
 enum class Tag { pt2_compliant_tag };
 struct Half {
