@@ -102,6 +102,18 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 	             : kernel_bind(o->k, o->args, given, o->n + n, out);
 }
 
+/* A launch with these values specialises on the scalars too. */
+static void
+bind_scalars(const Open *o, Bound *b)
+{
+	for (int i = 0; i < o->k->params.n; i++) {
+		const KernelParam *p = &o->k->params.at[i];
+		const NamedConst *given = named_const(o->given, o->n, p->name);
+		if (p->kind == PARAM_SCALAR)
+			b->param[i].scalar = given ? given->value : o->args[i].scalar;
+	}
+}
+
 Module *
 cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound, ChooseWhy *why)
@@ -133,6 +145,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 		why_chosen(why, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
+	bind_scalars(&open, bound);
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
 	return compile_kernel(k, bound, target, &assumptions, passes);
 }

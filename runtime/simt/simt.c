@@ -237,7 +237,7 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 {
 	SimtState *s = d->state;
 	SimtReport report;
-	SimtLaunch launch = {.param = value, .nblocks = blocks, .seed = s->opt.schedule,
+	SimtLaunch launch = {.param = value, .abi = l->abi, .nabi = l->nabi, .nblocks = blocks, .seed = s->opt.schedule,
 	    .iterations_most = s->opt.iterations, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);

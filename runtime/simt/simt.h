@@ -178,6 +178,8 @@ typedef struct SimtRange {
 struct SimtLaunch {
 	SimtKernel *kernel;
 	const uint64_t *param;
+	const AbiParam *abi;                            /* what each of param[] is; NULL: not said */
+	int nabi;
 	const Target *target;
 	int threads, shared_bytes, cluster;             /* of a block; blocks of a cluster (0: 1) */
 	int64_t nblocks;

@@ -155,6 +155,12 @@ expect 0 '"sectors": null' inspect sectors.tgl gath --json
 expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
 expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
 expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
+expect 0 '^13 good, 0 wrong, 0 failed' check addresses.tgl
+expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 64 bytes apart)' inspect addresses.tgl pitch
+expect 0 'read x .* 12 of 4 sectors (neighbouring lanes are 12 bytes apart)' inspect addresses.tgl pitch -D by=3
+expect 0 'read x .* sectors unknown: its indices are data' inspect addresses.tgl flat -D W=9
+expect 0 'read x .* 5 of 4 sectors (a warp begins where data says, at worst 28 bytes into a sector)' inspect addresses.tgl based
+expect 0 'read x .* (its strides are free; counted is one whose rows are adjacent)' inspect addresses.tgl free
 # ... unless a run counts them: each its own sector, two lanes an element, rising strides all over the grid, atomics
 cat >counted.tgl <<'END'
 kernel pick<B = 128>(x: in f32[N], ids: in i32[M], y: out f32[M]) grid(p: cdiv(M, B)) {

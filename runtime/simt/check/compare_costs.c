@@ -19,12 +19,25 @@ passes_of(const InspectLine *x, const SimtCost *c)
 	return x->kind == INSPECT_SHARED && x->way && !c->is_write ? c->least : 0;
 }
 
-/* Sizes and strides of the launch, as far as its tensors have them. */
+/* Integers among the launch's arguments. */
+static void
+take_scalars(const SimtLaunch *l, InspectArg *arg)
+{
+	for (int i = 0; i < l->nabi; i++) {
+		const AbiParam *p = &l->abi[i];
+		DType t = l->func->body->arg[p->param].type->elem;
+		if (p->kind == ABI_SCALAR && dtype_is_int(t))
+			arg[p->param] = (InspectArg){.known = true, .value = int_wrap(t, (int64_t)l->param[i])};
+	}
+}
+
+/* Sizes and strides of the launch, as far as its tensors have them, and scalars. */
 static InspectArg *
 args_of(const SimtLaunch *l, Arena *mem)
 {
 	const Func *f = l->func;
 	InspectArg *arg = NEW_ARRAY(mem, InspectArg, f->nparam);
+	take_scalars(l, arg);
 	for (int i = 0; i < f->nparam; i++)
 		for (int k = 0; k < l->nrange; k++) {
 			const SimtRange *r = &l->range[k];

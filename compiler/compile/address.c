@@ -1,0 +1,336 @@
+/* The address of an element that an access moves, by evaluating its indices.
+ *
+ *     %i = iota : i64[128]              lane 0: 0, lane 1: 1 …        x[i * 3] of f32[N]: 12 bytes apart
+ *     %r = read %ids …                  some number, another for each element
+ *     %v = read %x, %r, %j {"gg"}       of f32[N, 64]: an unknown row begins on a sector all the same
+ *
+ * Indices are evaluated element by element for one program, in one trip of each loop, with the sizes, strides and scalars
+ * of one launch.  A number that data gives is not known; what arithmetic leaves known of it is its `unit`: it differs from
+ * the number that stands for it by a multiple of that.  Different elements of data count as different numbers, which no
+ * data can make worse.  A scalar of data is the same for all lanes: a guess stands for it, 0 or one that puts a tile's
+ * start at a sector's end.  What is compared with a guess is taken as inside, and of two values that a guess chooses the
+ * one that is no constant counts. */
+#include "compile/address.h"
+
+#include "num/num.h"
+#include "pass/layout/axis.h"
+
+enum { SECTOR_BITS = 256, STEPS_MOST = 512, BASE_LOG = 44, APART = 65537, UNIT_LOG_MOST = 40,
+       ASTRIDE = 31 };                                  /* elements of 1 byte or more: the next sector is one element on */
+
+/* v, or v and a multiple of unit more or less. */
+typedef struct Num {
+	int64_t v, unit;                                /* unit: a power of two; 0: just v */
+	bool is_guess;                                  /* all lanes have the same v, whatever that is */
+} Num;
+
+static Num number(Walk *w, const Value *v, const int64_t *at);
+
+const InspectArg *
+walk_arg(const Walk *w, const Value *v)
+{
+	return !v->def && !v->block->parent && w->arg[v->index].known ? &w->arg[v->index] : NULL;
+}
+
+/* ---- what is not known ---- */
+
+static int64_t
+linear_at(const Type *t, const int64_t *at)
+{
+	int64_t n = 0;
+	for (int d = 0; d < t->rank; d++)
+		n = n * t->extent[d] + at[d];
+	return n;
+}
+
+/* An element of data: a number of its own. */
+static Num
+data(Walk *w, const Value *v, const int64_t *at)
+{
+	if (v->type->rank == 0)
+		return (Num){.v = w->nth * ASTRIDE, .is_guess = true};
+	int salt = v->def ? v->def->place.line * 131 + v->def->place.col : v->index;
+	return (Num){.v = (linear_at(v->type, at) + 1) * APART + salt, .unit = 1};
+}
+
+static int64_t
+unit_scaled(int64_t unit, int64_t by)
+{
+	int64_t low = by & -by;
+	return unit >= INT64_C(1) << UNIT_LOG_MOST || low >= INT64_C(1) << UNIT_LOG_MOST || low < 0
+	    ? INT64_C(1) << UNIT_LOG_MOST : MIN(unit * low, INT64_C(1) << UNIT_LOG_MOST);
+}
+
+/* Of a sum; an exact part adds nothing. */
+static int64_t
+unit_of_both(int64_t a, int64_t b)
+{
+	return a == 0 || b == 0 ? MAX(a, b) : MIN(a, b);
+}
+
+static int64_t
+wrapping_mul(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
+static int64_t
+wrapping_add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* Of operands of which one at least is not exact: a number that differs where they do. */
+static Num
+mixed(const Op *op, const Num *in)
+{
+	Num r = {.v = (int64_t)op->kind, .unit = 1};
+	for (int i = 0; i < op->nin; i++)
+		r.v = wrapping_add(wrapping_mul(r.v, APART), in[i].v);
+	return r;
+}
+
+static Num
+inexact(const Op *op, const Num *in)
+{
+	const Num *a = &in[0], *b = &in[1];
+	switch (op->kind) {
+	case OP_CAST:
+		return *a;
+	case OP_ADD:
+		return (Num){.v = wrapping_add(a->v, b->v), .unit = unit_of_both(a->unit, b->unit)};
+	case OP_SUB:
+		return (Num){.v = wrapping_add(a->v, wrapping_mul(b->v, -1)), .unit = unit_of_both(a->unit, b->unit)};
+	case OP_MUL:
+		if (a->unit && b->unit)
+			return mixed(op, in);
+		if ((a->unit ? b->v : a->v) == 0)
+			return (Num){0};
+		return (Num){.v = wrapping_mul(a->v, b->v),
+		    .unit = a->unit ? unit_scaled(a->unit, b->v) : unit_scaled(b->unit, a->v)};
+	case OP_SHL:
+		if (b->unit || b->v < 0 || b->v >= UNIT_LOG_MOST)
+			return mixed(op, in);
+		return (Num){.v = wrapping_mul(a->v, INT64_C(1) << b->v),
+		    .unit = unit_scaled(a->unit, INT64_C(1) << b->v)};
+	default:
+		return mixed(op, in);
+	}
+}
+
+/* ---- elements of integers and pointers; a pointer is bits from address 0 ---- */
+
+static Num
+argument(Walk *w, const Value *v, const int64_t *at)
+{
+	const Op *owner = v->block->parent;
+	if (!owner && v->block->func->param[v->index].kind == PARAM_POINTER)
+		return (Num){.v = (int64_t)v->index << BASE_LOG};
+	if (!owner) {
+		const InspectArg *a = walk_arg(w, v);
+		return a ? (Num){.v = a->value} : data(w, v, at);
+	}
+	if (owner->kind == OP_FOR && v->index == 0) {
+		Num from = number(w, owner->in[0], at), step = number(w, owner->in[2], at);
+		return (Num){.v = wrapping_add(from.v, wrapping_mul(step.v, w->nth)),
+		    .is_guess = from.is_guess || step.is_guess};
+	}
+	if (owner->kind == OP_FOR)
+		return number(w, owner->in[2 + v->index], at);
+	return owner->kind == OP_WHILE ? number(w, owner->in[v->index], at) : data(w, v, at);
+}
+
+static Num
+elementwise(Walk *w, const Op *op, const int64_t *at)
+{
+	enum { MOST = 3 };
+	Attr in[MOST], value;
+	Num x[MOST];
+	bool exact = true, guess = false;
+	if (op->nin > MOST || dtype_is_float(op->out[0].type->elem))
+		return data(w, &op->out[0], at);
+	for (int i = 0; i < op->nin; i++) {
+		DType elem = op->in[i]->type->elem;
+		if (!dtype_is_int(elem) && elem != TY_BOOL)
+			return data(w, &op->out[0], at);
+		x[i] = number(w, op->in[i], at);
+		exact &= x[i].unit == 0;
+		guess |= x[i].is_guess;
+		in[i] = attr_int_value(x[i].v);
+	}
+	if (!exact)
+		return inexact(op, x);
+	return elem_fold(op, in, &value) ? (Num){.v = value.i, .is_guess = guess} : data(w, &op->out[0], at);
+}
+
+/* The operand's element that a shape op hands on. */
+static Num
+moved(Walk *w, const Op *op, const int64_t *at)
+{
+	const Type *from = op->in[0]->type, *to = op->out[0].type;
+	int64_t c[MAX_RANK] = {0}, linear = linear_at(to, at);
+	for (int d = from->rank - 1; d >= 0; d--) {
+		if (op->kind == OP_RESHAPE) {
+			c[d] = linear % from->extent[d];
+			linear /= from->extent[d];
+		} else {
+			c[d] = from->extent[d] == 1 ? 0 : at[d];
+		}
+	}
+	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
+	for (int d = 0; dims && d < to->rank; d++)
+		c[dims->at[d]] = at[d];
+	if (op->kind == OP_FLIP) {
+		int64_t axis = attr_axis(op);
+		c[axis] = from->extent[axis] - 1 - at[axis];
+	}
+	return number(w, op->in[0], c);
+}
+
+static Num
+pointer_add(Walk *w, const Op *op, const int64_t *at)
+{
+	Num from = number(w, op->in[0], at), by = number(w, op->in[1], at);
+	int64_t bits = dtype_info[op->out[0].type->elem].bits;
+	return (Num){.v = wrapping_add(from.v, wrapping_mul(by.v, bits)), .is_guess = from.is_guess || by.is_guess,
+	    .unit = unit_of_both(from.unit, by.unit ? unit_scaled(by.unit, bits) : 0)};
+}
+
+/* The same at every element. */
+static bool
+is_constant(const Value *v)
+{
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_CONVERT || v->def->kind == OP_CAST))
+		v = v->def->in[0];
+	return v->def && v->def->kind == OP_CONST;
+}
+
+static Num
+selected(Walk *w, const Op *op, const int64_t *at)
+{
+	Num c = number(w, op->in[0], at);
+	if (c.is_guess)
+		c = (Num){.v = !is_constant(op->in[1])};
+	if (c.unit == 0)
+		return number(w, op->in[c.v ? 1 : 2], at);
+	const Num x[] = {c, number(w, op->in[1], at), number(w, op->in[2], at)};
+	return mixed(op, x);
+}
+
+/* The second program of an axis, where the axis has as many. */
+static Num
+program(const Walk *w, const Op *op)
+{
+	int64_t dim = attr_dim(op), per = attr_per(op);
+	const InspectArg *count = dim >= 0 && per > 0 ? &w->arg[dim] : NULL;
+	return (Num){.v = count && count->known && count->value <= per ? 0 : w->nth};
+}
+
+static Num
+extent(Walk *w, const Op *op, const int64_t *at)
+{
+	const InspectArg *a = walk_arg(w, op->in[0]);
+	int64_t axis = attr_axis(op);
+	return a ? (Num){.v = op->kind == OP_DIM ? a->dim[axis] : a->stride[axis]} : data(w, &op->out[0], at);
+}
+
+static Num
+number(Walk *w, const Value *v, const int64_t *at)
+{
+	const Op *op = v->def;
+	if (++w->steps > STEPS_MOST)
+		return data(w, v, at);
+	if (!op)
+		return argument(w, v, at);
+	switch (op->kind) {
+	case OP_CONST:
+		return attr_value(op)->kind != KIND_FLOAT ? (Num){.v = attr_value(op)->i} : data(w, v, at);
+	case OP_IOTA:
+		return (Num){.v = at[attr_axis(op)]};
+	case OP_PROGRAM_ID:
+		return program(w, op);
+	case OP_PROGRAM_AT: case OP_BLOCK_ID:
+		return (Num){.v = w->nth};
+	case OP_SPLIT_RANK:
+		return (Num){0};
+	case OP_DIM: case OP_STRIDE:
+		return extent(w, op, at);
+	case OP_RESHAPE: case OP_BROADCAST: case OP_CONVERT: case OP_PERMUTE: case OP_FLIP:
+		return moved(w, op, at);
+	case OP_PTR_ADD:
+		return pointer_add(w, op, at);
+	case OP_SELECT:
+		return selected(w, op, at);
+	default:
+		return op_info[op->kind].traits & ELEM ? elementwise(w, op, at) : data(w, v, at);
+	}
+}
+
+static Num
+first_step(Walk *w, const Value *v, const int64_t *at)
+{
+	w->steps = 0;
+	return number(w, v, at);
+}
+
+/* ---- where an element of an access lies ---- */
+
+/* Bits from the tensor's start to the element at[] of the tile that `op` moves; an index tile has some of its
+ * coordinates. */
+static Where
+tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
+{
+	const InspectArg *x = walk_arg(w, op->in[0]);
+	const char *index = attr_index(op);
+	int size = dtype_info[op->in[0]->type->elem].bits, tile = 0, gathered = -1;
+	if (!x)
+		return AT_UNKNOWN;
+	*bits = 0;
+	for (int d = 0; index[d]; d++) {
+		const Value *v = op->in[1 + d];
+		int64_t step = x->stride[d] * size;
+		bool is_gather = index[d] == 'g';
+		if (is_gather && gathered < 0) {
+			gathered = tile;
+			tile += v->type->rank;
+		}
+		Num i = first_step(w, v, is_gather ? at + gathered : at);
+		w->takes_data |= i.unit != 0;
+		w->takes_guess |= i.is_guess;
+		if (i.unit && step && unit_scaled(i.unit, step) % SECTOR_BITS)
+			return AT_UNKNOWN;
+		i.v += index[d] == 'p' ? at[tile++] : 0;
+		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= x->dim[d]))
+			return AT_OUTSIDE;
+		*bits = wrapping_add(*bits, wrapping_mul(i.v, step));
+	}
+	return AT_KNOWN;
+}
+
+static Where
+pointer_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
+{
+	const Value *mask = access_mask(op);
+	Num on = mask ? first_step(w, mask, at) : (Num){.v = 1}, p;
+	if (on.unit == 0 && !on.is_guess && !w->all_inside && !on.v)
+		return AT_OUTSIDE;
+	p = first_step(w, op->in[0], at);
+	w->takes_data |= p.unit != 0;
+	w->takes_guess |= p.is_guess;
+	*bits = p.v;
+	return p.unit % SECTOR_BITS ? AT_UNKNOWN : AT_KNOWN;
+}
+
+Where
+address_at(Walk *w, const Op *op, const Type *tile, const Layout *l, int lane, int reg, int64_t *bits)
+{
+	const IntList *valid = attr_valid(op);
+	int64_t at[MAX_RANK] = {0};
+	uint64_t packed = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER] | (uint64_t)reg);
+	for (int d = 0; d < tile->rank; d++) {
+		at[d] = (int64_t)(packed >> layout_out_at(l, d) & ((UINT64_C(1) << l->out[d]) - 1));
+		if (valid && at[d] >= valid->at[d])
+			return AT_OUTSIDE;
+	}
+	return op->in[0]->type->kind == TYPE_TENSOR ? tensor_at(w, op, at, bits) : pointer_at(w, op, at, bits);
+}

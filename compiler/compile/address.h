@@ -1,0 +1,24 @@
+/* Where in memory the elements of an access lie: address.c finds it, sectors.c counts. */
+#ifndef TEGULA_ADDRESS_H
+#define TEGULA_ADDRESS_H
+
+#include "compile/inspect.h"
+
+typedef enum Where { AT_KNOWN, AT_OUTSIDE, AT_UNKNOWN } Where;
+
+typedef struct Walk {
+	const InspectArg *arg;
+	int64_t nth;                                    /* program along each axis, and trip of each loop: 0 or 1 */
+	bool all_inside;                                /* nothing is outside of its tensor, or masked */
+	bool takes_data;                                /* an index so far was data, another for each element */
+	bool takes_guess;                               /* and one was data, the same for all lanes */
+	int steps;                                      /* ops that one element has taken */
+} Walk;
+
+const InspectArg *walk_arg(const Walk *w, const Value *v);      /* of a parameter's value; NULL: not known */
+/* The element of `tile` that the first warp holds in this register of this lane: bits from its tensor's start, or from
+ * address 0 of a pointer.  Of an address that depends on data they are right in the bits within a sector alone, and
+ * different data lie apart. */
+Where address_at(Walk *w, const Op *op, const Type *tile, const Layout *l, int lane, int reg, int64_t *bits);
+
+#endif
