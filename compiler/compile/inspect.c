@@ -479,17 +479,3 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 		out->all_wgmma &= x.kind != INSPECT_DOT || wgmma_named(attr_mma(op));
 	}
 }
-
-void
-inspect_resources(Inspection *x, int registers, int spills, int stack)
-{
-	int warps = MAX(func_warps(x->f), 1), blocks = x->t->max_warps / warps;
-	x->registers = registers;
-	x->spills = spills;
-	x->stack = stack;
-	if (registers > 0)                              /* given out to a warp in eights for each thread */
-		blocks = MIN(blocks, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps));
-	if (x->f->shared_bytes > 0)                     /* of which the driver keeps 1 KB for each block */
-		blocks = MIN(blocks, (int)(x->t->shared_bytes_unit / (x->f->shared_bytes + 1024)));
-	x->blocks = MIN(blocks, 32);
-}

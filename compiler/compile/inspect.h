@@ -63,6 +63,7 @@ typedef struct Inspection {
 	int registers, spills, stack;                   /* bytes of the last two; -1: not known */
 	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
+	const char *held_by;                            /* what it has no more of for another block */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
@@ -92,7 +93,7 @@ const char *inspect_cause(const InspectArg *arg, const Op *op, const Type *tile,
 /* Those of its first access in the first program, for a guess: where addresses are not known as many as lanes. */
 double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector);
 
-/* inspect.c */
+/* inspect.c; inspect_resources: spill.c */
 
 /* Of a function after the whole pipeline of `t`, launched with `arg`, one for each of its parameters; everything lives in
  * mem. */

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+static const double ALONE = 0.7;                        /* of the time: what takes less does not bound it alone */
 static const double IDLE = 1.15;                        /* printed where the fullest executes so many times the mean */
 
 /* Between what is said of a line. */
@@ -184,22 +185,32 @@ put_line(const InspectLine *x, Text *out)
 	text_close(&where);
 }
 
-/* The part that is the longest, and the line that takes the most of it. */
+/* The part that is the longest, and the line that takes the most of it; what spills take is no line's. */
 static void
 put_longest(const Inspection *x, Text *out)
 {
 	int most = 0;
+	double lines = 0;
 	const LineBill *line = NULL;
 	for (int i = 0; i < BILL_PARTS; i++)
 		if (x->bill.part[i] > x->bill.part[most])
 			most = i;
-	for (int i = 0; i < x->spent.n; i++)
+	for (int i = 0; i < x->spent.n; i++) {
+		lines += x->spent.at[i].part[most];
 		if (x->spent.at[i].part[most] > (line ? line->part[most] : 0))
 			line = &x->spent.at[i];
-	if (line && most == BILL_WAITING)
+	}
+	if (x->bill.spilled > 0 && lines < x->bill.part[most] / 2)
+		text_printf(out, "  mostly registers that spill, which are bound by: %s\n", bill_part_names[most]);
+	else if (line && most == BILL_WAITING)
 		text_printf(out, "  mostly line %d, which waits for %s\n", line->line, line->wait);
 	else if (line)
 		text_printf(out, "  mostly line %d, which is bound by: %s\n", line->line, bill_part_names[most]);
+	double longest = x->bill.part[most] * x->bill.programs;
+	if (longest < ALONE * x->bill.cycles)
+		text_printf(out,
+		    "  that is %.0f %% of the time: parts follow one another, with too few warps to overlap them\n",
+		    100 * longest / x->bill.cycles);
 }
 
 /* Where the grid leaves multiprocessors idle. */
@@ -267,9 +278,10 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, x->chosen);
 	if (x->registers >= 0)
 		text_printf(out,
-		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a "
-		    "multiprocessor\n",
-		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps);
+		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a multiprocessor%s%s\n",
+		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps,
+		    x->blocks * warps < x->t->max_warps ? ", held " : "",
+		    x->blocks * warps < x->t->max_warps ? x->held_by : "");
 	else if (pressure_spills(x->pressure))
 		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
 		    x->pressure.held, x->pressure.limit);

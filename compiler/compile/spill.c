@@ -7,7 +7,7 @@
  *     'att' needs more registers than a thread has on sm_90a: 2576 bytes of stores and loads spill them to local memory
  *       = help: more warps (warps = 8) or a smaller tile (BM = 64) leave each thread less to hold
  */
-#include "compile/compile.h"
+#include "compile/inspect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +23,26 @@ is_extent(const Bound *b, int64_t v)
 	return false;
 }
 
+/* Has a tile of the function an extent of that value?  f may be NULL: not known, so that it may. */
+static bool
+is_tile_extent(const Func *f, int64_t v)
+{
+	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++)
+			for (int d = 0; op->out[i].type->kind == TYPE_TILE && d < op->out[i].type->rank; d++)
+				if (op->out[i].type->extent[d] == v)
+					return true;
+	return !f;
+}
+
 /* The greatest compile-time parameter that could be half; NULL: none. */
 static const NamedConst *
-largest_tile(const Bound *b)
+largest_tile(const Func *f, const Bound *b)
 {
 	const NamedConst *best = NULL;
 	for (int i = 0; b && i < b->nct; i++) {
 		const Const *v = &b->ct[i].value;
-		if (v->kind != CONST_INT || v->i < 32 || v->i % 2 != 0 || is_extent(b, v->i))
+		if (v->kind != CONST_INT || v->i < 32 || v->i % 2 != 0 || is_extent(b, v->i) || !is_tile_extent(f, v->i))
 			continue;
 		if (!best || v->i > best->value.i)
 			best = &b->ct[i];
@@ -46,9 +58,9 @@ more_warps_help(const Target *t, int threads)
 }
 
 static void
-say_mend(Compile *cx, const Bound *b, const Target *t, int threads)
+say_mend(Compile *cx, const Func *f, const Bound *b, const Target *t, int threads)
 {
-	const NamedConst *tile = largest_tile(b);
+	const NamedConst *tile = largest_tile(f, b);
 	char warps[48] = "", smaller[160] = "smaller tiles leave";
 	if (more_warps_help(t, threads))
 		snprintf(warps, sizeof warps, "more warps (warps = %d) or ", threads / t->lanes * 2);
@@ -59,17 +71,19 @@ say_mend(Compile *cx, const Bound *b, const Target *t, int threads)
 }
 
 static void
-warn(Compile *cx, Place at, const char *kernel, const Target *t, const Bound *b, int threads, const char *why)
+warn(Compile *cx, Place at, const char *kernel, const Func *f, const Target *t, const Bound *b, int threads,
+    const char *why)
 {
 	diag_warning(cx, at, DIAG_SPILLS, kernel, t->name, why);
-	say_mend(cx, b, t, threads);
+	say_mend(cx, f, b, t, threads);
 }
 
 static void
 warn_module(const Module *m, const Target *t, const Bound *b, const char *why)
 {
 	const Func *f = m->funcs.at[0];
-	warn(m->cx, b ? b->kernel->item->name_place : f->place, f->name, t, b, MAX(func_warps(f), 1) * t->lanes, why);
+	warn(m->cx, b ? b->kernel->item->name_place : f->place, f->name, f, t, b,
+	    MAX(func_warps(f), 1) * t->lanes, why);
 }
 
 void
@@ -95,7 +109,7 @@ spill_warn_loaded(Compile *cx, const Bound *b, const Target *t, int threads, int
 {
 	char why[96];
 	snprintf(why, sizeof why, "%d bytes a thread are spilled to local memory", bytes);
-	warn(cx, b->kernel->item->name_place, b->kernel->name, t, b, threads, why);
+	warn(cx, b->kernel->item->name_place, b->kernel->name, NULL, t, b, threads, why);
 }
 
 /* `.local .align 8 .b8 __local_depot0[16];` */
@@ -109,4 +123,33 @@ ptx_local_bytes(const char *text)
 			sum += (int)strtol(open + 1, NULL, 10);
 	}
 	return sum;
+}
+
+/* ---- what an assembler said ---- */
+
+/* Of so many blocks, if that is fewer. */
+static void
+hold(Inspection *x, int64_t blocks, const char *by)
+{
+	if (blocks >= x->blocks)
+		return;
+	x->blocks = (int)blocks;
+	x->held_by = by;
+}
+
+void
+inspect_resources(Inspection *x, int registers, int spills, int stack)
+{
+	enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024 };  /* of a multiprocessor; shared memory that the driver keeps of each */
+	int warps = MAX(func_warps(x->f), 1);
+	x->registers = registers;
+	x->spills = spills;
+	x->stack = stack;
+	x->blocks = BLOCKS_MOST;
+	x->held_by = "by the most blocks, 32";
+	hold(x, x->t->max_warps / warps, "by the block's size");
+	if (registers > 0)                              /* given out to a warp in eights for each thread */
+		hold(x, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps), "by registers");
+	if (x->f->shared_bytes > 0)
+		hold(x, x->t->shared_bytes_unit / (x->f->shared_bytes + SYSTEM_BYTES), "by shared memory");
 }
