@@ -140,7 +140,7 @@ hold(Inspection *x, int64_t blocks, const char *by)
 void
 inspect_resources(Inspection *x, int registers, int spills, int stack)
 {
-	enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024 };  /* of a multiprocessor; shared memory that the driver keeps of each */
+	enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024 }; /* on every target; shared memory that the driver keeps */
 	int warps = MAX(func_warps(x->f), 1);
 	x->registers = registers;
 	x->spills = spills;

@@ -35,7 +35,7 @@ case "$*" in
 "3","    y[p * 8 +: 8] = sum(t, axis=0);","-","-","25","512","96","32","128","128","20","1","90"
 CSV
 	;;
-*--page\ raw*) printf '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"\n"","","Mbyte","byte","us"\n"0","columns","2.097152","4096","12.5"\n' ;;
+*--page\ raw*) printf '"ID","Kernel Name","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"\n"","","byte","byte","ns"\n"0","columns","2,097,152","4,096","12,500"\n' ;;
 *) [ -z "${NCU_FAILS-}" ] || { echo "==ERROR== ERR_NVGPUCTRPERM"; exit 9; } ;;
 esac
 SH
@@ -53,7 +53,7 @@ try() {
 	fi
 }
 try 0 '^profile of columns: 12\.50 us with counters on; device memory: 2\.10 MB read, 0\.00 MB written' '' --device=cuda
-try 0 '^ +2 +75 % +global memory +93 % +4096  4\.00 \([0-9.]+\) +let t = x' '' --device=cuda
+try 0 '^ +2 +75 % +global memory +93 % +4096  4\.00 \([0-9.]+\) +[0-9.]+ us +[a-zA-Z0-9 ]+ let t = x' '' --device=cuda
 try 0 '^ +3 +25 % +a barrier +80 % +512  1\.00 \([0-9.]+\) +3\.00 .* y\[p' '' --device=cuda
 if grep -Eq '^ +1 |other' out; then echo "FAIL a line without samples, or of another file"; cat out; failed=$((failed + 1)); fi
 grep -q -- '-k regex:^columns$ .*tegula run --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked &&
@@ -61,6 +61,12 @@ grep -q -- '-k regex:^columns$ .*tegula run --device=cuda --example=large -D M=2
 try 0 '"stall": "global memory"' '' --device=cuda --json -D M=256
 grep -q -- '-k regex:^columns$ .*tegula run --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked || {
 	echo "FAIL what ncu was asked"; cat asked; failed=$((failed + 1)); }
+LD_LIBRARY_PATH="$build/mock" TEGULA_CACHE=off NCU=./ncu "$TEGULA" bench --profile columns.tgl --device=cuda --json >counters.json 2>/dev/null
+"$TEGULA" report columns.tgl --profiled=counters.json --json | tr -d '\n ' | grep -q '"profile":{"kernel":"columns".*"stall":"globalmemory"' || {
+	echo "FAIL the report has no counters"; failed=$((failed + 1)); }
+echo '{' >broken.json
+"$TEGULA" report columns.tgl --profiled=broken.json -o none.html 2>&1 | grep -q 'broken.json: this is nothing that tegula bench' || {
+	echo "FAIL a broken file of counters"; failed=$((failed + 1)); }
 try 1 'ERR_NVGPUCTRPERM' NCU_FAILS=1 --device=cuda
 try 1 'needs NVIDIA.s ncu' 'NCU=./none CUDA_HOME=/none' --device=cuda
 try 1 'counters of an NVIDIA GPU' '' --device=cpu

@@ -110,9 +110,9 @@ collect(const Cli *cli, const char *ncu, const char *report, const char *kernel,
 {
 	Words w = {0};
 	Text said = {0};
-	const char *const fixed[] = {ncu, "--section", "SourceCounters", "--section", "WarpStateStats", "--metrics",
-		"gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum", "--import-source", "no", "-c", "1",
-		"-f", "-o", report, "-k"};
+	const char *const fixed[] = {ncu, "--clock-control", "none", "--section", "SourceCounters", "--section",
+		"WarpStateStats", "--metrics", "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum",
+		"--import-source", "no", "-c", "1", "-f", "-o", report, "-k"};
 	for (int i = 0; i < LEN(fixed); i++)
 		add(&w, fixed[i]);
 	add(&w, arena_printf(cli->mem, "regex:^%s$", kernel));
@@ -184,12 +184,17 @@ column(const Record *head, const char *name)
 	return -1;
 }
 
-/* 0 where there is none. */
+/* "11,008": 11008; 0 where there is none. */
 static double
 number(const Record *r, int at)
 {
-	char *end;
-	return at >= 0 && at < r->n ? number_read(r->at[at], &end) : 0;
+	char *end, plain[64];
+	size_t n = 0;
+	for (const char *s = at >= 0 && at < r->n ? r->at[at] : ""; *s && n + 1 < sizeof plain; s++)
+		if (*s != ',')
+			plain[n++] = *s;
+	plain[n] = '\0';
+	return n ? number_read(plain, &end) : 0;
 }
 
 static void

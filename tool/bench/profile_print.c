@@ -4,15 +4,34 @@
 
 #include <string.h>
 
-/* The most that the compiler says of a line's accesses: sectors over the fewest, passes over the fewest. */
+/* The most that the compiler says of a line's accesses: sectors over the fewest, passes over the fewest; and the model of
+ * the line. */
 typedef struct Predicted {
 	double sectors, passes;                             /* ratios; 0: nothing said */
+	double us;                                          /* of the launch, of what the line takes the most of; 0: none */
+	const char *bound;                                  /* that */
 } Predicted;
+
+static void
+take_model(const Inspection *x, int line, Predicted *p)
+{
+	for (int i = 0; i < x->spent.n; i++) {
+		const LineBill *l = &x->spent.at[i];
+		int most = 0;
+		if (l->line != line || l->file != x->f->place.file)
+			continue;
+		for (int k = 0; k < BILL_PARTS; k++)
+			most = l->part[k] > l->part[most] ? k : most;
+		p->us = l->part[most] * x->bill.programs / x->t->rates->clock;
+		p->bound = bill_part_names[most];
+	}
+}
 
 static Predicted
 predicted(const Inspection *x, int line)
 {
 	Predicted p = {0};
+	take_model(x, line, &p);
 	for (int i = 0; i < x->lines.n; i++) {
 		const InspectLine *l = &x->lines.at[i];
 		if (l->op->place.line != line)
@@ -41,10 +60,11 @@ put_ratio(double is, double least, double said, Text *out)
 static json_t *
 line_json(const ProfileLine *l, const Profile *p, Predicted q)
 {
-	return json_pack("{s:i, s:f, s:s?, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "line", l->line, "share",
+	return json_pack("{s:i, s:f, s:s?, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "line", l->line, "share",
 	    l->samples / MAX(p->samples, 1), "stall", l->stall, "stall_share", l->samples > 0 ? l->stalled / l->samples : 0,
 	    "instructions", l->instructions, "sectors", l->sectors, "least_sectors", l->least_sectors, "bank_passes",
-	    l->passes, "least_bank_passes", l->least_passes, "predicted_sectors", q.sectors, "predicted_passes", q.passes);
+	    l->passes, "least_bank_passes", l->least_passes, "predicted_sectors", q.sectors, "predicted_passes", q.passes,
+	    "model_us", q.us, "model_bound", q.bound);
 }
 
 static void
@@ -69,7 +89,8 @@ print_text(const Profile *p, const Inspection *x, const char *kernel, const Sour
 		bill_print(&x->bill, x->t, &out);
 		text_put(&out, "\n");
 	}
-	text_put(&out, "  line  time   waits most for              instructions  sectors (said)  passes (said)\n");
+	text_put(&out, "  line  time   waits most for              instructions  sectors (said)  passes (said)   "
+	               "the model\n");
 	for (int i = 0; i < p->lines.n; i++) {
 		const ProfileLine *l = &p->lines.at[i];
 		Predicted q = predicted(x, l->line);
@@ -81,6 +102,10 @@ print_text(const Profile *p, const Inspection *x, const char *kernel, const Sour
 		    l->stall ? l->stall : "", l->samples > 0 ? 100 * l->stalled / l->samples : 0, l->instructions);
 		put_ratio(l->sectors, l->least_sectors, q.sectors, &out);
 		put_ratio(l->passes, l->least_passes, q.passes, &out);
+		char model[64] = "";
+		if (q.us > 0)
+			number_format(model, sizeof model, "%.3g us", q.us);
+		text_printf(&out, "  %-9s %-18s", model, q.us > 0 ? q.bound : "");
 		if (source_line(f, l->line, &text, &size)) {
 			size_t blank = strspn(text, " \t");
 			text_printf(&out, "  %.*s", (int)(size > blank ? size - blank : 0), text + MIN(blank, size));

@@ -194,6 +194,36 @@ warnings_json(Compile *cx, const Kernel *k)
 	return own;
 }
 
+/* What `bench --profile --json` said of this kernel, one value or a list; null without it, NULL after printing. */
+static json_t *
+profile_json(const Cli *cli, const Kernel *k)
+{
+	Text text = {0};
+	const char *path = cli->value[OPT_PROFILED];
+	json_t *all, *one, *own = NULL;
+	size_t i;
+	if (!cli_has(cli, OPT_PROFILED))
+		return json_null();
+	if (!file_read(path, INT32_MAX, &text))
+		return cli_wrong("cannot read '%s'", path), NULL;
+	all = text.n ? json_loadb(text.at, text.n, 0, NULL) : NULL;
+	if (json_is_object(all)) {
+		one = json_pack("[o]", all);
+		all = one;
+	}
+	json_array_foreach(all, i, one) {
+		const char *name = json_string_value(json_object_get(one, "kernel"));
+		if (name && strcmp(name, k->name) == 0 && json_is_array(json_object_get(one, "lines")))
+			own = json_incref(one);
+	}
+	if (!all)
+		cli_wrong("%s: this is nothing that tegula bench --profile --json printed", path);
+	json_t *out = own || !all ? own : json_null();
+	json_decref(all);
+	text_close(&text);
+	return out;
+}
+
 json_t *
 report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 {
@@ -208,16 +238,19 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
-	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL;
-	if (tuning && add_code(stages, m, t))
-		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O, s:o}",
+	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
+	if (profile && add_code(stages, m, t))
+		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
+		    "s:O, s:O, s:o}",
 		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning, "warnings",
+		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning, "profile", profile,
+		    "warnings",
 		    warnings_json(cx, k));
 	json_decref(tuning);
+	json_decref(profile);
 	json_decref(stages);
 	text_close(&dumps);
 	return out;
