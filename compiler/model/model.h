@@ -412,6 +412,8 @@ typedef struct LineBills {
  * pass coalesce; below 0: it has no product, or its operands do not fit.  Of the facts only trips; bytes: of tensors. */
 double simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes,
     Bill *out);
+/* Bytes of device memory that accesses take, of sectors of which they use a part too. */
+double cost_bytes(const ProgramCost *c);
 /* A row for each line, as shares of the launch's bill. */
 void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */

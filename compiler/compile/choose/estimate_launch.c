@@ -267,7 +267,8 @@ launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 	bool has_pointers = false;
 	for (int i = 0; i < l->f->nparam; i++)
 		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
-	return has_pointers ? c->bytes * programs : MIN(estimate_bytes(l->b), (c->bytes - c->again) * programs);
+	double bytes = cost_bytes(c);
+	return has_pointers ? bytes * programs : MIN(estimate_bytes(l->b), (bytes - c->again) * programs);
 }
 
 /* Those that run twice at the end of the first axis count too. */
