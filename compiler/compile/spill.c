@@ -141,6 +141,7 @@ void
 inspect_resources(Inspection *x, int registers, int spills, int stack)
 {
 	enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024 }; /* on every target; shared memory that the driver keeps */
+	static const char by_registers[] = "by registers";
 	int warps = MAX(func_warps(x->f), 1);
 	x->registers = registers;
 	x->spills = spills;
@@ -149,7 +150,11 @@ inspect_resources(Inspection *x, int registers, int spills, int stack)
 	x->held_by = "by the most blocks, 32";
 	hold(x, x->t->max_warps / warps, "by the block's size");
 	if (registers > 0)                              /* given out to a warp in eights for each thread */
-		hold(x, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps), "by registers");
-	if (x->f->shared_bytes > 0)
-		hold(x, x->t->shared_bytes_unit / (x->f->shared_bytes + SYSTEM_BYTES), "by shared memory");
+		hold(x, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps), by_registers);
+	if (x->f->shared_bytes > 0) {
+		int64_t blocks = x->t->shared_bytes_unit / (x->f->shared_bytes + SYSTEM_BYTES);
+		bool both = blocks == x->blocks && strcmp(x->held_by, by_registers) == 0;
+		hold(x, blocks, "by shared memory");
+		x->held_by = both ? "by registers and shared memory" : x->held_by;
+	}
 }
