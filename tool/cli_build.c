@@ -91,6 +91,18 @@ is_given(void *user, const char *name)
 	return o->ex && example_sets(o->ex, name);
 }
 
+/* What is chosen and specialised on depends on the scalars too, as in a launch. */
+static void
+bind_scalars(const Open *o, Bound *b)
+{
+	for (int i = 0; i < o->k->params.n; i++) {
+		const KernelParam *p = &o->k->params.at[i];
+		const NamedConst *given = named_const(o->given, o->n, p->name);
+		if (p->kind == PARAM_SCALAR && dtype_is_int(b->param[i].dtype))
+			b->param[i].scalar = given ? given->value : o->args[i].scalar;
+	}
+}
+
 static bool
 bind_with(void *user, const NamedConst *more, int n, Bound *out)
 {
@@ -98,20 +110,11 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 	NamedConst *given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->n + n);
 	for (int i = 0; i < o->n + n; i++)
 		given[i] = i < o->n ? o->given[i] : more[i - o->n];
-	return o->ex ? example_bind(o->k, o->ex, given, o->n + n, o->args, out)
-	             : kernel_bind(o->k, o->args, given, o->n + n, out);
-}
-
-/* A launch with these values specialises on the scalars too. */
-static void
-bind_scalars(const Open *o, Bound *b)
-{
-	for (int i = 0; i < o->k->params.n; i++) {
-		const KernelParam *p = &o->k->params.at[i];
-		const NamedConst *given = named_const(o->given, o->n, p->name);
-		if (p->kind == PARAM_SCALAR)
-			b->param[i].scalar = given ? given->value : o->args[i].scalar;
-	}
+	if (!(o->ex ? example_bind(o->k, o->ex, given, o->n + n, o->args, out)
+	            : kernel_bind(o->k, o->args, given, o->n + n, out)))
+		return false;
+	bind_scalars(o, out);
+	return true;
 }
 
 Module *
@@ -145,7 +148,6 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 		why_chosen(why, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
-	bind_scalars(&open, bound);
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
 	return compile_kernel(k, bound, target, &assumptions, passes);
 }

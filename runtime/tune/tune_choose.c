@@ -35,7 +35,12 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	int m;
 	NamedConst *all = bound_values(l->k->k, &l->b->bound, l->b, l->ex, mem, n, &m);
 	memcpy(all + m, given, sizeof *given * (size_t)n);
-	return bind_quietly(l->k, l->b, all, m + n, mem, out, NULL);
+	if (!bind_quietly(l->k, l->b, all, m + n, mem, out, NULL))
+		return false;
+	for (int i = 0; i < l->k->k->params.n; i++)
+		if (l->k->k->params.at[i].kind == PARAM_SCALAR)
+			out->param[i].scalar = l->b->info[i].scalar;
+	return true;
 }
 
 /* Of the cpu device; 0: another one's, or none. */
