@@ -19,6 +19,8 @@
 
 #include <string.h>
 
+enum { LINE_BYTES = 128 };
+
 static Reg
 address(Lower *l, Reg base, int64_t bytes)
 {
@@ -103,14 +105,27 @@ copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const Th
 		lower_end_when(l);
 }
 
-/* Rows of less than a line, of which the next iterations most likely want the rest: on an H200 a product of few rows
- * by 4-bit weights, 64 bytes of a row at a time, took 12.3 us so and 13.8 without.  PTX has it from version 7.4 on, which
- * older targets do not ask for. */
+/* Bytes of a row that one warp copies: other warps have the rest of it, or other iterations. */
+static int64_t
+row_bytes_of_warp(const Type *tile, const Layout *elements)
+{
+	int last = tile->rank - 1, at = layout_out_at(elements, last), bits = elements->out[last];
+
+	for (int i = 0; i < elements->in[IN_WARP]; i++) {
+		uint64_t image = elements->map.col[layout_in_at(elements, IN_WARP) + i] >> at;
+		bits -= (image & ((UINT64_C(1) << elements->out[last]) - 1)) != 0;
+	}
+	return (INT64_C(1) << bits) * dtype_info[tile->elem].bits / 8;
+}
+
+/* Rows of less than a line, of which other warps or the next iterations most likely want the rest: on an H200 a product of
+ * few rows by 4-bit weights, 64 bytes of a row at a time, took 12.3 us so and 13.8 without.  PTX has it from version 7.4
+ * on, which older targets do not ask for. */
 static bool
-takes_lines(const Op *op, const Type *tile, const Target *t)
+takes_lines(const Op *op, const Type *tile, const Layout *elements, const Target *t)
 {
 	return (t->has & prim_info[PRIM_CP_ASYNC_LINE].needs) && !strchr(attr_index(op), 'g') && tile->rank > 1 &&
-	    tile->extent[tile->rank - 1] * dtype_info[tile->elem].bits < 128 * 8;
+	    row_bytes_of_warp(tile, elements) < LINE_BYTES;
 }
 
 static void
@@ -142,6 +157,7 @@ lower_copy(Lower *l, Op *op)
 	uint64_t repeats = lower_repeats(&layout);
 	Reg first = lower_is_first_holder(l, &layout);
 	LowerShared at = lower_shared(l, &layout, &shared, size);
+	bool by_line = is_async && takes_lines(op, tile, &elements, l->t);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
 		ThreadAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
 		ThreadAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
@@ -153,7 +169,7 @@ lower_copy(Lower *l, Op *op)
 			lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
-			copy_async(l, size * vector, takes_lines(op, tile, l->t), &from, &to, first);
+			copy_async(l, size * vector, by_line, &from, &to, first);
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}
