@@ -252,6 +252,25 @@ layout_shorten(const Layout *l, int dim, int bits)
 }
 
 Layout
+layout_stack(const Layout *l, int dim, int bits)
+{
+	Layout r = *l;
+	r.out[dim] += bits;
+	r.map.nout += bits;
+	r.in[IN_REGISTER] += bits;
+	r.map.nin += bits;
+	int above = layout_out_at(l, dim) + l->out[dim], at = l->in[IN_REGISTER];
+	uint64_t low = (UINT64_C(1) << above) - 1;
+	for (int i = 0; i < l->map.nin; i++) {
+		uint64_t v = l->map.col[i];
+		r.map.col[i < at ? i : i + bits] = (v & low) | (v & ~low) << bits;
+	}
+	for (int i = 0; i < bits; i++)
+		r.map.col[at + i] = UINT64_C(1) << (above + i);
+	return r;
+}
+
+Layout
 layout_pair(const Layout *l)
 {
 	Layout r = layout_expand(l, l->rank);

@@ -83,6 +83,7 @@ Layout layout_move_bits(const Layout *l, int dim, const int64_t *to);
  * order(r) of l, whose bit order[i] is the result's bit i. */
 Layout layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX]);
 Layout layout_expand(const Layout *l, int dim);     /* a new dimension of extent 1 before dim */
+Layout layout_stack(const Layout *l, int dim, int bits);     /* 2^bits along dim, each as l: registers above pick one */
 Layout layout_shorten(const Layout *l, int dim, int bits);   /* the first 2^bits along dim, upper bits of images left out */
 Layout layout_pair(const Layout *l);                /* a new last dimension of 2, in the lowest register bit */
 Layout layout_drop_broadcast(const Layout *l);      /* registers that repeat others taken out */

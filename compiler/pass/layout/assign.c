@@ -118,6 +118,35 @@ try_flood(Search *s, int var, const Layout *l)
 	return better;
 }
 
+/* What each thread of a reduction that warps divide reads where the result lies as `want`: the states of its elements of
+ * that, in registers.  Else each warp reads those of all elements. */
+static const Layout *
+anchor_of_states(const Assign *a, const Var *x, const Layout *want)
+{
+	int axis = (int)attr_axis(x->op), bits = 0;
+
+	if (!x->layout || want->rank + 1 > LAYOUT_RANK)
+		return NULL;
+	int at = layout_out_at(x->layout, axis), all = x->layout->out[axis];
+	for (int i = 0; i < x->layout->in[IN_WARP]; i++) {
+		uint64_t image = x->layout->map.col[layout_in_at(x->layout, IN_WARP) + i];
+		bits += (image >> at & ((UINT64_C(1) << all) - 1)) != 0;
+	}
+	Layout l = layout_expand(want, axis);
+	l = layout_stack(&l, axis, all);
+	return all > 0 && bits == all ? layout_intern(a->m, &l) : NULL;
+}
+
+static const Layout *
+anchor_for(const Assign *a, int var, int result, const Layout *want)
+{
+	const Var *x = &a->vars.at[var];
+
+	if (!x->op)
+		return want;
+	return x->op->kind == OP_REDUCE ? anchor_of_states(a, x, want) : anchor_of_result(x->op, result, want);
+}
+
 static bool
 try_edge(Search *s, Edge *e)
 {
@@ -126,8 +155,7 @@ try_edge(Search *s, Edge *e)
 	if (!have || !want || have == want)
 		return false;
 	int from = a->note[e->value->id].var;
-	const Op *op = a->vars.at[from].op;
-	bool better = try_flood(s, from, op ? anchor_of_result(op, e->value->index, want) : want);
+	bool better = try_flood(s, from, anchor_for(a, from, e->value->index, want));
 	have = assign_value_layout(a, e->value);
 	if (have != assign_required(a, e))
 		better |= try_flood(s, e->user, e->tie ? have : anchor_of_operand(e->op, e->index, have));

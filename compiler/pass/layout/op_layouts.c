@@ -30,27 +30,6 @@ cat_in_registers(const Op *op)
 	       n == op->nin * op->in[0]->type->extent[attr_axis(op)];
 }
 
-/* The result of such a cat: registers above all others pick the part. */
-static Layout
-stack(const Op *op, const Layout *l)
-{
-	int axis = (int)attr_axis(op), more = log2_ceil(op->nin);
-	Layout r = *l;
-	r.out[axis] += more;
-	r.map.nout += more;
-	r.in[IN_REGISTER] += more;
-	r.map.nin += more;
-	int above = layout_out_at(l, axis) + l->out[axis], at = l->in[IN_REGISTER];
-	uint64_t low = (UINT64_C(1) << above) - 1;
-	for (int i = 0; i < l->map.nin; i++) {
-		uint64_t v = l->map.col[i];
-		r.map.col[i < at ? i : i + more] = (v & low) | (v & ~low) << more;
-	}
-	for (int i = 0; i < more; i++)
-		r.map.col[at + i] = UINT64_C(1) << (above + i);
-	return r;
-}
-
 static const Layout *
 access_operand(const Op *op, const Layout *anchor, int i)
 {
@@ -147,7 +126,7 @@ anchor_result(const Op *op, const Layout *anchor, int i)
 	case OP_CAT:
 		if (is_free(op))
 			return anchor;
-		l = stack(op, anchor);
+		l = layout_stack(anchor, (int)attr_axis(op), log2_ceil(op->nin));
 		return layout_intern(m, &l);
 	default:
 		return anchor;
