@@ -128,13 +128,26 @@ product_cycles(const Pipeline *p)
 	return n;
 }
 
+/* Of a tile that the loop computes and warpgroups read, once more: it is made an iteration ahead (decode.c). */
+static int64_t
+decoded_bytes(const Pipeline *p)
+{
+	int64_t n = 0;
+
+	for (const Op *op = p->body->first; op && p->f->schedule.specialize != 1; op = op_after(op, p->body))
+		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)
+			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
+	return n;
+}
+
 /* The fence of what cp_async copied orders all of a thread's accesses: it also waits for the copies of later iterations.
  * So an iteration waits for the next one's copies, and fences them, while its own product works; its own copies come behind
- * the fence.  That is one iteration less ahead: only where products take longer than copies. */
+ * the fence.  That is one iteration less ahead: only where products take longer than copies.  What is decoded ahead waits
+ * there in any case (decode.c). */
 static bool
 waits_behind(const Pipeline *p, const Op *started, int stages)
 {
-	return started && p->nasync && stages > 2 && p->t->rates &&
+	return started && p->nasync && stages > 2 && p->t->rates && decoded_bytes(p) == 0 &&
 	    (stages - 2) * product_cycles(p) >= p->t->rates->latency;
 }
 
@@ -255,18 +268,6 @@ fixed_bytes(const Pipeline *p)
 
 	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
 		for (int i = 0; i < op->nout && !(op->kind == OP_READ && op_inside(op, p->body)); i++)
-			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
-	return n;
-}
-
-/* Of a tile that the loop computes and warpgroups read, once more: it is made an iteration ahead (decode.c). */
-static int64_t
-decoded_bytes(const Pipeline *p)
-{
-	int64_t n = 0;
-
-	for (const Op *op = p->body->first; op && p->f->schedule.specialize != 1; op = op_after(op, p->body))
-		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)
 			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 	return n;
 }
