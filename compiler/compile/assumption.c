@@ -19,6 +19,45 @@ assumption_of(uint64_t v)
 	return (int64_t)(v & (~v + 1));
 }
 
+/* cdiv(X, n): its operands. */
+static bool
+is_cdiv(const Expr *e, const Expr **of, const Expr **by)
+{
+	if (e->kind != EX_CALL || e->a->kind != EX_NAME || e->a->scope || strcmp(e->a->name, "cdiv") != 0 ||
+	    e->args.n != 2 || e->args.at[0].name || e->args.at[1].name)
+		return false;
+	*of = e->args.at[0].e;
+	*by = e->args.at[1].e;
+	return true;
+}
+
+static const Expr *
+dim_expr(const Kernel *k, int param, int d)
+{
+	const KernelParam *p = &k->params.at[param];
+	bool has = p->kind == PARAM_TENSOR && p->ast->type && p->ast->type->has_dims && d < p->ast->type->dims.n;
+
+	return has ? p->ast->type->dims.at[d] : NULL;
+}
+
+/* Of K, where a tensor has cdiv(K, 128) columns, 2048: rows of those then begin at multiples of 16 elements. */
+static int64_t
+multiple_of_parts(const Bound *b, int symbol)
+{
+	int64_t v = b->symbol[symbol].value.i, most = 1;
+	const Expr *of, *by;
+
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		int last = b->param[i].rank - 1;
+		const Expr *e = last > 0 ? dim_expr(b->kernel, i, last) : NULL;
+		int64_t parts = e ? b->param[i].dim[last] : 0;
+		if (parts > 0 && is_cdiv(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
+		    v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
+			most = MAX(most, v / parts * assumption_of((uint64_t)parts));
+	}
+	return most;
+}
+
 int64_t
 assumption_of_size(const Bound *b, int symbol)
 {
@@ -33,7 +72,7 @@ assumption_of_size(const Bound *b, int symbol)
 			if (c > most && v % c == 0)
 				most = c;
 	}
-	return most;
+	return v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
 }
 
 ArgAssumptions
@@ -64,12 +103,34 @@ name_multiple(const Bound *b, const ArgAssumptions *p, const char *name)
 	return 1;
 }
 
+/* The number that an expression of compile-time values is; 0: it is another one. */
+static int64_t
+expr_number(const Bound *b, const Expr *e)
+{
+	Const c;
+
+	if (e->kind == EX_INT)
+		return e->u <= INT32_MAX ? (int64_t)e->u : 0;
+	for (int i = 0; i < b->nsymbol; i++)
+		if (e->kind == EX_NAME && b->symbol[i].name == e->name)
+			return 0;
+	if (e->kind != EX_NAME || !bound_eval((Kernel *)b->kernel, b, e, "a dimension", &c))
+		return 0;
+	return c.kind == CONST_INT ? c.i : 0;
+}
+
 /* What a dimension like 2 * C is a multiple of, where C is assumed to be one of 16: 32. */
 static int64_t
 expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 {
 	const int64_t most = ASSUMED_MOST * ASSUMED_MOST;
+	const Expr *of, *by;
 	int64_t x, y;
+	if (is_cdiv(e, &of, &by)) {
+		x = expr_multiple(b, p, of);
+		y = expr_number(b, by);
+		return y > 0 && x % y == 0 ? x / y : 1;
+	}
 	if (e->kind == EX_INT)
 		return assumption_of(e->u);
 	if (e->kind == EX_NAME)
@@ -158,17 +219,10 @@ dimension_of(const Bound *b, const Expr *e)
 static bool
 grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
 {
-	const Expr *of = e;
+	const Expr *of = e, *by;
 	*per = 1;
-	if (e->kind == EX_CALL && e->a->kind == EX_NAME && !e->a->scope && strcmp(e->a->name, "cdiv") == 0 &&
-	    e->args.n == 2 && !e->args.at[0].name && !e->args.at[1].name) {
-		const Expr *by = e->args.at[1].e;
-		of = e->args.at[0].e;
-		*per = by->kind == EX_INT && by->u <= INT32_MAX ? (int64_t)by->u : 0;
-		for (int i = 0; i < b->nct && by->kind == EX_NAME && !by->scope; i++)
-			if (b->ct[i].name == by->name && b->ct[i].value.kind == CONST_INT)
-				*per = b->ct[i].value.i;
-	}
+	if (is_cdiv(e, &of, &by))
+		*per = expr_number(b, by);
 	of = dimension_of(b, of);
 	for (*symbol = 0; *symbol < b->nsymbol; ++*symbol)
 		if (of->kind == EX_NAME && !of->scope && b->symbol[*symbol].name == of->name)
