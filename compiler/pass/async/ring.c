@@ -52,6 +52,17 @@ sliced_lines(const Layout *l, int d, int parts, int bits)
 	return layout_reshape(&lines, l->rank, l->out);
 }
 
+/* Does each warp read its own part along dimension d?  Not where the block reads whole rows together (coalesce.c). */
+static bool
+is_divided(const Layout *l, int d, int64_t parts)
+{
+	int at = layout_out_at(l, d), n = 0;
+
+	for (int i = 0; i < l->in[IN_WARP]; i++)
+		n += (l->map.col[layout_in_at(l, IN_WARP) + i] >> at & ((UINT64_C(1) << l->out[d]) - 1)) != 0;
+	return 1 << n == parts;
+}
+
 static bool
 lies_in_slices(const Op *read, Layout *out)
 {
@@ -59,7 +70,7 @@ lies_in_slices(const Op *read, Layout *out)
 	const Layout *l = read->out[0].layout;
 
 	for (int d = 0; slices && d < slices->n && l->rank < LAYOUT_RANK; d++)
-		if (slices->at[d] > 1) {
+		if (slices->at[d] > 1 && is_divided(l, d, slices->at[d])) {
 			*out = sliced_lines(l, d, log2_ceil(slices->at[d]), dtype_info[read->out[0].type->elem].bits);
 			return true;
 		}

@@ -242,6 +242,17 @@ sliced_dim(const Op *op, int warps)
 	return -1;
 }
 
+/* Is a warp's part of each row less than asynchronous copies move, but not the block's, as of a group's scales, where 2^k
+ * neighbours are one access?  Then some of the block's threads read whole rows. */
+static bool
+reads_together(const Op *op, int d, int k)
+{
+	enum { COPY_BITS = 32 };
+	const Type *tile = anchor_type(op);
+	int64_t bits = dtype_info[tile->elem].bits, each = tile->extent[d] / attr_slices(op)->at[d];
+	return d == tile->rank - 1 && each * bits < COPY_BITS && bits << MIN(k, log2_ceil(tile->extent[d])) >= COPY_BITS;
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t)
 {
@@ -264,9 +275,10 @@ preferred(const Op *op, const Target *t)
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = 0;
-	k = MIN(k, MAX(total - lanes - warps, 0));
 	int divided = sliced_dim(op, f->schedule.warps);
-	if (divided >= 0 && tile->rank + 1 <= LAYOUT_RANK) {
+	bool together = divided >= 0 && reads_together(op, divided, k);
+	k = MIN(k, together ? total : MAX(total - lanes - warps, 0));
+	if (divided >= 0 && !together && tile->rank + 1 <= LAYOUT_RANK) {
 		Layout apart = sliced(tile, order, shape, divided, warps, k, lanes);
 		return layout_intern(f->module, &apart);
 	}
