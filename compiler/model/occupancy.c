@@ -16,6 +16,10 @@
  * the others one by one (column_mean of bench/warps/aside.tgl, 16 trips: 32 registers and 4 reads; asked for 6 blocks 80
  * registers and 13 reads).  There as many blocks are asked for as the live registers leave room for.
  *
+ * Loops that warps divide fill shared memory with their rings.  ptxas counts registers alone, and spills some to fit a
+ * block more (int4, 16 x 8192 x 8192 in groups of 64: 128 registers and 8 bytes spilled; asked for the one block that
+ * fits 141).
+ *
  * With more live registers than that, they would spill.  Registers are counted where elements cannot be worked on one
  * after another, that is across reductions.  Other loops and branches, scans, products, functions that are long in
  * registers, and tiles that reach out of their tensors are left alone. */
@@ -153,6 +157,15 @@ blocks_ahead(const Func *f, const Target *t, Arena *mem)
 	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / f->schedule.warps);
 }
 
+/* One, or two where shared memory and registers have room for them; of more, of few threads, ptxas thinks by itself. */
+static int
+blocks_of_slices(const Func *f, const Target *t, Arena *mem)
+{
+	enum { SYSTEM = 1024 };                         /* bytes of a block: CUDA C++ Programming Guide */
+	int64_t shared = t->shared_bytes_unit / (f->shared_bytes + SYSTEM);
+	return MIN(shared, blocks_ahead(f, t, mem)) > 1 ? 2 : 1;
+}
+
 int
 min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 {
@@ -160,6 +173,8 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
+	if (f->schedule.slices > 1)
+		return blocks_of_slices(f, t, mem);
 	if (is_unrolled(f))
 		return blocks_ahead(f, t, mem);
 	if (!max_live(f, mem, &live, &late) || late == 0 || live < LIVE_MIN || live > LIVE_MAX)
