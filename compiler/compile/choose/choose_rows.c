@@ -1,10 +1,10 @@
 /* Tiles that no header lists: of products with few rows, and of columns and rows between powers of two.
  *
- *     grid(pm: cdiv(M, BM), …) tune(BM = {64, 128, 256}, …), M = 5      =>      BM = 16
+ *     grid(pm: cdiv(M, BM), …) tune(BM = {64, 128, 256}, …), M = 5      =>      BM = 8
  *
  * Rows that a tensor has not are multiplied all the same, and bulk copies take their time for rows outside: M = 16,
  * N = K = 8192 in bf16 takes 59.5 us on an H200 with 64 rows, and 37.4 with 16, by instructions of warps.  So where a
- * dimension is 32 or less, the least size from 16 on that holds it takes the place of those listed for tiles along it; not
+ * dimension is 32 or less, the least size from 8 on that holds it takes the place of those listed for tiles along it; not
  * where a tensor's shape depends on the tile's, nor where one product feeds another.  Such loops wait for memory alone:
  * passes coalesce and pipeline have rules for their warps and stages.  Where the other sizes listed make programs for less
  * than three quarters of the multiprocessors, smaller ones join them.
@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { ROWS_LEAST = 16, ROWS_MOST = 32, COLUMNS_LEAST = 32, ROWS_STEP = 8 };
+enum { ROWS_LEAST = 8, ROWS_MOST = 32, COLUMNS_LEAST = 32, ROWS_STEP = 8 };
 
 static bool
 is_name(const Expr *e, const char *name)

@@ -122,8 +122,9 @@ add_dot(Estimate *e, Op *op, Use *u)
 		return;
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
+	double held = rows <= 8 && columns >= 16 ? 8 : 16;      /* of the instruction's sides (dot_turn_flat) */
 	u->products += count / (e->t->rates->products_warp * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) *
-	    MAX(1, 16 / rows);
+	    MAX(1, held / rows);
 	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
 	u->arithmetic += dot_decodes(op) ? padded_count(b) * along_m * DECODED : 0;     /* each warp for its rows */
 	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;

@@ -189,6 +189,8 @@ lay_out_dot(Op *dot, const Target *t)
 	if (dot_wgmma(dot, t, warps, chained))
 		return;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);
+	if (mma && !chained)
+		dot = dot_turn_flat(dot, mma);
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
 	if (mma && !fits)
 		reason = "a dot of five dimensions is smaller than an instruction";

@@ -43,6 +43,8 @@ bool dot_wgmma(Op *dot, const Target *t, int warps, bool chained);
 
 /* dot_transpose.c: the product as one of the transposed operands, where only that has its rows as columns; else itself. */
 Op *dot_transpose(Op *dot, const Target *t, int warps);
+/* The same where a warp's instruction has more rows than columns and the product fewer than these. */
+Op *dot_turn_flat(Op *dot, const MmaInfo *mma);
 
 /* dot_fit.c: repeats operands that are smaller than the instruction to its size; the result's part is taken out again.  The
  * dot that there is then, or NULL: it has too many dimensions. */

@@ -12,7 +12,10 @@
  *     }
  *     %t = permute %r : f32[256, 128]
  *
- * Both operands come from memory as they are, and nothing but loops carries the sum. */
+ * Both operands come from memory as they are, and nothing but loops carries the sum.
+ *
+ * A warp's instruction has 16 rows and 8 columns: products of 8 rows and fewer are turned too, which halves the
+ * instructions and what threads hold of the smaller operand. */
 #include "pass/layout/dot.h"
 
 static const Type *
@@ -106,6 +109,44 @@ dot_transpose(Op *dot, const Target *t, int warps)
 	made->out[0].name = sum->name;
 	value_replace(sum, &made->out[0]);
 	transpose_uses(m, is_carried ? last : &made->out[0]);
+	op_erase(dot);
+	return made;
+}
+
+/* The last two dimensions exchanged. */
+static Value *
+turn(Builder *b, Value *v)
+{
+	int64_t dims[KERNEL_RANK];
+	int rank = v->type->rank;
+
+	for (int d = 0; d < rank; d++)
+		dims[d] = d;
+	dims[rank - 2] = rank - 1;
+	dims[rank - 1] = rank - 2;
+	Attr order = attr_new_dims(b->m, dims, rank);
+	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+}
+
+Op *
+dot_turn_flat(Op *dot, const MmaInfo *mma)
+{
+	Module *m = dot->home->func->module;
+	const Type *t = dot->out[0].type;
+	int64_t rows = t->extent[t->rank - 2], columns = t->extent[t->rank - 1];
+
+	if (mma->a != mma->b || rows > mma->n || mma->m <= mma->n || columns < mma->m)
+		return dot;
+	Builder b = build_before(dot);
+	Value *in[] = {turn(&b, dot->in[1]), turn(&b, dot->in[0]), turn(&b, dot->in[2])};
+	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &in[2]->type, 1);
+	if (*attr_precision(dot))
+		attr_set_precision(m, made, attr_precision(dot));
+	if (*attr_wgmma_reason(dot))
+		attr_set_wgmma_reason(m, made, attr_wgmma_reason(dot));
+	Value *back = turn(&b, &made->out[0]);
+	back->name = dot->out[0].name;
+	value_replace(&dot->out[0], back);
 	op_erase(dot);
 	return made;
 }
