@@ -373,6 +373,66 @@ narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
 	}
 }
 
+static Reg
+permute(Lower *l, Reg a, int64_t b, int64_t which)
+{
+	Reg in[] = {a, lower_i32(l, b), lower_i32(l, which)}, out;
+	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
+	return out;
+}
+
+static bool
+has_byte_permutes(const Lower *l)
+{
+	unsigned needs = prim_info[PRIM_BYTE_PERMUTE].needs | prim_info[PRIM_ADD_F16X2].needs;
+	return l->t->kind == TARGET_PTX && !(needs & ~l->t->has);
+}
+
+/* Four bytes of a word, two at a time, as the low bytes of 0x6400, which is 1024 in f16; or, for bf16, which has 8 bits of
+ * significand, one by one as those of 2^23.  Signed ones are 128 more meanwhile. */
+static void
+bytes_to_halves(Lower *l, bool is_signed, DType to, const Reg *in, Reg *out)
+{
+	Reg word = thread_pack(l->b, in, 4), x[2];
+	if (is_signed)
+		word = lower_op2(l, THREAD_XOR, word, lower_i32(l, (int32_t)0x80808080));
+	for (int i = 0; i < 2 && to == TY_F16; i++) {
+		x[0] = permute(l, word, 0x64646464, i ? 0x4342 : 0x4140);
+		x[1] = lower_i32(l, (int32_t)(is_signed ? 0xe480e480 : 0xe400e400));
+		thread_prim(l->b, PRIM_ADD_F16X2, x, 2, NULL, 0, &x[0], 1);
+		thread_unpack(l->b, x[0], REG_F16, &out[2 * i], 2);
+	}
+	for (int i = 0; i < 4 && to == TY_BF16; i++) {
+		Reg f = lower_as(l, CAST_BITS, REG_F32, permute(l, word, 0x4b000000, 0x7440 + i));
+		f = lower_op2(l, THREAD_FADD, f, thread_float_const(l->b, REG_F32, is_signed ? -8388736.0 : -8388608.0));
+		out[i] = lower_narrow(l, to, f);
+	}
+}
+
+/* e5m2 is the upper byte of an f16. */
+static void
+upper_bytes(Lower *l, const Reg *in, Reg *out)
+{
+	Reg word = thread_pack(l->b, in, 4);
+	for (int i = 0; i < 2; i++)
+		thread_unpack(l->b, permute(l, word, 0, i ? 0x3424 : 0x1404), REG_F16, &out[2 * i], 2);
+}
+
+/* Bytes that become halves by permutes; false: others. */
+static bool
+cast_bytes(Lower *l, DType from, DType to, const Reg *in, Reg *out, int n)
+{
+	bool is_int = from == TY_I8 || from == TY_U8, upper = from == TY_F8E5M2 && to == TY_F16;
+	if (!has_byte_permutes(l) || !(upper || (is_int && (to == TY_F16 || to == TY_BF16))))
+		return false;
+	for (int r = 0; r < n; r += 4)
+		if (upper)
+			upper_bytes(l, &in[r], &out[r]);
+		else
+			bytes_to_halves(l, from == TY_I8, to, &in[r], &out[r]);
+	return true;
+}
+
 static void
 widen_fours(Lower *l, const Reg *in, Reg *out, int n)
 {
@@ -402,6 +462,8 @@ lower_cast(Lower *l, Op *op)
 	}
 	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;
 	if (op->kind == OP_CAST && in == lower_regs(l, op->in[0]) && lower_packed_cast(l, op->in[0], to, out))
+		return;
+	if (fours && cast_bytes(l, from, to, in, out, n))
 		return;
 	if (fours && from == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
 		widen_fours(l, in, wide, n);
