@@ -105,7 +105,7 @@ value(const Case *c, const char *name)
 static void
 test_few_rows(void **state)
 {
-	static const struct { int64_t m, rows; } of[] = {{1, 16}, {16, 16}, {17, 32}, {32, 32}};
+	static const struct { int64_t m, rows; } of[] = {{1, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {32, 32}};
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		Case c = {0};
 		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, 8192, 8192));

@@ -52,7 +52,10 @@ Op *dot_fit(Op *dot, const MmaInfo *mma);
 /* Three products of rounded parts in place of one of f32. */
 void dot_split_tf32(Op *dot);
 
-/* dot_operand.c: the order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
+/* dot_operand.c */
+/* Is the right operand unpacked from elements of 8 bits and less, of an instruction that has wider ones? */
+bool dot_unpacks(const Op *dot, const MmaInfo *mma);
+/* The order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
 void dot_order_k(Op *dot, const MmaInfo *mma);
 
 /* expand.c: dot_scaled as multiplications by its scales and a dot. */

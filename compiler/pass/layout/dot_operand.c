@@ -45,6 +45,14 @@ memory_bits(const Value *v, int depth)
 	return least;
 }
 
+bool
+dot_unpacks(const Op *dot, const MmaInfo *mma)
+{
+	int bits = memory_bits(dot->in[1], DEPTH);
+
+	return bits > 0 && bits <= 8 && bits < dtype_info[mma->b].bits;
+}
+
 /* Is bit i of a fragment's position along K one that lanes move?  The fragment is that of operand a. */
 static bool
 is_of_lanes(const Layout *a, int bit)

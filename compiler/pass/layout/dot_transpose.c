@@ -15,8 +15,13 @@
  * Both operands come from memory as they are, and nothing but loops carries the sum.
  *
  * A warp's instruction has 16 rows and 8 columns: products of 8 rows and fewer are turned too, which halves the
- * instructions and what threads hold of the smaller operand. */
+ * instructions and what threads hold of the smaller operand.  So are products of few rows by weights that threads unpack:
+ * these may go to any registers, and the fragments of x, two words of one row, are what a wide load brings.
+ * As the left operand's four words of two rows they had to be moved (i8, 16 rows: 470 instructions an iteration, 382
+ * turned). */
 #include "pass/layout/dot.h"
+
+enum { FEW_ROWS = 32 };
 
 static const Type *
 transposed_type(Module *m, const Type *t)
@@ -135,7 +140,8 @@ dot_turn_flat(Op *dot, const MmaInfo *mma)
 	const Type *t = dot->out[0].type;
 	int64_t rows = t->extent[t->rank - 2], columns = t->extent[t->rank - 1];
 
-	if (mma->a != mma->b || rows > mma->n || mma->m <= mma->n || columns < mma->m)
+	int64_t most = dot_unpacks(dot, mma) ? FEW_ROWS : mma->n;
+	if (mma->a != mma->b || rows > most || mma->m <= mma->n || columns < mma->m || columns <= rows)
 		return dot;
 	Builder b = build_before(dot);
 	Value *in[] = {turn(&b, dot->in[1]), turn(&b, dot->in[0]), turn(&b, dot->in[2])};
