@@ -122,13 +122,17 @@ dot_transpose(Op *dot, const Target *t, int warps)
 static Value *
 turn(Builder *b, Value *v)
 {
-	int64_t dims[KERNEL_RANK];
+	int64_t dims[KERNEL_RANK], extent[KERNEL_RANK];
 	int rank = v->type->rank;
 
-	for (int d = 0; d < rank; d++)
-		dims[d] = d;
-	dims[rank - 2] = rank - 1;
-	dims[rank - 1] = rank - 2;
+	for (int d = 0; d < rank; d++) {
+		dims[d] = d < rank - 2 ? d : rank - 1 - (d == rank - 1);
+		extent[d] = v->type->extent[dims[d]];
+	}
+	if (v->def && v->def->kind == OP_CONST) {
+		const Type *t = type_with_shape(b->m, v->type, rank, extent);
+		return &op_make(b, OP_CONST, NULL, 0, v->def->attr, v->def->nattr, &t, 1)->out[0];
+	}
 	Attr order = attr_new_dims(b->m, dims, rank);
 	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
 }
@@ -144,8 +148,9 @@ dot_turn_flat(Op *dot, const MmaInfo *mma)
 	if (mma->a != mma->b || rows > most || mma->m <= mma->n || columns < mma->m || columns <= rows)
 		return dot;
 	Builder b = build_before(dot);
-	Value *in[] = {turn(&b, dot->in[1]), turn(&b, dot->in[0]), turn(&b, dot->in[2])};
-	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &in[2]->type, 1);
+	Value *x = turn(&b, dot->in[0]), *acc = turn(&b, dot->in[2]);
+	Value *in[] = {turn(&b, dot->in[1]), x, acc};   /* last: what is unpacked need not be there as a whole (live.c) */
+	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &acc->type, 1);
 	if (*attr_precision(dot))
 		attr_set_precision(m, made, attr_precision(dot));
 	if (*attr_wgmma_reason(dot))
