@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { FEW_ROWS = 32, WARPS = 8, WARPS_LEAST = 4, SLOTS = 3, SUMS_MOST = 64, ROW_BYTES = 32 };
+enum { FEW_ROWS = 32, WARPS = 8, WARPS_LEAST = 4, SLOTS = 3, SLOTS_LEAST = 2, SUMS_MOST = 64, ROW_BYTES = 32 };
 
 /* ---- what varies ---- */
 
@@ -216,16 +216,25 @@ reads_sectors(const Slice *s)
 	return true;
 }
 
+/* The warps whose rings of so many slots shared memory has room for, as asked or up to 8; 1: too few. */
+static int
+count_for(const Slice *s, const Target *t, int64_t slots)
+{
+	int asked = s->f->schedule.warps, n = asked ? asked : WARPS;
+	int64_t each = slots * slot_bytes(s);
+
+	while (!asked && n > WARPS_LEAST && n * each > t->shared_bytes)
+		n /= 2;
+	return n < WARPS_LEAST || n > WARPS || n * each > t->shared_bytes ? 1 : n;
+}
+
 int
 slice_count(const Slice *s, const Target *t)
 {
-	int warps = s->f->schedule.warps, n = warps ? warps : WARPS;
-	int64_t each = (s->f->schedule.stages ? s->f->schedule.stages : SLOTS) * slot_bytes(s);
+	int stages = s->f->schedule.stages;
 
-	if (s->f->schedule.stages == 1 || s->f->schedule.specialize == 1 ||
-	    !is_few(s, t) || !reads_sectors(s))
+	if (stages == 1 || s->f->schedule.specialize == 1 || !is_few(s, t) || !reads_sectors(s))
 		return 1;
-	while (!warps && n > WARPS_LEAST && n * each > t->shared_bytes)
-		n /= 2;
-	return n < WARPS_LEAST || n > WARPS || n * each > t->shared_bytes ? 1 : n;
+	int n = count_for(s, t, stages ? stages : SLOTS);
+	return n > 1 || stages ? n : count_for(s, t, SLOTS_LEAST);
 }
