@@ -66,6 +66,8 @@ bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const Choos
 
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
+/* choose_rows.c: joins that size to those listed. */
+void choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Arena *mem, TuneName *all, int n);
 /* choose_rows.c: of grid(…: cdiv(D, name)) the value of dimension D; -1: there is no such axis */
 int64_t choose_divided(const Kernel *k, const Bound *b, const char *name);
 /* choose_rows.c: adds, of a lone product of warpgroups, multiples of 32 between powers of two listed for its columns, of 8

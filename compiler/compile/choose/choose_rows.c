@@ -90,17 +90,49 @@ is_chained(const Func *f)
 	return false;
 }
 
+static bool
+lists(const TuneName *t, int64_t value)
+{
+	for (int i = 0; i < t->nvalue; i++)
+		if (t->value[i].kind == CONST_INT && t->value[i].i == value)
+			return true;
+	return false;
+}
+
+/* The least size that holds the rows of tiles that `name` divides; 0: they are not few, or it must stay as it is. */
+static int64_t
+least_size(const Kernel *k, const Bound *b, const ChooseBinding *how, const TuneName *name)
+{
+	int64_t rows = choose_divided(k, b, name->name), size = ROWS_LEAST;
+	while (size < rows)
+		size *= 2;
+	bool stays = rows <= 0 || rows > ROWS_MOST || least_value(name) <= 0 || how->is_fixed(how->user, name->name);
+	return stays || shapes_mention(k, name->name) ? 0 : size;
+}
+
+void
+choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Arena *mem, TuneName *all, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int64_t size = least_size(k, b, how, &all[i]);
+		if (size == 0 || lists(&all[i], size))
+			continue;
+		Const *value = NEW_ARRAY(mem, Const, all[i].nvalue + 1);
+		memcpy(value + 1, all[i].value, sizeof *value * (size_t)all[i].nvalue);
+		value[0] = (Const){.kind = CONST_INT, .i = size};
+		all[i].value = value;
+		all[i].nvalue++;
+	}
+}
+
 bool
 choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
     TuneName *all, int n)
 {
 	bool any = false;
 	for (int i = 0; i < n && !is_chained(f); i++) {
-		int64_t rows = choose_divided(k, b, all[i].name), size = ROWS_LEAST;
-		while (size < rows)
-			size *= 2;
-		if (rows <= 0 || rows > ROWS_MOST || least_value(&all[i]) <= 0 || how->is_fixed(how->user, all[i].name) ||
-		    shapes_mention(k, all[i].name))
+		int64_t size = least_size(k, b, how, &all[i]);
+		if (size == 0)
 			continue;
 		all[i].value[0].i = size;
 		all[i].nvalue = 1;
@@ -155,15 +187,6 @@ static bool
 has_rows_between(const Op *dot, const Target *t)
 {
 	return dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
-}
-
-static bool
-lists(const TuneName *t, int64_t value)
-{
-	for (int i = 0; i < t->nvalue; i++)
-		if (t->value[i].kind == CONST_INT && t->value[i].i == value)
-			return true;
-	return false;
 }
 
 /* Multiples of 32 between listed powers of two, of which there are columns. */

@@ -9,7 +9,7 @@
  * both.  That takes all passes, a hundredth of a second for so many products: so one name is changed at a time, from
  * the header's own on, and the best of its values stays.
  *
- * Of 17 to 64 rows and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
+ * Of 64 rows and fewer and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
  * what is built differs by more than the estimate can tell, which took 1.0 to 3.9 of the best on an H200 (int4 in groups of
  * 64 and 128, three shapes).  There the same is done twice over, since names depend on each other, and with `split` up to
  * 2: of loops shared by 4 and 8 blocks the bill expects too little, up to 2.6 times, and of more rows with groups of 64.
@@ -27,8 +27,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAMES_MOST = 8, TRIED_MOST = 24, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
-static const double CLEARLY = 0.95, OTHERWISE = 0.8;
+enum { NAMES_MOST = 8, TRIED_MOST = 24, PRODUCTS = 3, ROWS_MOST = 64 };
+static const double CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
 typedef struct Whole {
 	Kernel *k;
@@ -49,7 +49,7 @@ has_few_rows(const Kernel *k, const Bound *b)
 {
 	for (int i = 0; i < k->item->tune.n; i++) {
 		int64_t rows = choose_divided(k, b, k->item->tune.at[i].name);
-		if (rows >= ROWS_LEAST && rows <= ROWS_MOST)
+		if (rows > 0 && rows <= ROWS_MOST)
 			return true;
 	}
 	return false;
@@ -154,6 +154,24 @@ try_split(Whole *s, const Bound *first)
 		try_all(s, first, &name);
 }
 
+/* Values that hardly count stay as the header or the passes have them. */
+static void
+drop_idle(Whole *s)
+{
+	Bill bill;
+	for (int i = s->best_n - 1; i >= 0 && s->best_n > 1; i--) {
+		s->n = 0;
+		for (int k = 0; k < s->best_n; k++)
+			if (k != i)
+				s->value[s->n++] = s->best_value[k];
+		double cycles = bill_of(s, &bill);
+		if (cycles < 0 || cycles > IDLE * s->best)
+			continue;
+		s->best_n = s->n;
+		memcpy(s->best_value, s->value, sizeof *s->value * (size_t)s->n);
+	}
+}
+
 static void
 search(Whole *s, const Bound *first, Arena *apart)
 {
@@ -163,16 +181,22 @@ search(Whole *s, const Bound *first, Arena *apart)
 	if (s->best < 0 && !s->is_by_warps)
 		return;
 	why_tried(s->how->why, NULL, 0, s->best, &s->first, NULL);
-	s->best = s->best < 0 ? INFINITY : s->best * CLEARLY;
+	double header = s->best < 0 ? INFINITY : s->best;
+	s->best = header;
 	s->k->program->cx->mem = apart;
 	if (!kernel_tune(s->k, first, &all, &n))
 		return;
+	choose_join_rows(s->k, first, s->how, apart, all, n);
 	for (int round = 0; round < rounds; round++) {
 		for (int i = 0; i < MIN(n, NAMES_MOST - 1); i++)
 			try_all(s, first, &all[i]);
 		if (rounds > 1)
 			try_split(s, first);
 	}
+	if (s->best > CLEARLY * header)                 /* a step may be small, all of them not */
+		s->best_n = 0;
+	s->best = s->best_n ? s->best : header;
+	drop_idle(s);
 }
 
 /* Cycles of what the estimate of products chose; infinite: there is no bill, or none to go by. */
