@@ -150,12 +150,55 @@ spread_fragment(const Layout *fragment, const Type *type, const Layout *acc, int
 	return l;
 }
 
+/* ---- decoded for warpgroups ---- */
+
+static void
+add_bits(Layout *l, InDim in, int dim, int from, int to)
+{
+	for (int b = from; b < to; b++)
+		add_column(l, in, UINT64_C(1) << (layout_out_at(l, dim) + b));
+}
+
+/* Of a right operand [K, N] that threads decode and put into shared memory, from rows along K: a thread has 16 bytes of a
+ * row, and so many lanes a row as 64 elements are of, which is a row of the swizzle's, that eight lanes put 16 bytes each
+ * into different banks.  As the read would have it they put into two boxes at once, and those twice.  Warps have the rows
+ * that they copied. */
+static const Layout *
+decoded(const Op *op)
+{
+	enum { LANES = 5, ROW = 6 };
+	const Type *t = op->in[1]->type;
+	const Func *f = op->home->func;
+	bool flipped;
+	Op *root = dot_operand_root(op->in[1], &flipped)->def;
+	int bits = memory_bits(op->in[1], DEPTH), k = log2_ceil(t->extent[0]), n = log2_ceil(t->extent[1]);
+	if (!root || root->kind == OP_READ || !flipped || bits == 0 || bits > 8 || t->rank != 2 ||
+	    dtype_info[t->elem].bits != HALF_BITS || !dot_decodes(op))
+		return NULL;
+	int run = MIN(log2_ceil(RUN_BITS / bits), k), row = MIN(MAX(ROW, run), k);
+	int warps = log2_ceil(f->schedule.warps), copied = MAX(LANES - (k - run), 0), all = LANES - (row - run) + warps;
+	if (all > n || copied + warps > n)
+		return NULL;
+	Layout l = {.rank = 2, .out = {k, n}};
+	l.map.nout = k + n;
+	add_bits(&l, IN_REGISTER, 0, 0, run);
+	add_bits(&l, IN_REGISTER, 0, row, k);
+	add_bits(&l, IN_REGISTER, 1, all, n);
+	add_bits(&l, IN_LANE, 0, run, row);
+	add_bits(&l, IN_LANE, 1, 0, copied);
+	add_bits(&l, IN_LANE, 1, copied + warps, all);
+	add_bits(&l, IN_WARP, 1, copied, copied + warps);
+	return layout_intern(f->module, &l);
+}
+
 const Layout *
 dot_operand(const Op *op, const Layout *acc, int which)
 {
 	const MmaInfo *mma = mma_named(attr_mma(op));
 	const WgmmaInfo *wgmma = mma ? NULL : wgmma_named(attr_mma(op));
 	const Type *t = op->in[which]->type;
+	if (wgmma && which == 1)
+		return decoded(op);
 	if (!mma && !(wgmma && which == 0 && attr_register_a(op)))
 		return NULL;
 	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
