@@ -146,12 +146,29 @@ expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 	}
 }
 
+/* Of cdiv(K, 128) that it is. */
+static void
+note_part(FuncParam *f, int d, const Bound *b, const Expr *e)
+{
+	const Expr *of, *by;
+
+	if (!is_cdiv(e, &of, &by) || of->kind != EX_NAME)
+		return;
+	for (int i = 0; i < b->nsymbol; i++)
+		if (b->symbol[i].name == of->name) {
+			f->part_of[d] = b->kernel->params.n + i;
+			f->part[d] = MAX(expr_number(b, by), 0);
+		}
+}
+
 static void
 assume_dims(FuncParam *f, const KernelParam *k, const Bound *b, const ArgAssumptions *p)
 {
 	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
-		if (f->dim[d] < 0 && d < k->ast->type->dims.n)
+		if (f->dim[d] < 0 && d < k->ast->type->dims.n) {
 			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
+			note_part(f, d, b, k->ast->type->dims.at[d]);
+		}
 }
 
 /* The symbol is this number, wherever it stands. */

@@ -11,7 +11,6 @@
  *             %4 = add %m, %m : f32
  *             yield %4
  *         }
- *         ...
  *     }
  *
  * One table (ops.def) says what each op is called, takes, gives and means.  Control flow is
@@ -225,6 +224,7 @@ typedef struct FuncParam {
 	int64_t multiple;                               /* of the address (bytes) or the integer; 0: nothing known */
 	bool is_fixed;                                  /* dim: compiled as the number that it was, no longer read */
 	int64_t dim_multiple[KERNEL_RANK];              /* tensor: the same of a dimension that no symbol names */
+	int64_t part_of[KERNEL_RANK], part[KERNEL_RANK];        /* of cdiv(K, 128): K's PARAM_DIM, and 128; 0: other ones */
 } FuncParam;
 
 enum { MAX_AXES = 3 };

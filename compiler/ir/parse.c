@@ -19,7 +19,19 @@ typedef struct ParamText {
 } ParamText;
 typedef VEC(ParamText) ParamTexts;
 
-/* [R, 1000, C = 64, ?] */
+/* (K, 128) of a dimension that is cdiv(K, 128) */
+static bool
+parse_part(Reader *r, ParamText *p, int d)
+{
+	if (!read_need(r, '(') || r->l.token != TOK_WORD)
+		return read_expected(r, "the name of a dim");
+	p->dim[d] = (Name){r->l.text, r->l.place};
+	lex_next(&r->l);
+	return read_need(r, ',') && read_need_int(r, 1, INT64_MAX, &p->param.part[d], "a number of 1 or more") &&
+	    read_need(r, ')');
+}
+
+/* [R, 1000, C = 64, cdiv(R, 16), ?] */
 static bool
 parse_dims(Reader *r, ParamText *p, DType elem)
 {
@@ -36,7 +48,10 @@ parse_dims(Reader *r, ParamText *p, DType elem)
 				p->dim[rank] = (Name){r->l.text, r->l.place};
 				lex_next(&r->l);
 			}
-			if (!is_named || read_is_punct(r, '=')) {
+			if (is_named && strcmp(p->dim[rank].text, "cdiv") == 0 && read_is_punct(r, '(')) {
+				if (!parse_part(r, p, rank))
+					return false;
+			} else if (!is_named || read_is_punct(r, '=')) {
 				read_take(r, '=');
 				if (!read_take(r, '?') &&
 				    !read_need_int(r, 0, INT64_MAX, &extent[rank], "an extent, a dim's name or '?'"))
@@ -118,10 +133,15 @@ resolve_dims(Reader *r, ParamTexts *params, ParamText *p)
 		p->param.dim[d] = -1;
 		if (!p->dim[d].text)
 			continue;
+		int64_t found = -1;
 		for (int i = 0; i < params->n; i++)
 			if (params->at[i].param.kind == PARAM_DIM && params->at[i].name.text == p->dim[d].text)
-				p->param.dim[d] = i;
-		if (p->param.dim[d] >= 0)
+				found = i;
+		if (p->param.part[d] > 0)
+			p->param.part_of[d] = found;
+		else
+			p->param.dim[d] = (int)found;
+		if (found >= 0)
 			continue;
 		return diag_error(r->cx, p->dim[d].place, DIAG_TIR_DIM, p->dim[d].text);
 	}

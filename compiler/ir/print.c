@@ -239,7 +239,7 @@ put_block(Printer *p, const Block *b, int depth)
 	}
 }
 
-/* f32[R, C = 1000, ?]: the name that a dimension binds, its extent if known, or neither. */
+/* f32[R, C = 1000, cdiv(R, 16), ?]: the name that a dimension binds, its extent if known, its parts, or nothing. */
 static void
 put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
 {
@@ -251,6 +251,8 @@ put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
 			text_put(p->out, f->param[param->dim[d]].name);
 		if (t->extent[d] >= 0)
 			text_printf(p->out, "%s%lld", named ? " = " : "", (long long)t->extent[d]);
+		else if (!named && param->part[d] > 0)
+			text_printf(p->out, "cdiv(%s, %lld)", f->param[param->part_of[d]].name, (long long)param->part[d]);
 		else if (!named)
 			text_put(p->out, "?");
 	}

@@ -16,13 +16,13 @@
 typedef enum Known { ANYTHING, FINITE, ZERO } Known;
 
 /* Is the index, in an iteration from the end on, at least the tensor's dimension?  It is the loop's own times a constant,
- * from 0 on, and the end is that dimension divided by the same, or it. */
+ * from 0 on, and the end is that dimension divided by the same, or it; or both are parts of one dimension. */
 static bool
 is_outside(const Slice *s, const Op *read, int d)
 {
 	const FuncParam *p = &s->f->param[read->in[0]->index];
 	const Value *index = read->in[1 + d], *end = s->loop->in[1], *size = NULL;
-	int64_t by = 1, of = 1, extent, last;
+	int64_t by = 1, of = 1, per = 1, extent, last;
 
 	if (read->in[0]->def || read->in[0]->block->parent)
 		return false;
@@ -32,9 +32,13 @@ is_outside(const Slice *s, const Op *read, int d)
 		return false;
 	if (p->dim[d] >= 0)
 		size = &s->f->body->arg[p->dim[d]];
+	else if (p->part[d] > 0) {
+		size = &s->f->body->arg[p->part_of[d]];
+		per = p->part[d];
+	}
 	extent = read->in[0]->type->extent[d];
 	if (size && end->def && end->def->kind == OP_CDIV && end->def->in[0] == size && value_int(end->def->in[1], &of))
-		return by >= of;
+		return by * per >= of;
 	if (size && end == size)
 		return true;
 	return extent >= 0 && value_int(end, &last) && last >= 0 && last <= INT32_MAX && last * by >= extent;
