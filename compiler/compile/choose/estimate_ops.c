@@ -13,7 +13,7 @@
 
 /* Cycles of an element that threads decode, beside its arithmetic: 4-bit and 8-bit weights on an H200, by 870 launches of
  * 16 to 2048 rows in tiles of 16 x 64 to 256 x 128. */
-static const double DECODED = 0.075;
+static const double DECODED = 0.075, DECODED_ROWS = 0.03;
 static const double SHARED_RATE = 128, LANES = 128;
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
@@ -67,16 +67,41 @@ estimate_decodes_ahead(const Estimate *e)
 	return e->stages > 2 && !e->parted;
 }
 
-/* A product of one iteration that begins with zeros and is scaled before it joins what the loop carries: both are held. */
+/* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
+static bool
+is_accumulated(const Op *dot)
+{
+	const Value *v = &dot->out[0];
+	if (!value_is_zero(dot->in[2]))
+		return true;
+	for (const Op *op = dot->next; op; op = op->next)
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == v)
+				return op->kind == OP_ADD && v->nuses == 1;
+	return true;
+}
+
+/* A product of one iteration that is scaled before it joins what the loop carries: both are held. */
 static bool
 is_added_later(const Estimate *e, const Op *dot)
 {
-	const Op *loop = dot->home->parent, *begin = dot->in[2]->def;
-	bool is_apart = loop && op_is_loop(loop) && begin && begin->kind == OP_CONST && !dot_next(e->f, &dot->out[0]);
-	for (const Op *op = dot->next; op && is_apart; op = op->next)
-		for (int i = 0; i < op->nin; i++)
-			is_apart &= op->kind != OP_ADD || op->in[i] != &dot->out[0];    /* it will begin with that */
-	return is_apart;
+	const Op *loop = dot->home->parent;
+	return loop && op_is_loop(loop) && !is_accumulated(dot) && !dot_next(e->f, &dot->out[0]);
+}
+
+/* Decoded weights stay in registers as the left operand (dot_turn_decoded): 338 instructions of a warp for 64 of each
+ * thread, products and the sums of groups included. */
+static void
+add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
+{
+	const Type *c = op->out[0].type;
+	double threads = e->warps * e->t->lanes;
+	e->warpgroup_dots++;
+	u->products += count / e->t->rates->products_warpgroup;
+	u->shared += bytes_of(op->in[0]->type) * (double)c->extent[1] / 64 / SHARED_RATE;
+	u->arithmetic += padded_count(op->in[1]->type) * DECODED_ROWS;
+	e->registers += (double)type_count(c) / threads * (is_accumulated(op) ? 1 : 2);
+	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }
 
 /* The instruction's rate is for 16 bits; other widths scale it. */
@@ -97,6 +122,10 @@ add_dot(Estimate *e, Op *op, Use *u)
 		return;
 	}
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
+		if (w.decodes && dot_decodes_rows(op, e->t, log2_ceil(e->warps))) {
+			add_decoded_rows(e, op, count, u);
+			return;
+		}
 		if (w.info->n % (int64_t)columns) {             /* of a tile that is padded, groups along N have all */
 			count *= padded_count(c) / (double)type_count(c);
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);

@@ -186,6 +186,7 @@ lay_out_dot(Op *dot, const Target *t)
 	bool chained = dot_is_chained(f, dot);
 	if (!chained)
 		dot = dot_transpose(dot, t, warps);
+	dot = dot_turn_decoded(dot, t, warps, chained);
 	if (dot_wgmma(dot, t, warps, chained))
 		return;
 	const MmaInfo *mma = choose_mma(dot, t, &reason);

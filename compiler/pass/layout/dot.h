@@ -35,6 +35,8 @@ Value *dot_operand_root(Value *v, bool *flipped);
 bool dot_decodes(const Op *dot);
 /* How 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */
 const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
+/* Do the decoded operand's columns, as rows, make whole warpgroups, each with rows of its own? */
+bool dot_decodes_rows(const Op *dot, const Target *t, int warps);
 /* Can they do the dot of so many rows, no power of two, only or better with its sides exchanged? */
 bool dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps);
 /* Chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;
@@ -43,6 +45,8 @@ bool dot_wgmma(Op *dot, const Target *t, int warps, bool chained);
 
 /* dot_transpose.c: the product as one of the transposed operands, where only that has its rows as columns; else itself. */
 Op *dot_transpose(Op *dot, const Target *t, int warps);
+/* The same where the right operand is decoded and may be in registers as the left one. */
+Op *dot_turn_decoded(Op *dot, const Target *t, int warps, bool chained);
 /* The same where a warp's instruction has more rows than columns and the product fewer than these. */
 Op *dot_turn_flat(Op *dot, const MmaInfo *mma);
 

@@ -14,6 +14,9 @@
  *
  * Both operands come from memory as they are, and nothing but loops carries the sum.
  *
+ * Weights that warpgroups decode are the rows, which the instruction takes from registers: as columns threads would put
+ * them into shared memory, behind a fence and a barrier.
+ *
  * A warp's instruction has 16 rows and 8 columns: products of 8 rows and fewer are turned too, which halves the
  * instructions and what threads hold of the smaller operand.  So are products of few rows by weights that threads unpack:
  * these may go to any registers, and the fragments of x, two words of one row, are what a wide load brings.
@@ -137,16 +140,11 @@ turn(Builder *b, Value *v)
 	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
 }
 
-Op *
-dot_turn_flat(Op *dot, const MmaInfo *mma)
+/* The product of the operands exchanged, and turned back. */
+static Op *
+turn_dot(Op *dot)
 {
 	Module *m = dot->home->func->module;
-	const Type *t = dot->out[0].type;
-	int64_t rows = t->extent[t->rank - 2], columns = t->extent[t->rank - 1];
-
-	int64_t most = dot_unpacks(dot, mma) ? FEW_ROWS : mma->n;
-	if (mma->a != mma->b || rows > most || mma->m <= mma->n || columns < mma->m || columns <= rows)
-		return dot;
 	Builder b = build_before(dot);
 	Value *x = turn(&b, dot->in[0]), *acc = turn(&b, dot->in[2]);
 	Value *in[] = {turn(&b, dot->in[1]), x, acc};   /* last: what is unpacked need not be there as a whole (live.c) */
@@ -160,4 +158,25 @@ dot_turn_flat(Op *dot, const MmaInfo *mma)
 	value_replace(&dot->out[0], back);
 	op_erase(dot);
 	return made;
+}
+
+Op *
+dot_turn_flat(Op *dot, const MmaInfo *mma)
+{
+	const Type *t = dot->out[0].type;
+	int64_t rows = t->extent[t->rank - 2], columns = t->extent[t->rank - 1];
+	int64_t most = dot_unpacks(dot, mma) ? FEW_ROWS : mma->n;
+
+	if (mma->a != mma->b || rows > most || mma->m <= mma->n || columns < mma->m || columns <= rows)
+		return dot;
+	return turn_dot(dot);
+}
+
+Op *
+dot_turn_decoded(Op *dot, const Target *t, int warps, bool chained)
+{
+	DotWgmma w;
+	const char *why = chained ? "" : dot_wgmma_reason(dot, t, warps, chained, &w);
+
+	return !why && w.decodes && dot_decodes_rows(dot, t, warps) ? turn_dot(dot) : dot;
 }

@@ -66,11 +66,16 @@ dot_decodes(const Op *dot)
 }
 
 /* Threads put a decoded operand into shared memory each trip, behind a fence and a barrier: the product must be large
- * beside that.  Of fewer rows warps multiply what they decode in registers. */
+ * beside that, half as large where warpgroups may have it in registers (dot_turn_decoded).  Of fewer rows warps multiply
+ * what they decode in registers. */
 static bool
 pays_for_decoding(const Op *dot)
 {
-	return dot->out[0].type->extent[0] >= DECODE_ROWS && dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST &&
+	const Type *acc = dot->out[0].type;
+	bool flipped;
+	dot_operand_root(dot->in[1], &flipped);
+	int64_t least = flipped && acc->extent[1] >= 1 << ROW_BITS ? DECODE_ROWS / 2 : DECODE_ROWS;
+	return acc->extent[0] >= least && dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST &&
 	    is_decoded(dot->in[1], DECODE_OPS);
 }
 
@@ -163,6 +168,20 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
 	    !operand_reason(dot, 0, t, &computed[0]) && !operand_reason(dot, 1, t, &computed[1]) && !computed[0] &&
 	    !computed[1];
+}
+
+bool
+dot_decodes_rows(const Op *dot, const Target *t, int warps)
+{
+	const Type *acc = dot->out[0].type, *a = dot->in[0]->type, *b = dot->in[1]->type;
+	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[1]) - ROW_BITS;
+	int64_t columns = INT64_C(1) << log2_ceil(acc->extent[0]);
+	bool computed, flipped;
+
+	dot_operand_root(dot->in[1], &flipped);         /* else words have neighbours along N, not along K */
+	return flipped && rows >= 0 && groups >= 0 && groups <= rows && dtype_info[b->elem].bits == 16 &&
+	    !operand_reason(dot, 0, t, &computed) && !computed &&
+	    target_wgmma(t, b->elem, a->elem, acc->elem, columns) != NULL;
 }
 
 /* ---- outside of tensors ---- */
