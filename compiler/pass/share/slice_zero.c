@@ -22,13 +22,15 @@ is_outside(const Slice *s, const Op *read, int d)
 {
 	const FuncParam *p = &s->f->param[read->in[0]->index];
 	const Value *index = read->in[1 + d], *end = s->loop->in[1], *size = NULL;
-	int64_t by = 1, of = 1, per = 1, extent, last;
+	int64_t by = 1, of = 1, per = 1, part = 1, extent, last;
 
 	if (read->in[0]->def || read->in[0]->block->parent)
 		return false;
 	if (index->def && index->def->kind == OP_MUL && value_int(index->def->in[1], &by))
 		index = index->def->in[0];
-	if (index != &s->body->arg[0] || by <= 0)
+	else if (index->def && index->def->kind == OP_DIV && value_int(index->def->in[1], &part))
+		index = index->def->in[0];              /* whole parts (slice_find.c) */
+	if (index != &s->body->arg[0] || by <= 0 || part <= 0)
 		return false;
 	if (p->dim[d] >= 0)
 		size = &s->f->body->arg[p->dim[d]];
@@ -38,10 +40,10 @@ is_outside(const Slice *s, const Op *read, int d)
 	}
 	extent = read->in[0]->type->extent[d];
 	if (size && end->def && end->def->kind == OP_CDIV && end->def->in[0] == size && value_int(end->def->in[1], &of))
-		return by * per >= of;
+		return by * per >= of * part;
 	if (size && end == size)
-		return true;
-	return extent >= 0 && value_int(end, &last) && last >= 0 && last <= INT32_MAX && last * by >= extent;
+		return by * per >= part;
+	return extent >= 0 && value_int(end, &last) && last >= 0 && last <= INT32_MAX && last * by >= extent * part;
 }
 
 static bool
