@@ -233,6 +233,8 @@ typedef struct LowerPair {
 
 /* A cast of such a tile to f16 or bf16, two elements at a time; false: there is no such way. */
 bool lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out);
+/* Of such a cast less integers, its zero points: both at once. */
+bool lower_packed_sub(Lower *l, const Op *op, const Reg *zero, Reg *out);
 
 /* one file a family */
 void lower_print(Lower *l, Op *op);                     /* print.c */

@@ -17,10 +17,10 @@ cast_work(const Op *op, DType t, DType to)
 	if (dtype_is_float(t) == dtype_is_float(to))
 		return (OpWork){1, 0};
 	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;
-	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits == 8 || bits == 16;
+	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits <= 16;
 	if (!dtype_is_float(t))
 		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
-	return is_short && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
+	return is_short && bits > 4 && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
 }
 
 /* By a number that the compiler knows: a shift, or the upper half of a product. */

@@ -261,19 +261,20 @@ float_to_int(Lower *l, DType to, Reg x)
 	return lower_as(l, CAST_TRUNC, REG_I8, r);
 }
 
-/* Integers of 8 and 16 bits become the low bits of 2^23, which is then subtracted: exact.  NVIDIA's GPUs convert a quarter
- * as many elements a cycle as they add, or an eighth (CUDA C++ Programming Guide, Arithmetic Instructions). */
+/* Integers of 4 bits, which stand in bytes, 8 and 16 become the low bits of 2^23, which is then subtracted: exact.
+ * NVIDIA's GPUs convert a quarter as many elements a cycle as they add, or an eighth (CUDA C++ Programming Guide,
+ * Arithmetic Instructions). */
 static bool
 has_slow_conversions(const Lower *l, DType t)
 {
 	int bits = dtype_info[t].bits;
-	return l->t->kind == TARGET_PTX && l->t->has & HAS_MMA_SYNC && (bits == 8 || bits == 16) && !dtype_is_float(t);
+	return l->t->kind == TARGET_PTX && l->t->has & HAS_MMA_SYNC && bits >= 4 && bits <= 16 && !dtype_is_float(t);
 }
 
 static Reg
 short_to_f32(Lower *l, DType t, Reg r)
 {
-	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (dtype_info[t].bits - 1) : 0;
+	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (MAX(dtype_info[t].bits, 8) - 1) : 0;
 	Reg word = lower_as(l, CAST_ZEXT, REG_I32, r);
 	word = lower_op2(l, THREAD_XOR, word, lower_i32(l, 0x4b000000 | half));
 	word = lower_as(l, CAST_BITS, REG_F32, word);
@@ -454,7 +455,8 @@ lower_cast(Lower *l, Op *op)
 	int n = lower_count(&op->out[0]);
 	Reg *out = lower_new(l, &op->out[0]), *wide = NEW_ARRAY(l->mem, Reg, n);
 	const Op *round = op->in[0]->def;
-	if (op->kind == OP_CAST && from == TY_F32 && has_slow_conversions(l, to) && round && round->kind == OP_ROUND &&
+	bool is_rounded = op->kind == OP_CAST && from == TY_F32 && round && round->kind == OP_ROUND;
+	if (is_rounded && has_slow_conversions(l, to) && !dtype_is_packed(to) &&
 	    round->in[0]->layout == op->out[0].layout && op->in[0]->layout == op->out[0].layout) {
 		for (int r = 0; r < n; r++)
 			out[r] = f32_to_short(l, to, lower_regs(l, round->in[0])[r]);

@@ -245,37 +245,66 @@ three(Lower *l, PrimKind kind, Reg a, int64_t b, Reg c)
 	return out;
 }
 
+/* What is taken off with the 1024 or so that an integer's bits stand for, on their way: the zero points of two elements, 0
+ * for none, and for bits 0 to 3 and 4 to 7 of a half what both are together. */
+typedef struct Less {
+	Reg zero, low, high;
+} Less;
+
 /* Those of bits 4 to 7 of a half, without a shift of their own, in bf16: bits below 0x100 stand for that many 2^-133, so
  * that they are 16 n times as much.  Times 2^123 and less 8 of them, they are exact, and 64th of what is asked for.  Shifts
  * and the pipe that they share with logic are scarcer than multiplications. */
 static Reg
-upper_pair_bf16(Lower *l, const LowerPair *even, bool is_signed)
+upper_pair_bf16(Lower *l, const LowerPair *even, bool is_signed, Reg zero)
 {
 	int64_t flip = is_signed ? 0x00800080 : 0;
 	Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, even), 0x00f000f0, lower_i32(l, flip));
 	Reg less = lower_i32(l, (int32_t)(is_signed ? 0xbe00be00 : 0x80008000)), none = lower_i32(l, (int32_t)0x80008000);
 
+	none = zero ? lower_op2(l, THREAD_XOR, zero, none) : none;
 	return three(l, PRIM_FMA_BF16X2, three(l, PRIM_FMA_BF16X2, x, 0x7d007d00, less), 0x42804280, none);
+}
+
+/* Both are integers below 256 in f16, 16 in bf16, so that they are exact together. */
+static Reg
+less_zero(Lower *l, int32_t number, Reg zero, bool is_half)
+{
+	Reg c = lower_i32(l, number), in[] = {c, zero}, y;
+	if (!zero)
+		return c;
+	if (!is_half)
+		return three(l, PRIM_FMA_BF16X2, zero, (int32_t)0xbf80bf80, c);
+	thread_prim(l->b, PRIM_SUB_F16X2, in, 2, NULL, 0, &y, 1);
+	return y;
+}
+
+static Less
+find_less(Lower *l, Reg zero, bool is_signed, bool is_half)
+{
+	int32_t low = (int32_t)((is_half ? 0xe400e400 : 0xc300c300) + (uint32_t)(is_signed ? 0x00080008 : 0));
+	Less less = {.zero = zero, .low = less_zero(l, low, zero, is_half)};
+	if (is_half)                                    /* a 16th of 1024 + 16 n, or of 1024 + 16 (n + 8) */
+		less.high = less_zero(l, (int32_t)(is_signed ? 0xd480d480 : 0xd400d400), zero, true);
+	return less;
 }
 
 /* Integers; in f16 those of bits 4 to 7 of a half need no shift of their own. */
 static Reg
-integer_pair(Lower *l, const LowerPair *p, bool is_signed, bool is_half)
+integer_pair(Lower *l, const LowerPair *p, bool is_signed, bool is_half, const Less *less)
 {
 	int64_t one = is_half ? 0x64006400 : 0x43004300, flip = is_signed ? 0x00080008 : 0;
 	LowerPair even = {p->word, 0, p->nibble - 1};
-	if (!is_half && !p->byte && p->nibble & 1)
-		return upper_pair_bf16(l, &even, is_signed);
-	if (is_half && !p->byte && p->nibble & 1) {     /* 1024 + 16 n, or 16 (n + 8): a 16th of it, less 64 or 72 */
+	bool upper = !p->byte && p->nibble & 1;
+	if (!is_half && upper)
+		return upper_pair_bf16(l, &even, is_signed, less->zero);
+	if (upper) {
 		Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, &even), 0x00f000f0, lower_i32(l, one | flip << 4));
-		int32_t less = (int32_t)(is_signed ? 0xd480d480 : 0xd400d400);
-		return three(l, PRIM_FMA_F16X2, x, 0x2c002c00, lower_i32(l, less));
+		return three(l, PRIM_FMA_F16X2, x, 0x2c002c00, less->high);
 	}
-	Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, p), 0x000f000f, lower_i32(l, one | flip));
-	Reg less = lower_i32(l, (int32_t)((is_half ? 0xe400e400 : 0xc300c300) + (uint32_t)flip)), y;
+	Reg x = three(l, PRIM_AND_XOR, pair_at_bottom(l, p), 0x000f000f, lower_i32(l, one | flip)), y;
 	if (!is_half)
-		return three(l, PRIM_FMA_BF16X2, x, 0x3f803f80, less);
-	Reg in[] = {x, less};
+		return three(l, PRIM_FMA_BF16X2, x, 0x3f803f80, less->low);
+	Reg in[] = {x, less->low};
 	thread_prim(l->b, PRIM_ADD_F16X2, in, 2, NULL, 0, &y, 1);
 	return y;
 }
@@ -294,17 +323,62 @@ float_pair(Lower *l, const LowerPair *p, bool is_half)
 	    lower_i32(l, (int32_t)0x80008000));
 }
 
+static bool
+makes_pairs(const Lower *l, DType to)
+{
+	bool is_half = to == TY_F16;
+	unsigned needs = prim_info[is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2].needs;
+	return (is_half || to == TY_BF16) && !(needs & ~l->t->has);
+}
+
 bool
 lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
 {
 	const LowerPair *pair = l->pairs[v->id];
-	bool is_half = to == TY_F16;
-	unsigned needs = prim_info[is_half ? PRIM_ADD_F16X2 : PRIM_FMA_BF16X2].needs;
-	if (!pair || (!is_half && to != TY_BF16) || needs & ~l->t->has)
+	bool is_half = to == TY_F16, is_signed = v->type->elem == TY_I4;
+	if (!pair || !makes_pairs(l, to))
 		return false;
+	Less none = find_less(l, 0, is_signed, is_half);
 	for (int i = 0; i < lower_count(v) / 2; i++) {
 		Reg y = v->type->elem == TY_F4E2M1 ? float_pair(l, &pair[i], is_half)
-		                                   : integer_pair(l, &pair[i], v->type->elem == TY_I4, is_half);
+		                                   : integer_pair(l, &pair[i], is_signed, is_half, &none);
+		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);
+	}
+	return true;
+}
+
+/* Is the tile made of integers of so many bits, and not computed with? */
+static bool
+is_small(const Value *v, int bits)
+{
+	const Op *op = v->def;
+	while (op && (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE ||
+	    op->kind == OP_CONVERT))
+		op = op->in[0]->def;
+	const Type *from = op && op->kind == OP_CAST ? op->in[0]->type : NULL;
+	return from && dtype_is_int(from->elem) && dtype_info[from->elem].bits <= bits;
+}
+
+bool
+lower_packed_sub(Lower *l, const Op *op, const Reg *zero, Reg *out)
+{
+	const Op *cast = op->in[0]->def;
+	DType to = op->in[0]->type->elem;
+	bool is_half = to == TY_F16;
+	if (op->kind != OP_SUB || !cast || cast->kind != OP_CAST || op->in[0]->layout != op->out[0].layout ||
+	    !dtype_is_packed(cast->in[0]->type->elem) || cast->in[0]->type->elem == TY_F4E2M1 ||
+	    cast->in[0]->layout != op->out[0].layout || !is_small(op->in[1], is_half ? 8 : 4))
+		return false;
+	const LowerPair *pair = l->pairs[cast->in[0]->id];
+	if (!pair || !makes_pairs(l, to))
+		return false;
+	Less *less = NEW_ARRAY(l->mem, Less, lower_count(&op->out[0]) / 2);
+	for (int i = 0, k; i < lower_count(&op->out[0]) / 2; i++) {
+		for (k = 0; k < i && (zero[2 * k] != zero[2 * i] || zero[2 * k + 1] != zero[2 * i + 1]); k++)
+			;
+		bool is_signed = cast->in[0]->type->elem == TY_I4;
+		less[i] = k < i ? less[k] : find_less(l, thread_pack(l->b, &zero[2 * i], 2), is_signed, is_half);
+		Reg y = integer_pair(l, &pair[i], is_signed, is_half, &less[i]);
 		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);
 	}
 	return true;
