@@ -82,6 +82,8 @@ bool pipeline_starts_early(const Pipeline *p);
 int pipeline_fast_dim(const Layout *l, int otherwise);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
+/* Has each warp copy what it alone takes from the slot, where the copies' accesses stay the same. */
+void pipeline_align(Pipeline *p, Staged *s);
 /* Does v come from the read through casts, unary arithmetic, permutes and reshapes alone? */
 bool pipeline_comes_from(const Pipeline *p, const Staged *s, const Value *v);
 /* Bytes of a slot of each ring; `converted`: only of reads with a wanted layout. */

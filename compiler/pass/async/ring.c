@@ -77,6 +77,62 @@ lies_in_slices(const Op *read, Layout *out)
 	return false;
 }
 
+static bool
+has_column(const Layout *l, InDim in, uint64_t image)
+{
+	for (int i = 0; i < l->in[in]; i++)
+		if (l->map.col[layout_in_at(l, in) + i] == image)
+			return true;
+	return false;
+}
+
+/* Where each warp has a part of the tile for itself in `wanted`, it copies that part, so that no other warp waits for it:
+ * what the warps of l have apart and those of `wanted` not is the registers'.  False: the parts are no copies' own. */
+static bool
+by_warps_of(const Layout *l, const Layout *wanted, Layout *out)
+{
+	int regs = l->in[IN_REGISTER], lanes = layout_in_at(l, IN_LANE), warps = layout_in_at(l, IN_WARP), n = 0;
+	int from = layout_in_at(wanted, IN_WARP);
+	*out = *l;
+	if (l->in[IN_WARP] != wanted->in[IN_WARP] || l->in[IN_BLOCK])
+		return false;
+	for (int i = 0; i < l->in[IN_WARP]; i++) {
+		uint64_t image = wanted->map.col[from + i];
+		if (image == 0 || !(has_column(l, IN_REGISTER, image) || has_column(l, IN_WARP, image)))
+			return false;
+		out->map.col[warps + i] = image;
+	}
+	for (int i = 0; i < regs; i++)
+		if (!has_column(wanted, IN_WARP, l->map.col[i]))
+			out->map.col[n++] = l->map.col[i];
+	for (int i = 0; i < l->in[IN_WARP]; i++)
+		if (!has_column(wanted, IN_WARP, l->map.col[warps + i]))
+			out->map.col[n++] = l->map.col[warps + i];
+	return n == regs && lanes == regs && layout_valid(out);
+}
+
+/* The convert that is the read's only use; NULL. */
+static const Op *
+only_convert(const Pipeline *p, const Value *v)
+{
+	for (const Op *op = p->body->first; op && v->nuses == 1; op = op->next)
+		if (op->kind == OP_CONVERT && op->in[0] == v)
+			return op;
+	return NULL;
+}
+
+void
+pipeline_align(Pipeline *p, Staged *s)
+{
+	Value *v = &s->read->out[0];
+	const Op *convert = only_convert(p, v);
+	Layout l;
+	if (!convert || !p->is_async || s->is_boxed || !by_warps_of(v->layout, convert->out[0].layout, &l))
+		return;
+	v->layout = layout_intern(p->m, &l);
+	attr_set_vector(p->m, s->read, access_vector(s->read, v->layout, p->t));
+}
+
 static const Layout *
 choose_shared(Pipeline *p, const Staged *s)
 {
