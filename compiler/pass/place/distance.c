@@ -4,6 +4,8 @@
  *         %a = read %x, %k {extents = [64]}              64 further with each iteration: no element again
  *         %n = add %k, %128
  *         %b = read %x, %n {extents = [64]}              in one iteration 128 away from the first: disjoint
+ *         write %y, %k {extents = [64]}                  of an unrolled loop: 64 after the last iteration's second write,
+ *         write %y, (add %k, 64) {extents = [64]}        where the loop's step is 128
  *     }
  *
  * An index that is a sum or a product of constants and of the loop's index moves by a known iteration distance.  Where
@@ -133,6 +135,19 @@ moved_extent(const Op *op, int e)
 	return (valid ? valid : attr_extents(op))->at[e];
 }
 
+/* Elements x + sa .. of an iteration, and x + sb .. of a later one, where x moves with each iteration: the nearest are
+ * those of the next iteration.  Unrolled copies of one access start so. */
+static bool
+later_disjoint(const Value *x, const Block *loop, int64_t sa, int64_t na, int64_t sb, int64_t nb)
+{
+	int64_t d, gap;
+
+	if (!iteration_distance(x, loop, &d) || d == 0 || __builtin_sub_overflow(sb, sa, &gap) ||
+	    __builtin_add_overflow(gap, d, &gap))
+		return false;
+	return d > 0 ? gap >= na : gap <= -nb;
+}
+
 bool
 starts_disjoint(const Effect *before, const Effect *after)
 {
@@ -147,8 +162,13 @@ starts_disjoint(const Effect *before, const Effect *after)
 		if (p == 'g' || q == 'g')
 			continue;
 		const Value *x = base_of(a->in[1 + i], &sa), *y = base_of(b->in[1 + i], &sb);
-		if (x != y || (x && before->is_carried && value_inside(x, before->loop)))
+		if (x != y)
 			continue;
+		if (x && before->is_carried && value_inside(x, before->loop)) {
+			if (later_disjoint(x, before->loop, sa, na, sb, nb))
+				return true;
+			continue;
+		}
 		uint64_t apart = sa >= sb ? (uint64_t)sa - (uint64_t)sb : (uint64_t)sb - (uint64_t)sa;
 		if (apart >= (uint64_t)(sa >= sb ? nb : na))
 			return true;
