@@ -58,6 +58,8 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	if (f->unroll_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "unroll", s->unroll,
 		    f->unroll_reason);
+	if (f->keep_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "keep", s->keep, f->keep_reason);
 	if (f->slices_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "slices", s->slices,
 		    f->slices_reason);

@@ -282,7 +282,7 @@ struct Func {
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
 	const char *coarsen_reason;                     /* why a block runs one program at a time; or NULL */
 	const char *slices_reason;                      /* why warps do not divide its loop, though asked to; or NULL */
-	const char *strip_reason, *unroll_reason;       /* why no row is read in parts, no loop trips ahead; or NULL */
+	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
 	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
 };
 

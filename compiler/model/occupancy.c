@@ -27,6 +27,7 @@
 
 enum { REGISTERS = 64, LIVE_MIN = 24, LIVE_MAX = 36 };  /* of a thread */
 enum { BLOCKS_MAX = 16, OPS_MAX = 512, EACH_LOOP = 8 };                /* BLOCKS: the limit of sm_75 and sm_86 */
+enum { SYSTEM_BYTES = 1024 };                           /* of each block's shared memory: CUDA C++ Programming Guide */
 
 typedef struct LiveRange {
 	int first, last;                                /* numbers of ops */
@@ -154,6 +155,8 @@ blocks_ahead(const Func *f, const Target *t, Arena *mem)
 	static const double MORE = 1.12;                /* than the estimate: addresses of each read */
 	int registers = MIN((int)(MORE * live_registers(f, mem)) + EACH_LOOP, t->max_registers);
 	int fit = t->registers / ((registers + 7) / 8 * 8 * f->schedule.warps * t->lanes);
+	if (f->schedule.keep)
+		fit = MIN(fit, (int)(t->shared_bytes_unit / (f->shared_bytes + SYSTEM_BYTES)));
 	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / f->schedule.warps);
 }
 

@@ -86,11 +86,11 @@ copies_in_groups(const Op *op)
 	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
 }
 
-/* The threads that touch each byte of a slot as `op` copies a tile there, or gets it, or puts it to be sent. */
+/* The threads that touch each byte of a slot as `op` copies a tile there, gets it, or, where that is asked for, puts it. */
 static bool
-find_owners(const Op *op, const Op *buffer, bool is_sent, ScratchOwners *out)
+find_owners(const Op *op, const Op *buffer, bool puts, ScratchOwners *out)
 {
-	bool known = op->kind == OP_GET || (op->kind == OP_PUT && is_sent) || copies_in_groups(op);
+	bool known = op->kind == OP_GET || (op->kind == OP_PUT && puts) || copies_in_groups(op);
 	const Layout *held = !known ? NULL : op->kind == OP_PUT ? op->in[1]->layout : op->out[0].layout;
 
 	return held && buffer->out[0].layout && buffer_owners(held, buffer->out[0].layout, buffer->out[0].type->elem,
@@ -126,14 +126,37 @@ is_sent_by_warp(const Op *buffer)
 	return false;
 }
 
-/* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets, or puts and
- * sends of what the warp has put; NULL: it is otherwise.  One of several warps' needs a barrier of the block, and that one
- * serves all.  Roles have warps of their own: one of them sends. */
+/* Does each thread get just what it has put itself?  Puts and gets are in one layout, in which an element has one thread,
+ * and no instruction of a warp moves matrices. */
+static bool
+is_own(const Op *buffer)
+{
+	const Block *body = buffer->home->func->body;
+	const Layout *shared = buffer->out[0].layout, *held = NULL;
+	bool transposed;
+	F2 to;
+
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (!touches_buffer(op, buffer))
+			continue;
+		const Layout *l = op->kind == OP_GET ? op->out[0].layout : op->kind == OP_PUT ? op->in[1]->layout : NULL;
+		if (!l || (held && held != l))
+			return false;
+		held = l;
+	}
+	return held && shared && !layout_free_bits(held, IN_LANE) && !layout_free_bits(held, IN_WARP) &&
+	    held->in[IN_BLOCK] == 0 &&
+	    !layout_fits_matrix(held, shared, dtype_tile_size(buffer->out[0].type->elem), &to, &transposed);
+}
+
+/* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets, by puts and
+ * gets in one layout, or puts and sends of what the warp has put; NULL: it is otherwise.  One of several warps' needs a
+ * barrier of the block, and that one serves all.  Roles have warps of their own: one of them sends. */
 static const ScratchOwners *
 slot_owners(const Op *buffer, Arena *tmp)
 {
 	const Block *body = buffer->home->func->body;
-	bool is_sent = is_sent_by_warp(buffer);
+	bool is_sent = is_sent_by_warp(buffer), own = is_own(buffer);
 	ScratchOwners *all = NULL, o;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
@@ -142,11 +165,12 @@ slot_owners(const Op *buffer, Arena *tmp)
 			return NULL;
 		if (!touches_buffer(op, buffer) || (op->kind == OP_SEND && *attr_by(op)))
 			continue;
-		if (!find_owners(op, buffer, is_sent, &o) || (all && !same_warps(all, &o)))
+		if (!find_owners(op, buffer, is_sent || own, &o) || (all && !same_warps(all, &o)))
 			return NULL;
 		if (!all)
 			all = NEW(tmp, ScratchOwners);
 		*all = o;
+		all->is_exact = own;
 	}
 	return all;
 }

@@ -41,7 +41,8 @@ static bool
 stays(const Op *op)
 {
 	switch (op_family(op)) {
-	case FAMILY_DOT: case FAMILY_DOT_ASYNC: case FAMILY_BUFFER: case FAMILY_PTX: return true;
+	case FAMILY_BUFFER: return op->kind != OP_SLOT && op->kind != OP_GET && op->kind != OP_PUT;
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: case FAMILY_PTX: return true;
 	default: return op_is_control(op);
 	}
 }
