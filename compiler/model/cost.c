@@ -138,21 +138,31 @@ arithmetic(Walk *w, const Op *op, double times)
 
 /* ---- memory ---- */
 
+/* The loop that has most trips of the one from which this one was left (passes keep, unroll). */
+static const Op *
+main_loop(const Op *loop)
+{
+	const Op *of = loop;
+	while (of && (of->kind != OP_FOR || attr_unrolled(of) < 0))
+		of = of->prev;
+	return of ? of : loop;
+}
+
 /* What a loop reads that another has read before, as the second of two passes over a row. */
 static void
 note_again(Walk *w, const Op *op, double bytes)
 {
 	const Value *v = op->in[0];
-	if (v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR || !w->loop || attr_unrolled(w->loop) < 0)
+	if (v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR || !w->loop)
 		return;
-	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index];
-	if (!*first || *first == w->loop) {
-		*first = w->loop;
+	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index], *loop = main_loop(w->loop);
+	if (!*first || *first == loop) {
+		*first = loop;
 		return;
 	}
-	*second = *second ? *second : w->loop;
+	*second = *second ? *second : loop;
 	w->c->again += bytes;
-	w->c->kept += *second == w->loop ? bytes : 0;
+	w->c->kept += *second == loop ? bytes : 0;
 }
 
 static double
@@ -186,6 +196,17 @@ through_shared(Walk *w, double bytes, double times)
 	add_issue(w, times * (2 * MAX(bytes / 8, 1) + 6));
 	w->c->shared += times * 2 * MAX(bytes * w->t->lanes / 128, 1) * w->warps;
 	return 2 * w->r->shared_latency + w->r->barrier;
+}
+
+/* A tile that the loop keeps (pass keep): each thread puts or gets its own elements, 16 bytes at a time. */
+static double
+kept_tile(Walk *w, const Op *op, double times)
+{
+	enum { ADDRESS = 3, WIDEST = 16 };
+	double bytes = words(op->kind == OP_GET ? op->out : op->in[1]) * 4;
+	add_issue(w, times * (MAX(bytes / WIDEST, 1) + ADDRESS));
+	w->c->shared += times * MAX(bytes * w->t->lanes / 128, 1) * w->warps;
+	return op->kind == OP_GET ? w->r->shared_latency : 0;
 }
 
 static double
@@ -311,6 +332,8 @@ op_latency(Walk *w, const Op *op, double times)
 	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER: return order(w, op, times);
 	default: break;
 	}
+	if (w->f->schedule.keep > 1 && (op->kind == OP_GET || op->kind == OP_PUT))
+		return kept_tile(w, op, times);
 	switch (op->kind) {
 	case OP_EXTRACT: return slice(w, op, times) + moved(w, op, times);
 	case OP_FLIP: return mirror(w, op, times);
@@ -333,21 +356,6 @@ ready_of(const Walk *w, const Op *op)
 }
 
 /* ---- lines of the source ---- */
-
-static PathPart
-path_part(const Op *op)
-{
-	if (op_is_access(op) || op->kind == OP_COPY)
-		return PATH_MEMORY;
-	switch (op_family(op)) {
-	case FAMILY_CONVERT: case FAMILY_REDUCE: case FAMILY_SCAN: case FAMILY_ORDER: case FAMILY_SCATTER:
-	case FAMILY_GATHER: return PATH_EXCHANGE;
-	case FAMILY_DOT: case FAMILY_DOT_ASYNC: return PATH_PRODUCT;
-	default: break;
-	}
-	bool moves = op->kind == OP_EXTRACT || op->kind == OP_FLIP || op->kind == OP_GET || op->kind == OP_PUT;
-	return moves ? PATH_EXCHANGE : PATH_ARITHMETIC;
-}
 
 static LineCost *
 line_of(const Walk *w, const Op *op)
@@ -392,7 +400,7 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.barriers += now->barriers - before->barriers;
 	l->used.path += path;
 	l->path[PATH_BARRIER] += MIN(barrier, path);
-	l->path[path_part(op)] += MAX(path - barrier, 0);
+	l->path[cost_path_part(op)] += MAX(path - barrier, 0);
 }
 
 static void walk(Walk *w, const Block *b, double each);
@@ -428,6 +436,7 @@ region(Walk *w, const Op *op, double times)
 	int before = w->overlap;
 	const Op *outer = w->loop;
 	w->overlap = overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
+	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
 		double keep = w->now;

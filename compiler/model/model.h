@@ -348,6 +348,7 @@ typedef struct ProgramCost {
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
 	double again, kept;                             /* of these what loops read once more; the first of those loops */
+	bool loops;                                     /* trips wait for memory in turn */
 	double barriers;
 	double path;                                    /* cycles of latencies, one after another */
 	int registers;                                  /* of a thread */
@@ -356,6 +357,7 @@ typedef struct ProgramCost {
 
 /* What a line of the source adds to a program's path waits for one of these. */
 typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
+PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 
 typedef struct LineCost {
 	int file, line;

@@ -1,5 +1,5 @@
 /* What an elementwise op takes for an element: instructions of a warp, and those of the slow unit among them, by the code
- * that lowering makes of it. */
+ * that lowering makes of it; what products take; and what an op's result waits for. */
 #include "model/model.h"
 
 /* Of an element of 32 bits. */
@@ -115,4 +115,21 @@ cost_product_shared(const Op *op)
 	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
 	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
 	return bytes / 128;
+}
+
+/* ---- lines of the source ---- */
+
+PathPart
+cost_path_part(const Op *op)
+{
+	if (op_is_access(op) || op->kind == OP_COPY)
+		return PATH_MEMORY;
+	switch (op_family(op)) {
+	case FAMILY_CONVERT: case FAMILY_REDUCE: case FAMILY_SCAN: case FAMILY_ORDER: case FAMILY_SCATTER:
+	case FAMILY_GATHER: return PATH_EXCHANGE;
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC: return PATH_PRODUCT;
+	default: break;
+	}
+	bool moves = op->kind == OP_EXTRACT || op->kind == OP_FLIP || op->kind == OP_GET || op->kind == OP_PUT;
+	return moves ? PATH_EXCHANGE : PATH_ARITHMETIC;
 }

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = TILE_SIZES + 6 };
+enum { VALUES_MOST = TILE_SIZES + 7 };
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
@@ -28,14 +28,19 @@ enum { REGISTERS_TOGETHER = 96, READS_AHEAD = 32, LOOP_MOST = 256 };
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
  * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
-static const double CLEARLY = 0.92, LISTED = 0.8, DISTANCE = 0.07, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.02,
-	LEAST_CYCLES = 8000, SMALL_TILE = 1.03, SPILLS = 1.15;
+static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.03, SPILLS = 1.15,
+	LEAST_CYCLES = 8000;
+/* What distance from the rule's warps, and more work at once, add: programs, and trips of a loop, for whose warps and reads
+ * there are no measured rules. */
+static const double DISTANCE = 0.07, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
+/* What the estimate of a form that keeps rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
+static const double KEPT = 1.15;
 
 /* A candidate; 0: as it is. */
 typedef struct Form {
 	int warps;
 	int programs;                                   /* that a block runs together; 1: blocks stay */
-	int strip, unroll, split;
+	int strip, unroll, split, keep;
 } Form;
 
 typedef struct Blocks {
@@ -72,7 +77,7 @@ compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
 	*b = *first;
 	const int value[] = {[SCHEDULE_WARPS] = x.warps, [SCHEDULE_PERSISTENT] = x.programs > 0,
 	    [SCHEDULE_COARSEN] = x.programs > 1 ? x.programs : 0, [SCHEDULE_STRIP] = x.strip,
-	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split};
+	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split, [SCHEDULE_KEEP] = x.keep};
 	for (int i = 0; i < LEN(value); i++)
 		b->schedule.at[i] = value[i] ? value[i] : b->schedule.at[i];
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
@@ -100,6 +105,7 @@ values_of(const Blocks *s, int tile, Form x, NamedConst *out)
 	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, x.strip);
 	add(out, &n, cx, SCHEDULE_UNROLL, CONST_INT, x.unroll);
 	add(out, &n, cx, SCHEDULE_SPLIT, CONST_INT, x.split);
+	add(out, &n, cx, SCHEDULE_KEEP, CONST_INT, x.keep);
 	return n;
 }
 
@@ -138,7 +144,7 @@ longest_loop(const Func *f)
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 {
-	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason};
+	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason};
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
@@ -164,10 +170,13 @@ try(Blocks *s, const Bound *first, Form x)
 	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x.programs, &bill) : "it does not compile";
 	double cycles = -1;
 	if (!reason) {
-		cycles = bill.cycles * (1 + DISTANCE * abs(log2_ceil(s->rule) - log2_ceil(x.warps ? x.warps : s->rule)));
+		double far = x.unroll > 1 || x.keep ? DISTANCE_LOOPS : DISTANCE;
+		cycles = bill.cycles * (1 + far * abs(log2_ceil(s->rule) - log2_ceil(x.warps ? x.warps : s->rule)));
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + log2_ceil(MAX(x.split, 1)));
 	}
+	if (x.keep)
+		cycles *= KEPT;
 	if (s->how->why)
 		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
 	if (reason || cycles >= s->best)
@@ -261,6 +270,36 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	return reason ? 0 : PROGRAMS_MOST;
 }
 
+/* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */
+static int
+repeated_trips(const Func *f, const Bound *b)
+{
+	double most = 0;
+	for (const Op *x = f->body->first; x; x = x->next)
+		for (const Op *y = x->kind == OP_FOR ? x->next : NULL; y; y = y->next)
+			if (y->kind == OP_FOR && x->in[0] == y->in[0] && x->in[1] == y->in[1] && x->in[2] == y->in[2])
+				most = MAX(most, estimate_trips(f, b, x));
+	return most <= schedule_info[SCHEDULE_KEEP].most ? (int)most : 0;
+}
+
+/* With what a row's first loop reads kept for the others, which leaves room for fewer blocks: of more warps. */
+static void
+try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
+{
+	static const int reads[] = {0, 4, 8, 16};
+	Bound b;
+	if (!is_open(s, SCHEDULE_KEEP) || first->schedule.keep > 0)
+		return;
+	Module *m = compile_with(s, first, form, &b);
+	form.keep = m ? repeated_trips(m->funcs.at[0], &b) : 0;
+	for (int i = 0; i < LEN(reads) && form.keep > 1; i++)
+		for (int warps = least; warps <= most; warps *= 2) {
+			form.warps = warps == s->rule ? 0 : warps;
+			form.unroll = reads[i];
+			try(s, first, form);
+		}
+}
+
 static void
 try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
@@ -275,8 +314,9 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 	if (s->bill.spilled > 0 && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0) {
 		int warps = warps_open && !listed ? STRIP_WARPS : s->rule;
 		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
-		try(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
-		                  .strip = warps * s->t->lanes * STRIP_ELEMENTS});
+		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = warps * s->t->lanes * STRIP_ELEMENTS};
+		try(s, first, parts);
+		try_kept(s, first, parts, warps, warps);
 	}
 }
 
@@ -295,6 +335,8 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 			if (unroll != 2)                /* ptxas' own four are more */
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
 				                  .unroll = unroll > 1 ? unroll : 0});
+	if (unroll_open)
+		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
 	Form best = s->form;
 	lists(all, n, schedule_info[SCHEDULE_SPLIT].text, 1, &listed);
 	if (listed || !is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
@@ -363,8 +405,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->rule = f->schedule.warps;
 	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	s->best = s->bill.cycles * (listed ? LISTED : CLEARLY);
 	bool loops = has_loop(f);
+	s->best = s->bill.cycles * (listed ? LISTED : loops ? CLEARLY_LOOPS : CLEARLY);
 	if (can_gain(s) && loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s))
