@@ -132,7 +132,9 @@ inspect_details(const InspectLine *x, Text *out)
 		put_memory(x, out);
 		if (x->kind == INSPECT_COPY)
 			text_printf(out, "%s%s", out->n > begun ? "; " : "",
-			    strcmp(x->way, "cp_async") == 0 ? "asynchronous" : x->way);
+			    strcmp(x->way, "cp_async") == 0  ? "asynchronous"
+			    : strcmp(x->way, "counted") == 0 ? "asynchronous, by the threads of a role"
+			                                     : x->way);
 		break;
 	case INSPECT_CONVERT:
 		text_printf(out, "through %s", x->way);

@@ -71,12 +71,11 @@ RULE(put)
 	return need_slot(x, 0) && infer_type(x, 1, tile_of(x, infer_in(x, 0)));
 }
 
-/* Tensor, indices, slot, and for bulk copies an mbarrier with its index. */
+/* Tensor, indices, slot, and for copies that an mbarrier counts that one with its index. */
 RULE(copy)
 {
 	const Type *tile;
-	const char *kind = attr_kind(x->op);
-	bool counts = strcmp(kind, "bulk") == 0 || strcmp(kind, "multicast") == 0;
+	bool counts = op_is_counted_copy(x->op);
 
 	if (!infer_accessed(x, &tile))
 		return false;

@@ -11,12 +11,11 @@
  *             %4 = add %m, %m : f32
  *             yield %4
  *         }
- *     }
+ *         ... }
  *
- * One table (ops.def) says what each op is called, takes, gives and means.  Control flow is
- * regions: an op owns blocks, each ends in `yield`, and a value is visible in its block after its
- * op and in every region inside.  Types are interned (== compares them).  A tile of rank 0 is a
- * scalar.  Pointers to IR live as long as the module; all of it is in Compile.mem. */
+ * One table (ops.def) says what each op is called, takes, gives and means.  Control flow is regions: an op owns blocks,
+ * each ends in `yield`, and a value is visible in its block after its op and in every region inside.  Types are interned
+ * (== compares them).  A tile of rank 0 is a scalar.  Pointers to IR live as long as the module; all is in Compile.mem. */
 #ifndef TEGULA_IR_H
 #define TEGULA_IR_H
 
@@ -389,7 +388,9 @@ bool op_is_over_programs(const Op *op);                         /* the loop over
 Op *func_programs(const Func *f);                               /* that loop; or NULL */
 const Op *cluster_program(const Block *b);                      /* the index of a program that clusters run; or NULL */
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
-bool op_is_bulk_copy(const Op *op);                             /* counted by an mbarrier */
+bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
+bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
+int copy_threads(const Op *op);                                 /* that arrive then */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
 int func_cluster_axis(const Func *f);                    /* of the grid, along which its blocks run neighbours, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */

@@ -208,6 +208,20 @@ op_is_bulk_copy(const Op *op)
 	return op->kind == OP_COPY && (strcmp(attr_kind(op), "bulk") == 0 || strcmp(attr_kind(op), "multicast") == 0);
 }
 
+bool
+op_is_counted_copy(const Op *op)
+{
+	return op_is_bulk_copy(op) || (op->kind == OP_COPY && strcmp(attr_kind(op), "counted") == 0);
+}
+
+int
+copy_threads(const Op *op)
+{
+	const Layout *l = op->out[0].layout;
+
+	return l ? 1 << (l->in[IN_LANE] + l->in[IN_WARP]) : 1;
+}
+
 int
 func_cluster(const Func *f)
 {

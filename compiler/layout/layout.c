@@ -305,6 +305,31 @@ layout_drop_broadcast(const Layout *l)
 	return r;
 }
 
+static void
+add_columns(Layout *r, const Layout *l, int from, int to)
+{
+	while (from < to)
+		r->map.col[r->map.nin++] = l->map.col[from++];
+}
+
+Layout
+layout_fold_warps(const Layout *l, int warps)
+{
+	Layout r = *l;
+	int registers = l->in[IN_REGISTER], end = layout_in_at(l, IN_WARP) + l->in[IN_WARP];
+	r.in[IN_WARP] = MIN(l->in[IN_WARP], warps);
+	int from = end - l->in[IN_WARP] + r.in[IN_WARP];
+	r.map.nin = 0;
+	add_columns(&r, l, 0, registers);
+	for (int i = from; i < end; i++)
+		if (l->map.col[i])                      /* else the warps hold the same */
+			add_columns(&r, l, i, i + 1);
+	r.in[IN_REGISTER] = r.map.nin;
+	add_columns(&r, l, registers, from);
+	add_columns(&r, l, end, l->map.nin);
+	return r;
+}
+
 Layout
 layout_fragment(int rank, const int shape[LAYOUT_RANK], const int in[IN_DIMS], const uint64_t *col)
 {

@@ -193,6 +193,7 @@ typedef struct LowerAccess {
 		Reg stride;                             /* REG_I64, units; made if it is not known */
 		Reg lo, hi;                             /* p: coordinates inside (REG_I32), 0: all are; g: hi, the limit */
 	} dim[KERNEL_RANK];
+	bool is_kept;                                   /* a register's offset is one value for all trips (PRIM_KEEP) */
 	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;

@@ -169,6 +169,16 @@ target_role_registers(const Target *t, int warpgroups)
 	return t->has & HAS_SETMAXNREG && warpgroups >= 1 && warpgroups <= LEN(split) ? split[warpgroups - 1] : NULL;
 }
 
+/* The same where the producer's threads hold addresses of rows: measured by what ptxas needs of 8 rows with bounds along
+ * three dimensions (conv2d), and what is left still holds 128 x 256 sums of two warpgroups. */
+const int *
+target_gather_registers(const Target *t, int warpgroups)
+{
+	static const int split[][2] = {{104, 240}, {104, 200}, {80, 144}, {64, 104}};
+
+	return t->has & HAS_SETMAXNREG && warpgroups >= 1 && warpgroups <= LEN(split) ? split[warpgroups - 1] : NULL;
+}
+
 bool
 target_has_function(const Target *t, const char *name)
 {

@@ -150,6 +150,7 @@ bool target_has_wgmma(const Target *t, const WgmmaInfo *i);
 const WgmmaInfo *target_wgmma(const Target *t, DType a, DType b, DType acc, int64_t n);
 /* Registers of a thread of the producer and of so many warpgroups that consume (setmaxnreg); NULL: no such split. */
 const int *target_role_registers(const Target *t, int warpgroups);
+const int *target_gather_registers(const Target *t, int warpgroups);    /* where all of the producer's threads copy */
 /* How a warpgroup holds the 64 rows and n columns of D. */
 Layout wgmma_layout_c(const WgmmaInfo *i);
 /* How each of its warps holds its 16 rows of A, if that is in registers. */

@@ -42,6 +42,8 @@ prim_result(PrimKind k)
 	const char *ptx = prim_info[k].ptx;
 	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || (ptx && strstr(ptx, "%q")))
 		return REG_PRED;
+	if (k == PRIM_KEEP)
+		return REG_I64;
 	bool is_float = (k >= PRIM_REDUX_FADD && k <= PRIM_REDUX_FMAX) || k == PRIM_FRAGMENT_LOAD_F32;
 	return is_float ? REG_F32 : REG_I32;
 }

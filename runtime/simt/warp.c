@@ -190,6 +190,11 @@ PRIMITIVE(simt_to_tf32)
 }
 
 /* What Apple's GPUs alone have: no code that runs here has it. */
+PRIMITIVE(simt_keep)
+{
+	out[0] = in[0];
+}
+
 PRIMITIVE(simt_never)
 {
 	die("a primitive of Apple's");

@@ -363,6 +363,8 @@ test_control(void **unused)
 static RegType
 prim_operand(PrimKind k, int i)
 {
+	if (k == PRIM_KEEP)
+		return REG_I64;
 	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_VOTE_BALLOT || k == PRIM_GRID_NEXT)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)

@@ -395,6 +395,29 @@ nibbles(void **state)
 	assert_false(layout_bytes(&single, &half));
 }
 
+/* Each warp that stays holds what those that share its lower bits did; elements that warps repeated it holds once. */
+static void
+folded_warps(void **state)
+{
+	const int shape[LAYOUT_RANK] = {5, 6}, order[LAYOUT_RANK] = {1, 0}, row[LAYOUT_RANK] = {1, 6};
+	Layout l = layout_coalesced(2, shape, order, 2, 5, 3), fewer = layout_fold_warps(&l, 1);
+	(void)state;
+	assert_true(layout_valid(&fewer));
+	assert_int_equal(fewer.in[IN_WARP], 1);
+	assert_int_equal(fewer.in[IN_REGISTER], l.in[IN_REGISTER] + (l.map.col[layout_in_at(&l, IN_WARP) + 1] != 0) +
+	    (l.map.col[layout_in_at(&l, IN_WARP) + 2] != 0));
+	for (int i = 0; i < l.in[IN_REGISTER]; i++)
+		assert_int_equal(fewer.map.col[i], l.map.col[i]);
+	for (int i = 0; i < l.in[IN_LANE] + 1; i++)
+		assert_int_equal(fewer.map.col[layout_in_at(&fewer, IN_LANE) + i], l.map.col[layout_in_at(&l, IN_LANE) + i]);
+	Layout same = layout_fold_warps(&l, 3);
+	assert_true(layout_equal(&same, &l));
+	l = layout_coalesced(2, row, order, 2, 5, 3);   /* more warps than rows: they repeat elements */
+	fewer = layout_fold_warps(&l, 0);
+	assert_true(layout_valid(&fewer));
+	assert_int_equal(fewer.in[IN_REGISTER], l.in[IN_REGISTER]);
+}
+
 int
 main(void)
 {
@@ -410,6 +433,7 @@ main(void)
 		cmocka_unit_test(bank_conflicts),
 		cmocka_unit_test(boxes),
 		cmocka_unit_test(shortened_and_paired),
+		cmocka_unit_test(folded_warps),
 		cmocka_unit_test(text_round_trip),
 		cmocka_unit_test(nibbles),
 	};

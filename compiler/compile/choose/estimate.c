@@ -247,6 +247,8 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		                                            : "it needs more registers than a thread has";
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
+	if (e->parted && e->gathers)
+		return "roles whose threads gather are not modelled";
 	if (e->parted && !e->chained && e->filled > 0)
 		return "no tensor map brings an operand that one role would copy";
 	if (e->parted && !e->chained && is_few && !is_plain)

@@ -176,6 +176,7 @@ cost_of(const Estimate *e, const Op *op)
 static void
 add_gather(Estimate *e, const Op *op, Use *u)
 {
+	e->gathers = true;
 	double threads = e->warps * e->t->lanes, each = bytes_of(op->out[0].type) / ACCESS_BYTES / threads;
 	for (const char *c = attr_index(op); *c; c++)
 		e->registers += *c == 'g' ? GATHER_REGISTERS : 0;

@@ -136,6 +136,18 @@ flight_start(Worker *w, char *to, size_t size)
 	return *end = f;
 }
 
+/* More than a phase still waits for: on a device what comes next counts for the next one. */
+static bool
+arrive(Worker *w, const Op *op, Mbarrier *b, int n)
+{
+	if (n > b->pending)
+		return fault_at(w, op, FAULT_ASSERT, "%s: %d arrivals, and the phase waits for %" PRId64,
+		    op_info[op->kind].text, n, b->pending);
+	b->pending -= n;
+	advance_phase(w, b);
+	return true;
+}
+
 DEFINE(COPY)
 {
 	int at = 1 + op->in[0]->type->rank;
@@ -155,6 +167,9 @@ DEFINE(COPY)
 		advance_phase(w, b);
 		return true;
 	}
+	if (op_is_counted_copy(op))
+		return tensor_read(w, op, &tile, NULL, to) &&
+		    arrive(w, op, mbarrier_at(w, op->in[at + 1], op->in[at + 2]), copy_threads(op));
 	size_t size = (size_t)(type_count(&tile) * dtype_tile_size(tile.elem));
 	Flight *f = flight_start(w, to, size);
 	if (!f)
@@ -231,19 +246,13 @@ DEFINE(EXPECT)
 	return true;
 }
 
-/* In a cluster the other blocks' too, which run the same.  More than a phase still waits for: on a device what comes next
- * counts for the next one. */
+/* In a cluster the other blocks' too, which run the same. */
 DEFINE(ARRIVE)
 {
 	Mbarrier *b = mbarrier_at(w, op->in[0], op->in[1]);
 	int n = (*attr_by(op) ? MAX(op_warps(op), 1) : 1) * MAX(__builtin_popcountll((uint64_t)attr_mask(op)), 1);
 
-	if (n > b->pending)
-		return fault_at(w, op, FAULT_ASSERT, "arrive: %d arrivals, and the phase waits for %" PRId64, n,
-		    b->pending);
-	b->pending -= n;
-	advance_phase(w, b);
-	return true;
+	return arrive(w, op, b, n);
 }
 
 DEFINE(CLUSTER_BARRIER)

@@ -279,7 +279,9 @@ void
 lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout)
 {
 	bool packed = dtype_is_packed(tile->elem);
-	*a = (LowerAccess){.op = op, .tensor = op->in[0], .tile = tile, .layout = layout, .nd = op->in[0]->type->rank};
+	bool counts = op_is_counted_copy(op);
+	*a = (LowerAccess){.op = op, .tensor = op->in[0], .tile = tile, .layout = layout, .nd = op->in[0]->type->rank,
+	    .is_kept = counts};
 	a->unit = packed ? 1 : dtype_tile_size(tile->elem);
 	a->vector = layout ? (int)MAX(attr_vector(op), 1) : 1;
 	a->vector = MIN(a->vector, layout ? 1 << layout->in[IN_REGISTER] : 1);
@@ -368,7 +370,10 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 	}
 	if (narrow)
 		narrow = lower_as(l, CAST_ZEXT, REG_I64, narrow);
-	return sum_of(l, wide, narrow);
+	Reg sum = sum_of(l, wide, narrow);
+	if (wide && a->is_kept)
+		thread_prim(l->b, PRIM_KEEP, &sum, 1, NULL, 0, &sum, 1);
+	return sum;
 }
 
 /* What register r adds to it where strides are not known, the same for all threads; 0: nothing. */

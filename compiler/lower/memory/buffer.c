@@ -128,13 +128,23 @@ takes_lines(const Op *op, const Type *tile, const Layout *elements, const Target
 	    row_bytes_of_warp(tile, elements) < LINE_BYTES;
 }
 
+/* Each thread arrives when all that it has copied so far is there. */
+static void
+arrive_later(Lower *l, const Op *op)
+{
+	int bar = 2 + op->in[0]->type->rank;
+	Reg at = lower_mbarrier_at(l, op->in[bar], op->in[bar + 1]);
+
+	thread_prim(l->b, PRIM_CP_ARRIVE, &at, 1, NULL, 0, NULL, 0);
+}
+
 static void
 lower_copy(Lower *l, Op *op)
 {
 	const Value *slot = op->in[1 + op->in[0]->type->rank];
 	const Type *tile = type_tile(l->f->module, slot->type->elem, slot->type->rank, slot->type->extent);
 	Layout elements = copy_layout(l, op, slot->type), layout = elements, shared = slot_layout(slot);
-	bool is_async = strcmp(attr_kind(op), "cp_async") == 0;
+	bool counts = strcmp(attr_kind(op), "counted") == 0, is_async = counts || strcmp(attr_kind(op), "cp_async") == 0;
 	int size = dtype_tile_size(tile->elem);
 	LowerAccess a;
 
@@ -173,6 +183,8 @@ lower_copy(Lower *l, Op *op)
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}
+	if (counts)
+		arrive_later(l, op);
 }
 
 /* Registers that are neighbours in shared memory come by one access, wherever they stand in the layout. */

@@ -74,13 +74,41 @@ mark_bulk(Pipeline *p, bool allowed)
 	}
 }
 
-/* In a loop over programs all of them, or none: the form with copies ahead carries nothing on. */
+/* In roles threads of the producer may copy what no tensor map brings. */
+static bool
+count_others(Pipeline *p)
+{
+	if (p->f->schedule.specialize != 1 || !p->is_async || !runs_once(p))
+		return false;
+	for (int i = 0; i < p->reads.n; i++) {
+		const Staged *s = &p->reads.at[i];
+		if (!s->is_bulk && (!s->is_boxed || !roles_can_copy(p->f, p->t, p->loop, s->read)))
+			return false;
+	}
+	for (int i = 0; i < p->reads.n; i++)
+		p->reads.at[i].is_counted = !p->reads.at[i].is_bulk;
+	p->nasync = 0;
+	return true;
+}
+
+/* In a loop over programs all of them are counted by mbarriers, or none: the form with copies ahead carries nothing on. */
 void
 pipeline_find_bulk(Pipeline *p)
 {
 	mark_bulk(p, p->is_async && runs_once(p));
-	if (p->nasync && pipeline_programs(p->loop))
+	if (p->nasync && pipeline_programs(p->loop) && !count_others(p))
 		mark_bulk(p, false);
+}
+
+int
+pipeline_arrivals(const Pipeline *p)
+{
+	int n = p->bulk_bytes > 0;
+	for (int i = 0; i < p->reads.n; i++) {
+		const Layout *l = p->reads.at[i].read->out[0].layout;
+		n += p->reads.at[i].is_counted ? 1 << (l->in[IN_LANE] + l->in[IN_WARP]) : 0;
+	}
+	return n;
 }
 
 Value *

@@ -139,20 +139,29 @@ has_warpgroup_product(const Block *b)
 
 /* ---- before there is a loop over programs ---- */
 
+/* In a loop of products, or a nest of such, that runs as often in programs along the axis? */
+static bool
+is_in_common_loops(Func *f, int axis, const Op *read)
+{
+	const Op *loop = read->home->parent;
+	if (!loop || loop->kind != OP_FOR || !has_warpgroup_product(read->home))
+		return false;
+	for (; loop; loop = loop->home->parent)
+		if (loop->kind != OP_FOR || loop_varies(f, f->module->cx->tmp, axis, loop))
+			return false;
+	return true;
+}
+
 /* Bytes that an iteration of the kernel's loops reads alike in programs along the axis, in parts for each block. */
 static int64_t
 common_bytes(Func *f, const Target *t, int axis)
 {
-	Arena *mem = f->module->cx->tmp;
 	int64_t n = 0;
-	for (const Op *loop = f->body->first; loop; loop = loop->next) {
-		if (loop->kind != OP_FOR || !has_warpgroup_product(loop->region[0]) || loop_varies(f, mem, axis, loop))
-			continue;
-		for (const Op *op = loop->region[0]->first; op; op = op->next)
-			if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
-			    cluster_divides(op, f->schedule.ctas) && !read_varies(f, mem, axis, op))
-				n += tile_bytes(op->out[0].type);
-	}
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
+		    cluster_divides(op, f->schedule.ctas) && is_in_common_loops(f, axis, op) &&
+		    !read_varies(f, f->module->cx->tmp, axis, op))
+			n += tile_bytes(op->out[0].type);
 	return n;
 }
 

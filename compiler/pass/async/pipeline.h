@@ -25,6 +25,7 @@ typedef struct Staged {
 	bool is_boxed;                                  /* warpgroups read the ring itself */
 	bool is_beside;                                 /* threads read it, beside products of warpgroups (rings.c) */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
+	bool is_counted;                                /* whose threads arrive at an mbarrier when it has come */
 	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
 } Staged;
 
@@ -45,7 +46,7 @@ typedef struct Pipeline {
 	VEC(Op *) slice;                                /* of the body: what its dots' operands are computed from */
 	VEC(Staged) reads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
-	int nasync;                                     /* reads that cp_async serves */
+	int nasync;                                     /* reads that cp_async serves in groups */
 	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
 	CopyPart part;                                  /* of the reads that pipeline_copies copies */
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
@@ -128,6 +129,11 @@ void pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number);
 void pipeline_await(Builder *b, Value *ring, Value *number, Value *phase);
 Value *pipeline_next_phase(Builder *b, Value *phase, Value *next_number);
 Value *pipeline_mbarrier(Pipeline *p, Builder *b, int slots, int64_t count, const char *name);
+/* At the mbarrier of one slot of what is read: one for all bytes, and one for each thread of each counted copy. */
+int pipeline_arrivals(const Pipeline *p);
+
+/* roles.c: could threads of a role of their own make the copies?  Whatever says where the elements are, they compute. */
+bool roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read);
 
 /* exit.c: what is behind an early return and multiplies goes before its condition. */
 void exit_flatten(Block *b);

@@ -138,7 +138,7 @@ group_reads(Rings *r)
 			return false;
 		ring->is_beside = s->is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
-		ring->part.bulk_bytes += pipeline_bulk_bytes(s->read);
+		ring->part.bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
 	}
 	return true;
@@ -411,10 +411,10 @@ make_rings(Rings *r, Builder *b)
 
 	for (int i = 0; i < r->n; i++) {
 		Pipeline *p = &r->at[i].part;
-		int slots = r->at[i].slots, arrivals = p->f->schedule.warps * MAX(p->ranks, 1);
+		int slots = r->at[i].slots, given_back = p->f->schedule.warps * MAX(p->ranks, 1);
 		pipeline_rings(p, b, slots);
-		p->full = pipeline_mbarrier(p, b, slots, 1, names[i][0]);
-		p->empty = pipeline_mbarrier(p, b, slots, arrivals, names[i][1]);
+		p->full = pipeline_mbarrier(p, b, slots, pipeline_arrivals(p), names[i][0]);
+		p->empty = pipeline_mbarrier(p, b, slots, given_back, names[i][1]);
 	}
 }
 

@@ -30,8 +30,21 @@
  * producer is ahead by as many slots as the ring has, across programs too: it copies for the next program while the
  * consumers write this one's results.
  *
+ * What no tensor map brings, as rows gathered by number, the producer's threads copy by cp.async, all 128 of them, and each
+ * arrives at the mbarrier when its copies have come; consumers fence what they waited for.  The producer computes the
+ * indices again, each in the layout that the copy asks for, and has more registers:
+ *
+ *     %row = read %token, … : i32[128] #2
+ *     for … {
+ *         await %empty, %now, 1 - %phase
+ *         expect %full, %now                               %full: 1 + 128 arrivals
+ *         copy %x, %row, %k, slot %now, %full, %now {kind = "counted"} : token #3
+ *         copy %w, %k, … slot %now, %full, %now {kind = "bulk"}
+ *
  * A kernel stays whole where something else would have to be divided; Func.whole_reason says what. */
+#include "model/model.h"
 #include "pass/async/pipeline.h"
+#include "pass/layout/anchor.h"
 #include "target/target.h"
 
 #include <string.h>
@@ -46,6 +59,7 @@ typedef struct Parting {
 	Op *programs;                                   /* the loop over programs */
 	Op *loop;                                       /* in it, the one that fills and frees slots */
 	VEC(const Value *) free;                        /* rings of mbarriers by which slots are given back */
+	bool gathers;                                   /* threads copy what no tensor map brings */
 	bool *seen;                                     /* by Value.id: what the copies need */
 	const char *why;                                /* the kernel stays whole */
 } Parting;
@@ -85,10 +99,11 @@ find_loop(Parting *p)
 	const Block *body = p->programs->region[0];
 
 	for (Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind == OP_COPY && !op_is_bulk_copy(op))
+		if (op->kind == OP_COPY && !op_is_counted_copy(op))
 			return refuse(p, "threads copy by cp.async");
-		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && !op_is_bulk_copy(op))
+		if (op->kind != OP_EXPECT && op->kind != OP_ARRIVE && op->kind != OP_COPY)
 			continue;
+		p->gathers |= op->kind == OP_COPY && !op_is_bulk_copy(op);
 		if (op->kind == OP_ARRIVE)
 			vec_push(p->tmp, &p->free, op->in[0]);
 		if (op->home == body)
@@ -101,6 +116,61 @@ find_loop(Parting *p)
 		p->loop = loop;
 	}
 	return p->loop || refuse(p, "no loop of the program fills a ring by bulk copies");
+}
+
+/* ---- indices again in another layout ---- */
+
+/* Could v be computed in layout l, so that threads exchange nothing? */
+static bool
+can_remake(const Value *v, const Layout *l)
+{
+	const Op *op = v->def;
+	if (!op || op->nregion)
+		return false;
+	if (op->kind == OP_CONVERT)
+		return can_remake(op->in[0], l);
+	if (!op_has(op, ELEM) && op->kind != OP_READ && op->kind != OP_CONST && op->kind != OP_IOTA &&
+	    op->kind != OP_BROADCAST)
+		return false;
+	const Layout *anchor = anchor_of_result(op, 0, l);
+	for (int i = 0; i < op->nin; i++) {
+		const Layout *in = value_is_placed(op->in[i]) && anchor ? anchor_operand(op, anchor, i) : NULL;
+		if (value_is_placed(op->in[i]) && (!in || !can_remake(op->in[i], in)))
+			return false;
+	}
+	return true;
+}
+
+static Value *
+remake(Parting *p, Value *v, const Layout *l)
+{
+	Op *op = v->def;
+	if (v->layout == l && op->kind != OP_CONVERT)
+		return v;
+	if (op->kind == OP_CONVERT)
+		return remake(p, op->in[0], l);
+	const Layout *anchor = anchor_of_result(op, 0, l);
+	Builder b = {.m = p->m, .block = op->home, .before = op->next, .place = op->place};
+	Value *in[MAX_RANK + 4];
+	for (int i = 0; i < op->nin; i++)
+		in[i] = value_is_placed(op->in[i]) ? remake(p, op->in[i], anchor_operand(op, anchor, i)) : op->in[i];
+	Op *again = op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &v->type, 1);
+	again->out[0].name = v->name;
+	again->out[0].layout = l;
+	if (op->kind == OP_READ)
+		attr_set_vector(p->m, again, access_vector(again, l, p->t));
+	return &again->out[0];
+}
+
+/* In place of conversions through shared memory. */
+static void
+remake_indices(Parting *p, Op *programs)
+{
+	const Block *body = programs->region[0];
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_CONVERT && plan_op(op, p->t).scratch)
+			value_replace(&op->out[0], remake(p, op->in[0], op->out[0].layout));
+	sweep(p->f);
 }
 
 /* ---- what the copies need ---- */
@@ -119,16 +189,16 @@ need_column(Parting *p, const Op *loop, int i)
 	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
 }
 
-/* A scalar of a tensor that nothing writes, as offsets and page numbers are. */
+/* Of a tensor that nothing writes, as offsets and page numbers are. */
 static bool
-reads_scalar(const Parting *p, const Op *op)
+reads_again(const Parting *p, const Op *op)
 {
 	const Pipeline whole = {.f = p->f, .body = p->f->body};
 
-	return op->kind == OP_READ && op->out[0].type->rank == 0 && !pipeline_may_be_written(&whole, op->in[0]);
+	return op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
 }
 
-/* Scalars that one thread can compute again. */
+/* Scalars that one thread can compute again, or tiles of which each thread holds what it needs. */
 static bool
 need(Parting *p, const Value *v)
 {
@@ -136,14 +206,16 @@ need(Parting *p, const Value *v)
 	    !value_inside(v, p->programs->region[0]) || p->seen[v->id])
 		return true;
 	p->seen[v->id] = true;
-	if (v->type->kind == TYPE_TILE && v->type->rank)
+	if (v->type->kind == TYPE_TILE && v->type->rank && !p->gathers)
 		return refuse(p, "rows are gathered by a tile of indices");
 	if (!v->def || op_is_control(v->def))
 		return need_column(p, v->def ? v->def : v->block->parent, v->def ? v->index : v->index - 1);
 	if (v->def->kind == OP_ALLOC)
 		return true;
-	if ((!op_has(v->def, PURE) && !reads_scalar(p, v->def)) || v->def->nregion)
+	if ((!op_has(v->def, PURE) && !reads_again(p, v->def)) || v->def->nregion)
 		return refuse(p, "addresses of copies come from memory");
+	if (plan_op(v->def, p->t).scratch && !can_remake(v->def->in[0], v->layout))
+		return refuse(p, "threads exchange what addresses of copies follow from");
 	for (int i = 0; i < v->def->nin; i++)
 		if (!need(p, v->def->in[i]))
 			return false;
@@ -153,7 +225,7 @@ need(Parting *p, const Value *v)
 static bool
 is_producers(const Parting *p, const Op *op)
 {
-	return op->kind == OP_EXPECT || op_is_bulk_copy(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
+	return op->kind == OP_EXPECT || op_is_counted_copy(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
 }
 
 static bool
@@ -166,6 +238,22 @@ need_copies(Parting *p)
 			if (!need(p, op->in[i]))
 				return false;
 	return need_column(p, p->loop, -1);
+}
+
+bool
+roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
+{
+	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f, .loop = loop, .gathers = true};
+	int warps = f->schedule.warps;
+
+	if (!(t->has & HAS_TMA) || !find_programs(&p) || warps % WARPGROUP || !target_role_registers(t, warps / WARPGROUP))
+		return false;
+	func_number(f);
+	p.seen = NEW_ARRAY(p.tmp, bool, f->nvalues);
+	for (int i = 0; i < read->in[0]->type->rank; i++)
+		if (!need(&p, read->in[1 + i]))
+			return false;
+	return need_column(&p, loop, -1);
 }
 
 static bool
@@ -232,12 +320,12 @@ static Op *
 make_roles(Parting *p)
 {
 	int warps = p->f->schedule.warps;
-	const int *regs = target_role_registers(p->t, warps / WARPGROUP);
+	const int *regs = (p->gathers ? target_gather_registers : target_role_registers)(p->t, warps / WARPGROUP);
 	Builder b = {.m = p->m, .block = p->f->body, .before = p->programs->next, .place = p->programs->place};
 	const Attr attr[] = {attr_new_warps(p->m, (int64_t[]){WARPGROUP, warps}, 2),
 		attr_new_copies(p->m, (int64_t[]){1, 1}, 2), attr_new_regs(p->m, (int64_t[]){regs[0], regs[1]}, 2),
 		attr_new_lone(p->m, true)};
-	Op *roles = op_make_regions(&b, OP_ROLES, NULL, 0, attr, LEN(attr), NULL, 0, 2);
+	Op *roles = op_make_regions(&b, OP_ROLES, NULL, 0, attr, LEN(attr) - p->gathers, NULL, 0, 2);
 	const Type *which = type_scalar(p->m, TY_I64);
 
 	for (int r = 0; r < 2; r++)
@@ -245,13 +333,40 @@ make_roles(Parting *p)
 	return roles;
 }
 
+/* Each of the producer's warps holds what several of the consumers' did: they have fewer. */
+static const Layout *
+layout_of_producer(Module *m, const Layout *l)
+{
+	Layout fewer = layout_fold_warps(l, log2_ceil(WARPGROUP));
+
+	return layout_intern(m, &fewer);
+}
+
+/* A slot is filled by so many arrivals of threads less. */
+static void
+count_threads(Parting *p, const Op *copy, int were)
+{
+	Op *ring = copy->in[access_data(copy) + 1]->def;
+
+	attr_set_count(p->m, ring, attr_count(ring) - were + copy_threads(copy));
+}
+
 /* Copies by one thread have no layout of threads. */
 static void
-clear_layouts(Op *programs)
+change_layouts(Parting *p, Op *programs)
 {
-	for (Op *op = programs->region[0]->first; op; op = op_after(op, programs->region[0]))
-		if (op->kind == OP_COPY)
+	const Block *body = programs->region[0];
+
+	for (Op *op = body->first; op; op = op_after(op, body)) {
+		int were = op->kind == OP_COPY ? copy_threads(op) : 0;
+		for (int i = 0; i < op->nout; i++)
+			if (op->out[i].layout && op->out[i].type->kind != TYPE_BUFFER)
+				op->out[i].layout = layout_of_producer(p->m, op->out[i].layout);
+		if (op_is_bulk_copy(op))
 			op->out[0].layout = NULL;
+		else if (op_is_counted_copy(op))
+			count_threads(p, op, were);
+	}
 }
 
 static bool
@@ -304,8 +419,9 @@ part(Parting *p)
 	build_yield(&b, NULL, 0);
 	drop_effects(p, producer, false);
 	drop_effects(p, p->programs, true);
-	clear_layouts(producer);
 	sweep(p->f);
+	remake_indices(p, producer);
+	change_layouts(p, producer);
 	if (p->f->stream <= 1)
 		sink_scalars(p, roles);
 	sweep(p->f);

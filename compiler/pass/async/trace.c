@@ -236,21 +236,22 @@ find_slot_number(Tracer *t, const Value *ring, const Value *number, Event *e)
 	    cannot(t, e->op, "a slot that does not count through its ring");
 }
 
-static bool
-is_counted_copy(const Op *op)
-{
-	return op->kind == OP_COPY && access_data(op) + 2 < op->nin;
-}
-
+/* Threads that each copy a part arrive, too, when it has come. */
 static bool
 note_copy(Tracer *t, const Op *op, Trace *out)
 {
 	int at = access_data(op);
 	const Value *slot = op->in[at];
-	Event e = {.kind = EVENT_COPY, .op = op, .n = dtype_bytes(slot->type->elem, type_count(slot->type))};
+	bool is_bulk = op_is_bulk_copy(op);
+	Event e = {.kind = EVENT_COPY, .op = op};
+	e.n = is_bulk ? dtype_bytes(slot->type->elem, type_count(slot->type)) : 0;
 	if (!find_slot(t, slot, &e) || !find_slot_number(t, op->in[at + 1], op->in[at + 2], &e))
 		return false;
 	vec_push(t->tmp, out, e);
+	e.kind = EVENT_ARRIVE;
+	e.n = copy_threads(op);
+	if (!is_bulk)
+		vec_push(t->tmp, out, e);
 	return true;
 }
 
@@ -315,7 +316,7 @@ note(Tracer *t, const Op *op, Trace *out)
 	case OP_DOT_WAIT:
 		return note_wait(t, op, out);
 	case OP_COPY:
-		return !is_counted_copy(op) || note_copy(t, op, out);
+		return !op_is_counted_copy(op) || note_copy(t, op, out);
 	default:
 		if (!note_reads(t, op, out))
 			return false;
@@ -336,7 +337,7 @@ static bool
 matters(const Op *op)
 {
 	if (op->kind == OP_AWAIT || op->kind == OP_EXPECT || op->kind == OP_ARRIVE || op->kind == OP_DOT_WAIT ||
-	    op->kind == OP_DOT_START || is_counted_copy(op))
+	    op->kind == OP_DOT_START || op_is_counted_copy(op))
 		return true;
 	bool reads = false;
 	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)

@@ -82,6 +82,18 @@ fence_next(Module *m, Op *op)
 			fence_behind(m, op);
 }
 
+/* Is it waited for there what threads copied into the buffer? */
+static bool
+awaits_copies(const Func *f, const Op *await, const Op *buffer)
+{
+	for (const Op *op = f->body->first; op && await->kind == OP_AWAIT; op = op_after(op, f->body)) {
+		int at = op->kind == OP_COPY ? access_data(op) : 0;
+		if (op_is_counted_copy(op) && op->in[at + 1] == await->in[0] && buffer_owner(op->in[at]) == buffer)
+			return true;
+	}
+	return false;
+}
+
 /* Fences what filled the slot before the product, in its block or those around it, or in the iteration before; bulk copies
  * need no fence. */
 static void
@@ -97,7 +109,8 @@ fence_slot(Module *m, Func *f, const Value *slot, Op *product)
 				fence_next(m, in->next);
 			in = op;
 		}
-		if (op->kind == OP_WAIT || (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer)) {
+		if (op->kind == OP_WAIT || awaits_copies(f, op, buffer) ||
+		    (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer)) {
 			fence_behind(m, op);
 			return;
 		}

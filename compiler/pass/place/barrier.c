@@ -38,7 +38,7 @@ typedef struct Barrier {
 	const Target *t;
 	Effects open;                                   /* since the last barrier */
 	Buffers filled;
-	VEC(const Op *) bulk;                           /* bulk copies */
+	VEC(const Op *) counted;                        /* copies that mbarriers count */
 	VEC(LoopWalk) walks;
 	int nsync;                                      /* barriers put so far */
 	bool checks;                                    /* puts none: */
@@ -139,14 +139,28 @@ is_of_warp(const Effect *e)
 	return e->is_warp_synced || op_family(e->op) == FAMILY_DOT_ASYNC;
 }
 
-/* Does a bulk copy that the mbarrier counts fill what the effect is on? */
+/* Does a copy that the mbarrier counts fill what the effect is on? */
 static bool
 is_counted(const Barrier *k, const Effect *e, const Value *mbarrier)
 {
-	for (int i = 0; i < k->bulk.n; i++) {
-		const Op *copy = k->bulk.at[i];
+	for (int i = 0; i < k->counted.n; i++) {
+		const Op *copy = k->counted.at[i];
 		int data = access_data(copy);
 		if (copy->in[data + 1] == mbarrier && buffer_owner(copy->in[data]) == e->of)
+			return true;
+	}
+	return false;
+}
+
+/* Do all of the role's threads arrive in this phase, when what they copy has come?  Then none is a phase behind. */
+static bool
+all_arrive(const Barrier *k, const Op *op)
+{
+	for (int i = 0; i < k->counted.n; i++) {
+		const Op *copy = k->counted.at[i];
+		int data = access_data(copy);
+		if (!op_is_bulk_copy(copy) && copy->home == op->home && copy->in[data + 1] == op->in[0] &&
+		    copy->in[data + 2] == op->in[1])
 			return true;
 	}
 	return false;
@@ -158,7 +172,7 @@ arrival_scope(Barrier *k, const Op *op)
 {
 	bool by_warp = *attr_by(op);
 
-	if (op->kind != OP_ARRIVE && op->kind != OP_EXPECT)
+	if ((op->kind != OP_ARRIVE && op->kind != OP_EXPECT) || (op->kind == OP_EXPECT && all_arrive(k, op)))
 		return SYNC_NONE;
 	for (int i = 0; i < k->open.n; i++) {
 		const Effect *e = &k->open.at[i];
@@ -457,8 +471,8 @@ run(Func *f, const Target *t, bool checks, BarrierPairs *pairs, Arena *mem)
 	axis_keep(f);
 	k.filled = find_filled(f->body, k.tmp);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_is_bulk_copy(op))
-			vec_push(k.tmp, &k.bulk, op);
+		if (op_is_counted_copy(op))
+			vec_push(k.tmp, &k.counted, op);
 	walk(&k, f->body);
 	return k.missing;
 }
