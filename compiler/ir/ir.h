@@ -26,7 +26,6 @@ enum { MAX_RANK = 8, KERNEL_RANK = 5 };                 /* of tiles in reference
 #define MAX_ELEMENTS (INT64_C(1) << 40)                 /* of any tile; a larger result does not infer */
 
 /* type.c */
-
 typedef enum DType {
 #define DTYPE(name, text, bits, class, ctype) TY_##name,
 #include "ir/dtypes.def"

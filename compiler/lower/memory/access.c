@@ -431,8 +431,8 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	return mask;
 }
 
-static Reg
-mask_gather(Lower *l, const LowerAccess *a, int d, int r)
+Reg
+lower_index_mask(Lower *l, const LowerAccess *a, int d, int r)
 {
 	const Value *v = a->dim[d].index;
 	Reg hi = a->dim[d].hi, at = a->dim[d].gather[r];
@@ -453,10 +453,10 @@ lower_access_mask(Lower *l, const LowerAccess *a, int r)
 	for (int d = 0; d < a->nd; d++) {
 		if (a->dim[d].letter == 'p' && a->layout)
 			mask = lower_both(l, mask, mask_part(l, a, d, r));
-		else if (a->dim[d].letter == 'g')
-			mask = lower_both(l, mask, mask_gather(l, a, d, r));
+		else if (a->dim[d].letter == 'g' && !a->is_kept)
+			mask = lower_both(l, mask, lower_index_mask(l, a, d, r));
 	}
-	return mask;
+	return a->is_kept ? lower_both(l, mask, lower_gathered_mask(l, a, r)) : mask;
 }
 
 void

@@ -173,6 +173,45 @@ remake_indices(Parting *p, Op *programs)
 	sweep(p->f);
 }
 
+/* Is it a division that lanes repeat, which each could make once for all of its warp? */
+static bool
+repeats_division(const Parting *p, const Op *op, Layout *own)
+{
+	Convert c;
+	const Layout *l = op->nout == 1 ? op->out[0].layout : NULL;
+	OpCost cost = op_info[op->kind].cost;
+	bool divides = (cost == COST_DIVIDE || cost == COST_LONG) && op_has(op, ELEM) && l;
+	if (!divides || !op->out[0].nuses || dtype_is_float(op->out[0].type->elem))
+		return false;
+	*own = layout_fill_lanes(l);
+	return !layout_equal(own, l) && layout_convert(own, l, &c) && c.kind == CONVERT_SHUFFLE &&
+	    can_remake(&op->out[0], layout_intern(p->m, own));
+}
+
+/* Lanes whose rows are the same divide for one row each, and take the others' results by shuffles. */
+static void
+share_divisions(Parting *p, Op *programs)
+{
+	const Block *body = programs->region[0];
+	VEC(Op *) ops = {0};
+	Layout own;
+
+	for (Op *op = body->first; op; op = op_after(op, body))
+		vec_push(p->tmp, &ops, op);
+	while (ops.n) {
+		Op *op = vec_pop(&ops);
+		if (!repeats_division(p, op, &own))
+			continue;
+		Value *v = remake(p, &op->out[0], layout_intern(p->m, &own));
+		Builder b = {.m = p->m, .block = op->home, .before = v->def->next, .place = op->place};
+		Op *convert = op_make(&b, OP_CONVERT, &v, 1, NULL, 0, &v->type, 1);
+		convert->out[0].layout = op->out[0].layout;
+		value_replace(&op->out[0], &convert->out[0]);
+		op_erase(op);
+	}
+	sweep(p->f);
+}
+
 /* ---- what the copies need ---- */
 
 static bool need(Parting *p, const Value *v);
@@ -422,6 +461,8 @@ part(Parting *p)
 	sweep(p->f);
 	remake_indices(p, producer);
 	change_layouts(p, producer);
+	if (p->gathers)
+		share_divisions(p, producer);
 	if (p->f->stream <= 1)
 		sink_scalars(p, roles);
 	sweep(p->f);
