@@ -264,6 +264,16 @@ share_of_clusters(Search *s)
 	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
 }
 
+/* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
+static bool
+gathers(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 && strchr(attr_index(op), 'g'))
+			return true;
+	return false;
+}
+
 /* Two chained products: what clusters give those is not measured. */
 static bool
 is_chained(Search *s, const Bound *b)
@@ -271,7 +281,8 @@ is_chained(Search *s, const Bound *b)
 	Schedule open = b->schedule;
 	const Module *m = search_elaborate(s, b);
 	open.specialize = -1;
-	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0;
+	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 ||
+	    gathers(m->funcs.at[0]);
 }
 
 /* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096

@@ -176,10 +176,12 @@ cost_of(const Estimate *e, const Op *op)
 static void
 add_gather(Estimate *e, const Op *op, Use *u)
 {
-	e->gathers = true;
 	double threads = e->warps * e->t->lanes, each = bytes_of(op->out[0].type) / ACCESS_BYTES / threads;
+	int n = 0;
 	for (const char *c = attr_index(op); *c; c++)
-		e->registers += *c == 'g' ? GATHER_REGISTERS : 0;
+		n += *c == 'g';
+	e->gathers = MAX(e->gathers, n);
+	e->registers += n * GATHER_REGISTERS;
 	e->registers += ACCESS_REGISTERS * each;
 	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
 }

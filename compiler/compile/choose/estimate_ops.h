@@ -34,7 +34,7 @@ typedef struct Estimate {
 	double depth;                                   /* of a product, in 128 bytes of its left operand's rows */
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
 	bool mapped;                                    /* what loops read comes by tensor maps */
-	bool gathers;                                   /* rows that no map brings */
+	int gathers;                                    /* indices that say where rows are which no map brings; 0: none */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
 	int dots, warpgroup_dots;
