@@ -9,7 +9,7 @@
  * both.  That takes all passes, a hundredth of a second for so many products: so one name is changed at a time, from
  * the header's own on, and the best of its values stays.
  *
- * Of 64 rows and fewer and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
+ * Of 17 to 64 rows and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
  * what is built differs by more than the estimate can tell, which took 1.0 to 3.9 of the best on an H200 (int4 in groups of
  * 64 and 128, three shapes).  There the same is done twice over, since names depend on each other, and with `split` up to
  * 2: of loops shared by 4 and 8 blocks the bill expects too little, up to 2.6 times, and of more rows with groups of 64.
@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAMES_MOST = 8, TRIED_MOST = 24, PRODUCTS = 3, ROWS_MOST = 64 };
+enum { NAMES_MOST = 8, TRIED_MOST = 24, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
 static const double CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
 typedef struct Whole {
@@ -49,7 +49,7 @@ has_few_rows(const Kernel *k, const Bound *b)
 {
 	for (int i = 0; i < k->item->tune.n; i++) {
 		int64_t rows = choose_divided(k, b, k->item->tune.at[i].name);
-		if (rows > 0 && rows <= ROWS_MOST)
+		if (rows >= ROWS_LEAST && rows <= ROWS_MOST)
 			return true;
 	}
 	return false;
