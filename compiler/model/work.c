@@ -7,8 +7,8 @@ typedef struct OpWork {
 	double issue, special;
 } OpWork;
 
-/* Short integers are added into a float's low bits (lower/math/cast.c).  Packed elements become f16 and bf16 two at once, by
- * 9 or 10 instructions for 8, half of them of the pipe with half the rate; what hangs on them takes about as long as by
+/* Short integers are added into a float's low bits (lower/math/cast.c).  Packed elements become f16 and bf16 two at once,
+ * by 9 or 10 instructions for 8, half of them of the pipe with half the rate; what hangs on them takes about as long as by
  * 0.6 of the slow unit: fitted to int4 x 8192 x 8192 of 16, 24, 40 and 64 rows on an H200. */
 static OpWork
 cast_work(const Op *op, DType t, DType to)
