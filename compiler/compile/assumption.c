@@ -114,6 +114,9 @@ expr_number(const Bound *b, const Expr *e)
 	for (int i = 0; i < b->nsymbol; i++)
 		if (e->kind == EX_NAME && b->symbol[i].name == e->name)
 			return 0;
+	for (int i = 0; i < b->kernel->params.n; i++)
+		if (e->kind == EX_NAME && b->kernel->params.at[i].name == e->name)
+			return 0;
 	if (e->kind != EX_NAME || !bound_eval((Kernel *)b->kernel, b, e, "a dimension", &c))
 		return 0;
 	return c.kind == CONST_INT ? c.i : 0;

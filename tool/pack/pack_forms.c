@@ -51,7 +51,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 	return kernel_bind(o->k, o->args, given, o->s->n + n, out);
 }
 
-/* With the values of tune(...) that the compiler chooses for these sizes, where it has a choice. */
+/* With the values that the compiler chooses for these sizes, where it has a choice and no result of tuning says them. */
 static bool
 bind(Open *o, const Target *t, Bound *out)
 {
@@ -60,7 +60,7 @@ bind(Open *o, const Target *t, Bound *out)
 	int n;
 	if (!bind_with(o, NULL, 0, out))
 		return false;
-	if (t == &pack_host)
+	if (t == &pack_host || o->s->device)
 		return true;
 	return !choose_values(o->k, out, t, &how, o->k->program->cx->mem, &chosen, &n) || bind_with(o, chosen, n, out);
 }
@@ -121,6 +121,8 @@ bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
 	Bound like;
 	NamedConst *chosen = NULL;
 	int n = 0;
+	if (o->s->device)
+		return bind_with(o, NULL, 0, out);
 	cx->muted++;
 	if (!bind_with(&as, NULL, 0, &like) || !same_derived(o->k, b, &like))
 		as.s = &even;
