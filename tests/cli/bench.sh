@@ -171,7 +171,7 @@ example mean "large" bench { R = 512; C = 1024; x = normal(0, 1); }
 END
 	env LD_LIBRARY_PATH="$build/mock" MOCK_CUDA_MEMORY=400000000 python3 "$top/bench/forms" loop.tgl --budget 2 >out 2>&1
 	holds test $? = 0
-	holds grep -Eq '^. mean . loop . .*unroll = [0-9]+, .* . 10[.]0 . [0-9.]+ . ' out
+	holds grep -Eq '^. mean . loop . warps = [0-9]+, unroll = [0-9]+, .* . 10[.]0 . [0-9.]+ . ' out
 	holds grep -q '1 of 1 within a tenth of the best form' out
 fi
 # No NVRTC, DIAG_FOREIGN_COMPILER: what stands in for it is no library, and there is no toolkit.
