@@ -1,12 +1,13 @@
-"""Array libraries that have to be asked in Python: CuPy, PyTorch before 2.10."""
+"""Array libraries that have to be asked in Python: CuPy, tvm-ffi, PyTorch before 2.10."""
 
 import importlib
+import sys
 
 
 def _package(type):
     for t in type.__mro__:
         name = t.__module__.split(".")[0]
-        if name in ("torch", "cupy"):
+        if name in ("torch", "cupy", "tvm_ffi"):
             return importlib.import_module(name)
     return None
 
@@ -16,10 +17,24 @@ def empty(type, shape, dtype, index):
     m = _package(type)
     if m is None:
         raise TypeError(f"outputs cannot be allocated like {type}: give them, as in out=y")
+    if m.__name__ == "tvm_ffi":
+        return m.from_dlpack(_memory(shape, dtype, index))
     if m.__name__ == "torch":
         return m.empty(shape, dtype=getattr(m, dtype), device="cpu" if index < 0 else f"cuda:{index}")
     with m.cuda.Device(index):
         return m.empty(shape, dtype)
+
+
+def _memory(shape, dtype, index):
+    """tvm-ffi has no allocator of its own: memory of PyTorch, where the program uses it, else of NumPy or CuPy."""
+    if "torch" in sys.modules:
+        return empty(sys.modules["torch"].Tensor, shape, dtype, index)
+    try:
+        if index >= 0:
+            return empty(importlib.import_module("cupy").ndarray, shape, dtype, index)
+        return importlib.import_module("numpy").empty(shape, dtype)
+    except (ImportError, TypeError) as e:
+        raise TypeError(f"outputs of {dtype} cannot be allocated for tvm-ffi without PyTorch ({e}): give them, as in out=y") from e
 
 
 def stream(type, index):
@@ -27,6 +42,8 @@ def stream(type, index):
     m = _package(type)
     if m is None:
         return 0
+    if m.__name__ == "tvm_ffi":
+        return m.get_raw_stream(m.device("cuda", index))
     if m.__name__ == "torch":
         return m.cuda.current_stream(index).cuda_stream
     with m.cuda.Device(index):

@@ -102,6 +102,18 @@ def test_devices_named(k):
         k.softmax(x, out=torch.empty(3, 8))
 
 
+def test_tvm_ffi(k):
+    torch, tvm_ffi = pytest.importorskip("torch"), pytest.importorskip("tvm_ffi")
+    x = torch.randn(33, 1000, device="cuda")
+    stream = torch.cuda.Stream()
+    with tvm_ffi.use_torch_stream(torch.cuda.stream(stream)):
+        z = x * 2
+        y = k.softmax(tvm_ffi.from_dlpack(z))
+    stream.synchronize()
+    assert isinstance(y, tvm_ffi.Tensor)
+    assert torch.allclose(torch.from_dlpack(y), torch.softmax(2 * x, 1), atol=1e-6)
+
+
 def test_cupy(k):
     cupy = pytest.importorskip("cupy")
     x = cupy.random.standard_normal((33, 1000), dtype=cupy.float32)

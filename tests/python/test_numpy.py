@@ -253,3 +253,11 @@ def test_dlpack(k):
     np.testing.assert_allclose(y, softmax(X), rtol=1e-5)
     with pytest.raises(TypeError, match="give them"):
         k.softmax(Only(X.copy()))
+
+
+def test_tvm_ffi(k):
+    """Outputs are tvm-ffi's as well, in memory of PyTorch where that is imported, else of NumPy."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    y = k.softmax(tvm_ffi.from_dlpack(X.copy()))
+    assert isinstance(y, tvm_ffi.Tensor)
+    np.testing.assert_allclose(np.from_dlpack(y), softmax(X), rtol=1e-5)
