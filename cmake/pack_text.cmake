@@ -3,7 +3,7 @@
 #     cmake -D OUT=pack_text.c -D SOURCE=folder -P cmake/pack_text.cmake
 set(text "/* Made by cmake/pack_text.cmake. */\n#include \"tool/pack/pack.h\"\n\n")
 foreach(part header:pack/launcher.h types:runtime/cuda/cuda_types.h tables:pack/tables.h launcher:pack/launcher.c
-		host:pack/host.c)
+		host:pack/host.c torch:pack/torch.h)
 	string(REGEX REPLACE ":.*" "" name ${part})
 	string(REGEX REPLACE ".*:" "" file ${part})
 	file(READ "${SOURCE}/${file}" hex HEX)

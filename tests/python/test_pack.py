@@ -50,6 +50,33 @@ def test_operators(kernels, device):
         torch.library.opcheck(op.default, args)
 
 
+@pytest.mark.parametrize("device", devices + ["meta"])
+def test_shapes_are_compared(kernels, device):
+    """Of inputs with each other, with formulas and with numbers: a launch trusts its dimensions."""
+    def ones(*shape, dtype=None):
+        return torch.ones(*shape, device=device, dtype=dtype)
+
+    y = ones(10)
+    kernels.joined(ones(10), ones(10, 64), ones(4), 3, y)
+    assert device == "meta" or y.tolist() == [67] * 10
+    whole = ones(10)
+    for args, text in (
+            ((ones(10), ones(10, 64), ones(4), 3, whole[:2]), r"joined: dimension 0 of y \(N\) is 2, and must be 10"),
+            ((ones(10), ones(9, 64), ones(4), 3, y), r"dimension 0 of wide \(N\) is 9, and must be 10"),
+            ((ones(10), ones(10, 63), ones(4), 3, y), r"dimension 1 of wide \(WIDE\) is 63, and must be 64"),
+            ((ones(10), ones(10, 64), ones(3), 3, y), r"dimension 0 of parts \(cdiv\(N, n\)\) is 3, and must be 4"),
+            ((ones(10), ones(10, 64), ones(4), 3 + (1 << 32), y), "joined: n is 4294967299, which is out of the range of i32")):
+        with pytest.raises(RuntimeError, match=text):
+            kernels.joined(*args)
+    assert device == "meta" or whole.tolist() == [1] * 10
+    q = torch.tensor([[0x21, 0x43, 0x05]], dtype=torch.uint8).to(device)
+    assert kernels.scaled(q, ones(5)).shape == (1, 5)       # rows of packed elements start on a byte
+    assert device == "meta" or kernels.scaled(q, ones(5)).tolist() == [[1, 2, 3, 4, 5]]
+    with pytest.raises(RuntimeError, match=r"dimension 1 of w \(bytes of K\) is 3, and must be 4"):
+        kernels.scaled(q, ones(7))
+    assert kernels.blocks(ones(100)).shape == (2,)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_export(kernels):
     class Module(torch.nn.Module):

@@ -147,6 +147,7 @@ void pack_put_functions(const Pack *p, Text *out);
 void pack_put_torch(const Pack *p, Text *out);
 
 /* pack_text.c, made by cmake/pack_text.cmake */
-extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[], pack_text_host[];
+extern const char pack_text_header[], pack_text_types[], pack_text_tables[], pack_text_launcher[], pack_text_host[],
+    pack_text_torch[];
 
 #endif

@@ -4,11 +4,13 @@
  *     softmax(x: in f32[R, C], y: out f32[R, C])      NAME::softmax(Tensor x) -> Tensor
  *
  * An operator takes what a kernel reads, changes and its scalars, in order, and gives its outputs,
- * allocated.  Dimensions come from the shapes of what is given.  There is an implementation for
- * CUDA, one for the CPU where the pack has the target cpu, and one of shapes alone, in which sizes
- * may be symbols.  The text includes NAME.c: the header's formulas are static functions there. */
+ * allocated.  Dimensions come from the shapes of what is given, and every shape is compared with the
+ * header's.  There is an implementation for CUDA, one for the CPU where the pack has the target cpu,
+ * and one of shapes alone, in which sizes may be symbols.  The text includes NAME.c: the header's
+ * formulas are static functions there.  pack/torch.h is what all operators share. */
 #include "tool/pack/pack.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static bool
@@ -76,21 +78,79 @@ dim_expr(const KernelParam *q, int d)
 	return t && t->has_dims && d < t->dims.n ? t->dims.at[d] : NULL;
 }
 
-/* Where a dimension is read from: "x.sym_size(1)"; NULL: nowhere. */
+static bool
+is_packed_row(const PackKernel *pk, int i, int d)
+{
+	return dtype_is_packed(dtype_of(pk, i)) && !dim_expr(&pk->k->params.at[i], d + 1);
+}
+
+static bool
+is_symbol(const Kernel *k, const Expr *e)
+{
+	return e->kind == EX_NAME && !e->scope && symbol_named(k, e->name) >= 0;
+}
+
+/* The next dimension of a tensor that is given, from (*i, *d) on. */
+static const Expr *
+next_given(const Kernel *k, int *i, int *d)
+{
+	for (; *i < k->params.n; ++*i, *d = 0)
+		if (is_given(&k->params.at[*i]) && dim_expr(&k->params.at[*i], *d))
+			return dim_expr(&k->params.at[*i], (*d)++);
+	return NULL;
+}
+
+/* Where a dimension is read from; false: nowhere. A packed row comes last, as its bytes do not say whether the extent is odd. */
+static bool
+source_at(const PackKernel *pk, const char *symbol, int *param, int *dim)
+{
+	const Expr *e;
+	*param = -1;
+	for (int i = 0, d = 0; (e = next_given(pk->k, &i, &d));) {
+		if (!is_symbol(pk->k, e) || strcmp(e->name, symbol) != 0)
+			continue;
+		if (*param < 0 || !is_packed_row(pk, i, d - 1)) {
+			*param = i;
+			*dim = d - 1;
+		}
+		if (!is_packed_row(pk, i, d - 1))
+			return true;
+	}
+	return *param >= 0;
+}
+
+/* "x.sym_size(1)" */
 static const char *
 source_of(const Pack *p, const PackKernel *pk, const char *symbol)
 {
-	const Kernel *k = pk->k;
-	const Expr *e;
-	for (int i = 0; i < k->params.n; i++)
-		for (int d = 0; is_given(&k->params.at[i]) && (e = dim_expr(&k->params.at[i], d)); d++) {
-			bool two = dtype_is_packed(dtype_of(pk, i)) && !dim_expr(&k->params.at[i], d + 1);
-			if (e->kind == EX_NAME && !e->scope && strcmp(e->name, symbol) == 0)
-				return arena_printf(p->cx->mem, "%s.sym_size(%d)%s",
-				    pack_c_name(k, k->params.at[i].name, p->cx->mem), d,
-				    two ? " * 2" : "");
-		}
-	return NULL;
+	int i, d;
+	if (!source_at(pk, symbol, &i, &d))
+		return NULL;
+	return arena_printf(p->cx->mem, "%s.sym_size(%d)%s", pack_c_name(pk->k, pk->k->params.at[i].name, p->cx->mem), d,
+	    is_packed_row(pk, i, d) ? " * 2" : "");
+}
+
+/* Whether all forms have one value of a compile-time parameter. */
+static bool
+is_one_value(const PackKernel *pk, int ct)
+{
+	for (int f = 1; f < pk->forms.n; f++)
+		if (!const_equal(&pk->forms.at[f].bound.ct[ct].value, &pk->forms.at[0].bound.ct[ct].value))
+			return false;
+	return !pack_is_derived(pk->k, ct);
+}
+
+/* Whether a dimension has one formula in all forms, which C evaluates. */
+static bool
+is_one_formula(const PackKernel *pk, const Expr *e)
+{
+	for (int c = 0; c < pk->k->item->ctparams.n; c++)
+		if (expr_mentions(e, pk->k->item->ctparams.at[c].name) && !is_one_value(pk, c))
+			return false;
+	for (int i = 0; i < pk->opaque.n; i++)
+		if (pk->opaque.at[i] == e)
+			return false;
+	return true;
 }
 
 /* Why a kernel makes no operator; NULL: it does. */
@@ -100,13 +160,13 @@ lacks(const Pack *p, const PackKernel *pk)
 	const Kernel *k = pk->k;
 	bool any = false;
 	for (int i = 0; i < k->params.n; i++) {
-		any |= k->params.at[i].kind == PARAM_TENSOR && is_given(&k->params.at[i]);
-		if (k->params.at[i].kind == PARAM_POINTER)
+		const KernelParam *q = &k->params.at[i];
+		any |= q->kind == PARAM_TENSOR && is_given(q);
+		if (q->kind == PARAM_POINTER)
 			return "it takes pointers";
-		for (int c = 0; is_output(&k->params.at[i]) && c < k->item->ctparams.n; c++)
-			for (int d = 0; dim_expr(&k->params.at[i], d); d++)
-				if (expr_mentions(dim_expr(&k->params.at[i], d), k->item->ctparams.at[c].name))
-					return "shapes of its outputs follow from compile-time parameters";
+		for (int d = 0; (is_output(q) || is_given(q)) && dim_expr(q, d); d++)
+			if (!is_one_formula(pk, dim_expr(q, d)))
+				return "shapes of its tensors follow from compile-time parameters";
 	}
 	for (int s = 0; s < k->symbols.n; s++)
 		if (!source_of(p, pk, k->symbols.at[s]))
@@ -174,61 +234,115 @@ put_checks(const Pack *p, const PackKernel *pk, Text *out)
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *q = &k->params.at[i];
 		const char *name = pack_c_name(k, q->name, p->cx->mem);
+		DType t = dtype_of(pk, i);
+		if (q->kind == PARAM_SCALAR && t != TY_BOOL && !dtype_is_float(t))
+			text_printf(out, "\tcheck_range<%s>(\"%s: %s is \", %s, \"%s\");\n", pack_c_type(t), pk->function,
+			    q->name, name, dtype_info[t].text);
 		if (q->kind != PARAM_TENSOR || !is_given(q))
 			continue;
-		text_printf(out, "\ttgp_check(\"%s: %s is \", %s, %s, %d, %s, \"%s\");\n", pk->function, q->name, name,
-		    first ? first : name, q->rank, scalar_type(dtype_of(pk, i)), dtype_info[dtype_of(pk, i)].text);
+		text_printf(out, "\tcheck_tensor(\"%s: %s is \", %s, %s, %d, %s, \"%s\");\n", pk->function, q->name, name,
+		    first ? first : name, q->rank, scalar_type(t), dtype_info[t].text);
 		first = first ? first : name;
 	}
 }
 
-/* Outputs without contents, for sizes that may be symbols: the header's formulas ask for their values, plain dimensions do
- * not. */
+/* Whether a formula has one value, whatever is given. */
+static bool
+is_fixed(const PackKernel *pk, const Expr *e, Const *c)
+{
+	Kernel *k = pk->k;
+	bool varies = false;
+	for (int s = 0; s < k->symbols.n; s++)
+		varies |= expr_mentions(e, k->symbols.at[s]);
+	for (int i = 0; i < k->params.n; i++)
+		varies |= expr_mentions(e, k->params.at[i].name);
+	return !varies && bound_eval(k, &pk->forms.at[0].bound, e, "a dimension", c);
+}
+
+/* Whether a dimension has to be computed. */
+static bool
+computes(const PackKernel *pk)
+{
+	Const c;
+	const Expr *e;
+	for (int i = 0; i < pk->k->params.n; i++)
+		for (int d = 0; (e = dim_expr(&pk->k->params.at[i], d)); d++)
+			if (!is_symbol(pk->k, e) && !is_fixed(pk, e, &c))
+				return true;
+	return false;
+}
+
+/* tgp_d has the dimensions, which may be symbols; formulas of the header, in tgp_o, ask for their values. */
+static void
+put_dims(const Pack *p, const PackKernel *pk, Text *out)
+{
+	const Kernel *k = pk->k;
+	text_put(out, "\tconst c10::SymInt tgp_d[] = {");
+	for (int s = 0; s < k->symbols.n; s++)
+		text_printf(out, "%s%s", s ? ", " : "", source_of(p, pk, k->symbols.at[s]));
+	text_put(out, k->symbols.n ? "};\n\t(void)tgp_d;\n" : "0};\n\t(void)tgp_d;\n");
+	if (!computes(pk))
+		return;
+	text_printf(out, "\tint64_t tgp_n[%d], tgp_v[%d] = {0};\n\tTgpShape tgp_o;\n", MAX(k->symbols.n, 1),
+	    MAX(k->params.n, 1));
+	for (int s = 0; s < k->symbols.n; s++)
+		text_printf(out, "\ttgp_n[%d] = tgp_d[%d].guard_int(__FILE__, __LINE__);\n", s, s);
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR && !dtype_is_float(dtype_of(pk, i)))
+			text_printf(out, "\ttgp_v[%d] = (int64_t)%s;\n", i,
+			    pack_c_name(k, k->params.at[i].name, p->cx->mem));
+	text_printf(out,
+	    "\tTORCH_CHECK(tgp_header_%s(tgp_n, tgp_v, tgp_forms_%s[0].ct, &tgp_o) >= 0, "
+	    "\"%s: its header has no value for these sizes\");\n",
+	    pk->function, pk->function, pk->function);
+}
+
+/* What an extent must be: of packed rows, bytes. */
+static const char *
+wanted(const Pack *p, const PackKernel *pk, int i, int d)
+{
+	const Expr *e = dim_expr(&pk->k->params.at[i], d);
+	Const c;
+	const char *one = is_symbol(pk->k, e) ? arena_printf(p->cx->mem, "tgp_d[%d]", symbol_named(pk->k, e->name))
+			: is_fixed(pk, e, &c) ? arena_printf(p->cx->mem, "c10::SymInt(INT64_C(%" PRId64 "))", c.i)
+					      : arena_printf(p->cx->mem, "c10::SymInt(tgp_o.extent[%d][%d])", i, d);
+	return is_packed_row(pk, i, d) ? arena_printf(p->cx->mem, "(%s + 1) / 2", one) : one;
+}
+
+/* Compares the shapes that are given with the header's: the launch has dimensions alone, and trusts them. */
+static void
+put_shapes(const Pack *p, const PackKernel *pk, Text *out)
+{
+	const Kernel *k = pk->k;
+	const Expr *e;
+	for (int i = 0, d = 0, from, at; (e = next_given(k, &i, &d));) {
+		const char *name = k->params.at[i].name;
+		if (is_symbol(k, e) && source_at(pk, e->name, &from, &at) && from == i && at == d - 1)
+			continue;
+		text_printf(out, "\tcheck_extent(\"%s: dimension %d of %s (%s", pk->function, d - 1, name,
+		    is_packed_row(pk, i, d - 1) ? "bytes of " : "");
+		expr_put(e, 0, out);
+		text_printf(out, ") is \", %s.sym_size(%d), %s);\n", pack_c_name(k, name, p->cx->mem), d - 1,
+		    wanted(p, pk, i, d - 1));
+	}
+}
+
+/* Outputs without contents. */
 static void
 put_outputs(const Pack *p, const PackKernel *pk, Text *out)
 {
 	const Kernel *k = pk->k;
 	const char *like = NULL;
-	bool computes = false;
-	for (int i = 0; i < k->params.n; i++) {
-		const KernelParam *q = &k->params.at[i];
-		if (!like && q->kind == PARAM_TENSOR && is_given(q))
-			like = pack_c_name(k, q->name, p->cx->mem);
-		for (int d = 0; is_output(q) && dim_expr(q, d); d++)
-			computes |= dim_expr(q, d)->kind != EX_NAME || symbol_named(k, dim_expr(q, d)->name) < 0;
-	}
-	text_put(out, "\tconst c10::SymInt tgp_d[] = {");
-	for (int s = 0; s < k->symbols.n; s++)
-		text_printf(out, "%s%s", s ? ", " : "", source_of(p, pk, k->symbols.at[s]));
-	text_put(out, k->symbols.n ? "};\n\t(void)tgp_d;\n" : "0};\n\t(void)tgp_d;\n");
-	if (computes) {
-		text_printf(out, "\tint64_t tgp_n[%d], tgp_v[%d] = {0};\n\tTgpShape tgp_o;\n",
-		    MAX(k->symbols.n, 1), MAX(k->params.n, 1));
-		for (int s = 0; s < k->symbols.n; s++)
-			text_printf(out, "\ttgp_n[%d] = tgp_d[%d].guard_int(__FILE__, __LINE__);\n", s, s);
-		for (int i = 0; i < k->params.n; i++)
-			if (k->params.at[i].kind == PARAM_SCALAR && !dtype_is_float(dtype_of(pk, i)))
-				text_printf(out, "\ttgp_v[%d] = (int64_t)%s;\n", i,
-				    pack_c_name(k, k->params.at[i].name, p->cx->mem));
-		text_printf(out,
-		    "\tTORCH_CHECK(tgp_header_%s(tgp_n, tgp_v, tgp_forms_%s[0].ct, &tgp_o) >= 0, "
-		    "\"%s: its header has no value for "
-		    "these sizes\");\n",
-		    pk->function, pk->function, pk->function);
-	}
+	for (int i = 0; i < k->params.n && !like; i++)
+		if (k->params.at[i].kind == PARAM_TENSOR && is_given(&k->params.at[i]))
+			like = pack_c_name(k, k->params.at[i].name, p->cx->mem);
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *q = &k->params.at[i];
 		if (!is_output(q))
 			continue;
 		text_printf(out, "\tat::Tensor %s = at::empty_symint({", pack_c_name(k, q->name, p->cx->mem));
-		for (int at = 0; dim_expr(q, at); at++) {
-			const Expr *e = dim_expr(q, at);
-			int s = e->kind == EX_NAME ? symbol_named(k, e->name) : -1;
-			const char *one = s >= 0 ? arena_printf(p->cx->mem, "tgp_d[%d]", s)
-						 : arena_printf(p->cx->mem, "c10::SymInt(tgp_o.extent[%d][%d])", i, at);
-			bool two = dtype_is_packed(dtype_of(pk, i)) && !dim_expr(q, at + 1);
-			text_printf(out, two ? "%s(%s + 1) / 2" : "%s%s", at ? ", " : "", one);
-		}
+		for (int d = 0; dim_expr(q, d); d++)
+			text_printf(out, "%s%s", d ? ", " : "", wanted(p, pk, i, d));
 		text_printf(out, "}, %s.options().dtype(%s));\n", like, scalar_type(dtype_of(pk, i)));
 	}
 }
@@ -317,6 +431,8 @@ put_operator(const Pack *p, const PackKernel *pk, Text *out)
 		for (int i = 0; w == 2 && i < k->params.n; i++)
 			if (k->params.at[i].kind == PARAM_SCALAR)
 				text_printf(out, "\t(void)%s;\n", pack_c_name(k, k->params.at[i].name, p->cx->mem));
+		put_dims(p, pk, out);
+		put_shapes(p, pk, out);
 		put_outputs(p, pk, out);
 		if (w < 2)
 			put_call(p, pk, out);
@@ -326,31 +442,6 @@ put_operator(const Pack *p, const PackKernel *pk, Text *out)
 }
 
 /* ---- the file ---- */
-
-/* Messages are made without streams, which fail in a library with a libstdc++ of its own beside PyTorch's.  libtorch_cuda
- * is asked by dlopen, as Python's import does not make its symbols global. */
-static const char prelude[] =
-    "#include <ATen/ATen.h>\n#include <torch/library.h>\n#include <string>\n\n#include \"%s.c\"\n\n"
-    "namespace {\n\n"
-    "inline void *\nstream_of(const at::Tensor &x)\n{\n"
-    "\ttypedef int32_t Current(int32_t, void **);\n"
-    "\tstatic void *const lib = dlopen(\"libtorch_cuda.so\", RTLD_LAZY | RTLD_NOLOAD);\n"
-    "\tstatic Current *const current =\n"
-    "\t    (Current *)dlsym(lib ? lib : RTLD_DEFAULT, \"aoti_torch_get_current_cuda_stream\");\n"
-    "\tvoid *stream = nullptr;\n"
-    "\tTORCH_CHECK(current && current(x.device().index(), &stream) == 0, \"this PyTorch has no CUDA\");\n"
-    "\treturn stream;\n}\n\n"
-    "inline void\n"
-    "tgp_check(const char *what, const at::Tensor &x, const at::Tensor &first, int rank, at::ScalarType type,\n"
-    "    const char *dtype)\n{\n"
-    "\tTORCH_CHECK(x.device() == first.device(),\n"
-    "\t    std::string(what) + \"on \" + x.device().str() + \", and the first tensor on \" + first.device().str());\n"
-    "\tTORCH_CHECK(x.dim() == rank && x.scalar_type() == type,\n"
-    "\t    std::string(what) + std::to_string(x.dim()) + \"-dimensional \" + c10::toString(x.scalar_type()) +\n"
-    "\t    \"; it takes \" + std::to_string(rank) + \" dimensions of \" + dtype);\n}\n\n"
-    "template <class T> inline auto\nbits_of(double v)\n{\n\treturn T(v).x;\n}\n\n"
-    "/* Opened once in a process, and never closed: operators are there as long. */\n"
-    "inline TgpContext *\nopened(bool is_host)\n{\n";
 
 static void
 put_registrations(const Pack *p, Text *out)
@@ -384,7 +475,12 @@ pack_put_torch(const Pack *p, Text *out)
 	    "/* Operators of PyTorch, %s::KERNEL. Made by tegula; it holds %s.c, too: compile this "
 	    "file alone. */\n",
 	    p->name, p->name);
-	text_printf(out, prelude, p->name);
+	text_printf(out,
+	    "#include <ATen/ATen.h>\n#include <torch/library.h>\n#include <string>\n\n#include \"%s.c\"\n\nnamespace {\n\n",
+	    p->name);
+	text_put(out, pack_text_torch);
+	text_put(out, "\n/* Opened once in a process, and never closed: operators are there as long. */\n"
+		      "inline TgpContext *\nopened(bool is_host)\n{\n");
 	if (p->has_host)
 		text_printf(out,
 		    "\tstatic TgpContext *const host = %s_open_cpu();\n\tif (is_host)\n\t\treturn "
