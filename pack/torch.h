@@ -24,6 +24,15 @@ check_tensor(const char *what, const at::Tensor &x, const at::Tensor &first, int
 	    std::to_string(rank) + " dimensions of " + dtype);
 }
 
+/* A tensor that the kernel changes: in its own memory (the dispatcher resolves is_neg()), and without a gradient of the change. */
+inline void
+check_changed(const char *what, const at::Tensor &x, bool is_strided)
+{
+	TORCH_CHECK(is_strided || x.is_contiguous(), std::string(what) + "changed, and not contiguous");
+	TORCH_CHECK(!(c10::GradMode::is_enabled() && x.requires_grad()),
+	    std::string(what) + "changed in place and requires a gradient, and the operator has none: call it under torch.no_grad()");
+}
+
 inline std::string
 extent_text(const c10::SymInt &n)
 {

@@ -103,12 +103,19 @@ def _runner(kernel, values):
     written = [p["name"] for p in kernel.params if p["kind"] == "tensor" and p["access"] in ("out", "inout")]
     keep = [written.index(p["name"]) for p in outputs]
     plain = [i for i, p in enumerate(inputs) if p["kind"] == "tensor" and p["access"] == "in" and not p["strided"]]
+    changed = [i for i, p in enumerate(inputs) if p["kind"] != "scalar" and p["access"] == "inout"]
 
     def run(*args):
         args = list(args)
         for i in plain:
             args[i] = args[i].contiguous()
+        for i in changed:
+            if args[i].requires_grad and torch.is_grad_enabled():
+                raise RuntimeError(f"argument '{inputs[i]['name']}' of kernel '{kernel.__name__}' is changed in place and requires a "
+                                   "gradient, and the operator has none: call it under torch.no_grad()")
         result = kernel(*args, **values)
+        for i in changed:               # autograd may have kept it
+            torch.autograd.graph.increment_version(args[i])
         if len(written) > 1 and len(keep) != len(written):
             result = tuple(result[i] for i in keep)
             return result[0] if len(keep) == 1 else result or None

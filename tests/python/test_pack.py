@@ -77,6 +77,41 @@ def test_shapes_are_compared(kernels, device):
     assert kernels.blocks(ones(100)).shape == (2,)
 
 
+@pytest.mark.parametrize("device", devices)
+def test_what_is_changed(kernels, device):
+    """Autograd learns of it, and refuses what it kept."""
+    v, w = torch.zeros(3, device=device), torch.ones(3, device=device, requires_grad=True)
+    y = (w * v).sum()
+    version = v._version
+    kernels.bump(v, 5.0)
+    assert v._version == version + 1 and v.tolist() == [5] * 3
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward()
+    with pytest.raises(RuntimeError, match="bump: x is changed in place and requires a gradient.*torch.no_grad"):
+        kernels.bump(w, 1.0)
+    with torch.no_grad():
+        kernels.bump(w, 1.0)
+    assert w.tolist() == [2] * 3
+    with pytest.raises(RuntimeError, match="bump: x is changed, and not contiguous"):
+        kernels.bump(torch.zeros(6, device=device)[::2], 1.0)
+    kernels.bump(torch._neg_view(v), 1.0)
+    assert v.tolist() == [4] * 3
+
+
+@pytest.mark.parametrize("device", devices)
+def test_views(kernels, device):
+    """Strided inputs that are the negative of their memory, and packed ones, whose strides PyTorch has in bytes."""
+    z = torch.complex(torch.arange(32.0), -torch.arange(32.0)).reshape(2, 16).to(device)
+    q = torch.full((4, 16), 0x21, dtype=torch.uint8, device=device)
+    q[2] = 0x43
+    q[:, 8:] = 0xFF
+    assert z.conj().imag.is_neg()
+    got = kernels.spread(q[::2, :8], z.conj().imag)
+    assert torch.equal(got, torch.tensor([[1.0, 2] * 8, [3.0, 4] * 8], device=device) + torch.arange(32.0, device=device).reshape(2, 16))
+    with pytest.raises(RuntimeError, match="the stride of packed q is 2, and must be 1"):
+        kernels.spread(q[:2, ::2], z.imag)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_export(kernels):
     class Module(torch.nn.Module):

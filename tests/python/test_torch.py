@@ -43,6 +43,28 @@ def test_opcheck(k, softmax):
     torch.library.opcheck(tegula.torch.op(k.blocks), (torch.randn(9), 4))
 
 
+def test_what_is_changed(k):
+    """Autograd learns of it, and refuses what it kept."""
+    import tegula.torch
+
+    add, through = tegula.torch.op(k.add), tegula.torch.op(k.through)
+    v, w = torch.zeros(3), torch.ones(3, requires_grad=True)
+    y, z = (w * v).sum(), torch.zeros(3)
+    kept = (w * z).sum()
+    add(v, 5.0)
+    through(v, z, 3)
+    assert v.tolist() == [5] * 3 and z.tolist() == [10] * 3 and v._version == z._version == 1
+    for loss in (y, kept):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    with pytest.raises(RuntimeError, match="argument 'x' of kernel 'add' is changed in place and requires a gradient.*no_grad"):
+        add(w, 1.0)
+    with torch.no_grad():
+        add(w, 1.0)
+    assert w.tolist() == [2] * 3
+    assert torch.compile(lambda v: (add(v, 1.0), v * 2)[1], fullgraph=True, backend="aot_eager")(torch.zeros(3)).tolist() == [2] * 3
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_compile_and_export(softmax):
     f = torch.compile(lambda x: softmax(x * 2) + 1, fullgraph=True, backend="aot_eager")

@@ -142,8 +142,16 @@ const char *pack_c_type(DType t);
 void pack_put_prototypes(const Pack *p, Text *out);
 void pack_put_functions(const Pack *p, Text *out);
 
-/* pack_torch.c */
+/* pack_torch.c, pack_torch_shape.c */
 
+bool pack_is_given(const KernelParam *q);               /* to an operator of PyTorch */
+bool pack_is_output(const KernelParam *q);
+DType pack_dtype(const PackKernel *k, int param);
+const char *pack_torch_dtype(DType t);                  /* "at::kFloat" */
+/* Why a kernel makes no operator; NULL: it does. */
+const char *pack_torch_lacks(const Pack *p, const PackKernel *k);
+/* Dimensions, tests of shapes, and outputs without contents. */
+void pack_torch_put_shapes(const Pack *p, const PackKernel *k, Text *out);
 void pack_put_torch(const Pack *p, Text *out);
 
 /* pack_text.c, made by cmake/pack_text.cmake */

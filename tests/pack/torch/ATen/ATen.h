@@ -31,6 +31,9 @@ struct Device {
 	std::string str() const { return "cuda:0"; }
 };
 inline bool operator==(Device, Device) { return true; }
+struct GradMode {
+	static bool is_enabled() { return false; }
+};
 struct DeviceGuard {
 	explicit DeviceGuard(Device) {}
 };
@@ -57,7 +60,15 @@ struct Strides {
 struct Options {
 	Options dtype(ScalarType) const { return *this; }
 };
+struct TensorImpl {
+	void bump_version() const {}
+};
 struct Tensor {
+	Tensor resolve_neg() const { return *this; }
+	bool is_neg() const { return false; }
+	bool requires_grad() const { return false; }
+	int64_t stride(int) const { return 1; }
+	const TensorImpl *unsafeGetTensorImpl() const { static const TensorImpl impl = TensorImpl(); return &impl; }
 	int64_t dim() const { return 0; }
 	ScalarType scalar_type() const { return kFloat; }
 	c10::SymInt sym_size(int) const { return 0; }

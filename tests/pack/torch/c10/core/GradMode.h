@@ -1,0 +1,1 @@
+/* See ATen/ATen.h: c10::GradMode is there. */
