@@ -1,6 +1,8 @@
-/* Arrays of any library.  NumPy's by __array_interface__, which names read-only memory and every dtype; those whose type
- * carries DLPack's table of functions (PyTorch 2.10 and later, tvm-ffi) by that, without a Python call; others by
- * __dlpack__.  Nothing is copied and no stream is waited for: work goes to the library's own current stream.
+/* Arrays of any library.  NumPy's by __array_interface__, which names read-only memory and every
+ * dtype; those whose type carries DLPack's table of functions (PyTorch 2.10 and later, tvm-ffi) by
+ * that, without a Python call; others by
+ * __dlpack__.  Nothing is copied and no stream is waited for: work goes to the library's own
+ * current stream.
  *
  * JAX's arrays never come here: they cannot be written to, and may be traced (tegula._foreign). */
 #include "ext.h"
@@ -29,9 +31,11 @@ comes_from(PyTypeObject *type, const char *package)
 {
 	PyObject *module = PyObject_GetAttrString((PyObject *)type, "__module__");
 	Py_ssize_t n = 0;
-	const char *text = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, &n) : NULL;
+	const char *text =
+	    module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, &n) : NULL;
 	size_t want = strlen(package);
-	bool is = text && strncmp(text, package, want) == 0 && (text[want] == '.' || text[want] == 0);
+	bool is =
+	    text && strncmp(text, package, want) == 0 && (text[want] == '.' || text[want] == 0);
 	PyErr_Clear();
 	Py_XDECREF(module);
 	return is;
@@ -53,11 +57,13 @@ look_up(PyTypeObject *type)
 	if (comes_from(type, "jax") || comes_from(type, "jaxlib"))
 		a.kind = has(type, names.shape) ? ACCESS_FOREIGN : ACCESS_NONE;
 	else if ((a.api = exchange_of(type)))
-		a.kind = ACCESS_EXCHANGE;
+		a = (Access){type, ACCESS_EXCHANGE, a.api,
+		    PyObject_GetAttrString((PyObject *)type, "is_neg")};
 	else if (has(type, names.array_interface))
 		a.kind = ACCESS_NUMPY;
 	else if (has(type, names.dlpack))
 		a.kind = ACCESS_DLPACK;
+	PyErr_Clear();
 	return a;
 }
 
@@ -70,7 +76,7 @@ access_of(PyObject *o)
 			return &accesses[i];
 	Access a = look_up(type);
 	if (naccesses == LEN(accesses)) /* the last row is for all the rest */
-		naccesses--;
+		Py_XDECREF(accesses[--naccesses].is_neg);
 	else
 		Py_INCREF(type);
 	accesses[naccesses] = a;
@@ -108,7 +114,8 @@ static int
 dtype_of_dl(DlType t)
 {
 	for (int i = 0; i < LEN(dtypes); i++)
-		if (dtypes[i].dl.code == t.code && dtypes[i].dl.bits == t.bits && dtypes[i].dl.lanes == t.lanes)
+		if (dtypes[i].dl.code == t.code && dtypes[i].dl.bits == t.bits &&
+		    dtypes[i].dl.lanes == t.lanes)
 			return dtypes[i].dtype;
 	return TGL_DTYPE_UNKNOWN;
 }
@@ -155,12 +162,14 @@ dtype_read(PyObject *o, TglDType *out)
 		text = o;
 	} else if (!(text = PyObject_GetAttr(o, names.name))) { /* NumPy's dtypes have one; */
 		PyErr_Clear();
-		text = PyObject_GetAttrString(o, "__name__"); /* their types, like np.float32, this; */
+		text =
+		    PyObject_GetAttrString(o, "__name__"); /* their types, like np.float32, this; */
 		PyErr_Clear();
 		if (!text)
 			text = PyObject_Str(o); /* and PyTorch's are torch.float32 */
 	}
-	const char *name = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+	const char *name =
+	    text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
 	if (name)
 		t = dtype_of_name(strrchr(name, '.') ? strrchr(name, '.') + 1 : name);
 	Py_XDECREF(text);
@@ -171,8 +180,8 @@ dtype_read(PyObject *o, TglDType *out)
 
 /* ---- reading ---- */
 
-static bool
-fail(const char *param, const char *what)
+bool
+array_fail(const char *param, const char *what)
 {
 	PyErr_Format(PyExc_TypeError, "argument '%s': %s", param, what);
 	return false;
@@ -209,11 +218,11 @@ take_dl(Array *a, const DlTensor *t, const char *param)
 	a->index = t->device.id;
 	a->data = (char *)t->data + t->byte_offset;
 	if (!a->cuda && t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST)
-		return fail(param, "its device is neither a CPU nor an NVIDIA GPU");
+		return array_fail(param, "its device is neither a CPU nor an NVIDIA GPU");
 	if (a->dtype == TGL_DTYPE_UNKNOWN)
-		return fail(param, "its dtype has no counterpart in Tegula");
+		return array_fail(param, "its dtype has no counterpart in Tegula");
 	if (t->ndim > TGL_MAX_RANK)
-		return fail(param, "it has more than 5 dimensions");
+		return array_fail(param, "it has more than 5 dimensions");
 	for (int d = 0; d < a->rank; d++)
 		a->dim[d] = t->shape[d];
 	if (t->strides)
@@ -225,13 +234,44 @@ take_dl(Array *a, const DlTensor *t, const char *param)
 	return true;
 }
 
+/* PyTorch's views of the negative, as of conj().imag, have the memory of what they are the negative
+ * of. */
+static bool
+is_plain(PyObject *o, const char *param, const Array *a)
+{
+	PyObject *is =
+	    a->access->is_neg ? PyObject_CallFunctionObjArgs(a->access->is_neg, o, NULL) : NULL;
+	bool plain = !a->access->is_neg || is == Py_False;
+	Py_XDECREF(is);
+	if (!plain && !PyErr_Occurred())
+		array_fail(param, "it is a view of the negative of its memory (is_neg()): give its "
+				  "resolve_neg()");
+	return plain;
+}
+
+/* PyTorch's errors of sparse and meta tensors are stacks of C++. */
+static bool
+refused(PyObject *o, const char *param)
+{
+	PyErr_Clear();
+	PyErr_Format(PyExc_TypeError,
+	    "argument '%s': it has no memory that DLPack can name, as sparse, quantised and meta "
+	    "tensors: %R",
+	    param, (PyObject *)Py_TYPE(o));
+	return false;
+}
+
 static bool
 read_exchange(PyObject *o, const char *param, Array *out)
 {
+	const DlExchange *api = out->access->api;
 	DlTensor t;
-	if (out->access->api->view_object)
-		return out->access->api->view_object(o, &t) == 0 && take_dl(out, &t, param);
-	return out->access->api->from_object(o, &out->versioned) == 0 && take_dl(out, &out->versioned->tensor, param);
+	if (!is_plain(o, param, out))
+		return false;
+	if ((api->view_object ? api->view_object(o, &t) : api->from_object(o, &out->versioned)) !=
+	    0)
+		return refused(o, param);
+	return take_dl(out, api->view_object ? &t : &out->versioned->tensor, param);
 }
 
 /* stream -1: no synchronising.  Only a GPU's arrays take one. */
@@ -274,70 +314,15 @@ read_dlpack(PyObject *o, const char *param, Array *out)
 		t = &out->versioned->tensor;
 	}
 	Py_DECREF(capsule);
-	return t ? take_dl(out, t, param) : fail(param, "__dlpack__ gave no tensor");
+	return t ? take_dl(out, t, param) : array_fail(param, "__dlpack__ gave no tensor");
 }
 
-static bool
-read_extents(PyObject *tuple, int64_t *out, int n)
+bool
+array_extents(PyObject *tuple, int64_t *out, int n)
 {
 	for (int i = 0; i < n; i++)
 		out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
 	return !PyErr_Occurred();
-}
-
-static bool
-is_native(const char *typestr)
-{
-	const uint16_t one = 1;
-	return typestr[0] != (*(const char *)&one ? '>' : '<');
-}
-
-static bool
-take_interface(PyObject *o, PyObject *dict, const char *param, Array *out)
-{
-	PyObject *shape = PyDict_GetItemString(dict, "shape"), *data = PyDict_GetItemString(dict, "data");
-	PyObject *strides = PyDict_GetItemString(dict, "strides"), *type = PyDict_GetItemString(dict, "typestr");
-	PyObject *dtype = PyObject_GetAttr(o, names.dtype);
-	TglDType t = TGL_DTYPE_UNKNOWN;
-	if (!shape || !data || !type || !dtype) {
-		Py_XDECREF(dtype);
-		return fail(param, "its __array_interface__ is not complete");
-	}
-	bool known = dtype_read(dtype, &t) && is_native(PyUnicode_AsUTF8AndSize(type, NULL));
-	Py_DECREF(dtype);
-	if (!known)
-		return fail(param, "its dtype has no counterpart in Tegula");
-	out->dtype = t;
-	out->rank = (int)PyTuple_Size(shape);
-	if (out->rank > TGL_MAX_RANK)
-		return fail(param, "it has more than 5 dimensions");
-	out->data = PyLong_AsVoidPtr(PyTuple_GetItem(data, 0));
-	out->read_only = PyObject_IsTrue(PyTuple_GetItem(data, 1)) == 1;
-	if (!read_extents(shape, out->dim, out->rank))
-		return false;
-	array_contiguous(out);
-	if (!strides || strides == Py_None)
-		return true;
-	int size = tgl_dtype_bits(t) / 8;
-	if (!read_extents(strides, out->stride, out->rank))
-		return false;
-	for (int d = 0; d < out->rank; d++) {
-		if (out->stride[d] % size)
-			return fail(param, "its strides are not multiples of an element");
-		out->stride[d] /= size;
-	}
-	return true;
-}
-
-static bool
-read_numpy(PyObject *o, const char *param, Array *out)
-{
-	PyObject *dict = PyObject_GetAttr(o, names.array_interface);
-	if (!dict)
-		return false;
-	bool ok = PyDict_Check(dict) && take_interface(o, dict, param, out);
-	Py_DECREF(dict);
-	return ok;
 }
 
 /* Any address that is aligned and not NULL does: nothing is read there. */
@@ -347,34 +332,24 @@ array_describe(PyObject *o, const char *param, Array *out)
 	TglDType t = TGL_DTYPE_UNKNOWN;
 	memset(out, 0, sizeof *out);
 	out->access = access_of(o);
-	PyObject *shape = PyObject_GetAttr(o, names.shape), *dtype = shape ? PyObject_GetAttr(o, names.dtype) : NULL;
+	PyObject *shape = PyObject_GetAttr(o, names.shape),
+		 *dtype = shape ? PyObject_GetAttr(o, names.dtype) : NULL;
 	PyObject *tuple = dtype ? PySequence_Tuple(shape) : NULL;
-	bool ok = tuple && dtype_read(dtype, &t);
+	bool ok = tuple && dtype_read(dtype, &t) && (t == TGL_F4E2M1 || array_is_whole(param, t));
 	if (ok && (out->rank = (int)PyTuple_Size(tuple)) > TGL_MAX_RANK)
-		ok = fail(param, "it has more than 5 dimensions");
-	ok = ok && read_extents(tuple, out->dim, out->rank);
+		ok = array_fail(param, "it has more than 5 dimensions");
+	ok = ok && array_extents(tuple, out->dim, out->rank);
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
 	Py_XDECREF(tuple);
 	out->dtype = t;
 	out->data = (void *)(uintptr_t)4096;
 	array_contiguous(out);
-	return ok || (PyErr_Occurred() ? false : fail(param, "its dtype has no counterpart in Tegula"));
-}
-
-bool
-array_read(PyObject *o, const char *param, Array *out)
-{
-	memset(out, 0, sizeof *out);
-	out->access = access_of(o);
-	switch (out->access->kind) {
-	case ACCESS_EXCHANGE: return read_exchange(o, param, out);
-	case ACCESS_NUMPY: return read_numpy(o, param, out);
-	case ACCESS_DLPACK: return read_dlpack(o, param, out);
-	default:
-		PyErr_Format(PyExc_TypeError, "argument '%s' must be an array, not %R", param, (PyObject *)Py_TYPE(o));
-		return false;
-	}
+	if (ok && t == TGL_F4E2M1) /* PyTorch's float4_e2m1fn_x2 */
+		unpack(out);
+	return ok ||
+	       (PyErr_Occurred() ? false
+				 : array_fail(param, "its dtype has no counterpart in Tegula"));
 }
 
 void
@@ -384,8 +359,26 @@ array_release(Array *a)
 		a->managed->deleter(a->managed);
 	if (a->versioned && a->versioned->deleter)
 		a->versioned->deleter(a->versioned);
+	Py_XDECREF(a->owner);
 	a->managed = NULL;
 	a->versioned = NULL;
+	a->owner = NULL;
+}
+
+bool
+array_read(PyObject *o, const char *param, Array *out)
+{
+	memset(out, 0, sizeof *out);
+	out->access = access_of(o);
+	switch (out->access->kind) {
+	case ACCESS_EXCHANGE: return read_exchange(o, param, out);
+	case ACCESS_NUMPY: return array_read_numpy(o, param, out);
+	case ACCESS_DLPACK: return read_dlpack(o, param, out);
+	default:
+		PyErr_Format(PyExc_TypeError, "argument '%s' must be an array, not %R", param,
+		    (PyObject *)Py_TYPE(o));
+		return false;
+	}
 }
 
 void
@@ -395,7 +388,8 @@ array_as(Array *a, int dtype)
 	bool bytes = a->dtype == TGL_U8 || a->dtype == TGL_I8;
 	if (a->dtype == dtype)
 		return;
-	if (bits == 4 && bytes && (a->rank == 0 || a->dim[a->rank - 1] <= 1 || a->stride[a->rank - 1] == 1)) {
+	if (bits == 4 && bytes &&
+	    (a->rank == 0 || a->dim[a->rank - 1] <= 1 || a->stride[a->rank - 1] == 1)) {
 		unpack(a);
 		a->dtype = dtype;
 	} else if ((dtype == TGL_F8E4M3 || dtype == TGL_F8E5M2) && bytes) {

@@ -77,12 +77,13 @@ TglStream *device_stream(Dev *d, void *handle);
 struct Array;
 bool device_tensor(Dev *d, int i, const struct Array *a, const char *argument);
 
-/* ---- array.c, array_new.c ---- */
+/* ---- array.c, array_numpy.c, array_new.c ---- */
 
 typedef struct Access {
 	PyTypeObject *type;
 	enum { ACCESS_NONE, ACCESS_NUMPY, ACCESS_EXCHANGE, ACCESS_DLPACK, ACCESS_FOREIGN } kind;
 	const DlExchange *api;
+	PyObject *is_neg;               /* PyTorch's: whether memory has the negative of the elements; else NULL */
 } Access;
 
 typedef struct Array {
@@ -95,11 +96,16 @@ typedef struct Array {
 	int index;                      /* of the GPU */
 	DlManaged *managed;             /* or */
 	DlVersioned *versioned;         /* what is given back after the call */
+	PyObject *owner;                /* keeps the memory; or NULL */
 } Array;
 
 const Access *access_of(PyObject *o);   /* never NULL */
 bool array_describe(PyObject *o, const char *param, Array *out); /* by .shape and .dtype */
 bool array_read(PyObject *o, const char *param, Array *out);
+bool array_read_numpy(PyObject *o, const char *param, Array *out);
+bool array_fail(const char *param, const char *what);   /* raises; false */
+bool array_extents(PyObject *tuple, int64_t *out, int n);
+bool array_is_whole(const char *param, TglDType t);     /* no packed one, which libraries other than ours do not pack */
 void array_release(Array *a);
 /* Bytes of another type that stands for the parameter's: u8 for fp8 and packed 4-bit, u16 for bf16. */
 void array_as(Array *a, int dtype);

@@ -104,6 +104,56 @@ def test_packed(k):
     np.testing.assert_array_equal(k.widen(bytes_), [[1, 2, 3, -1], [0, -8, 7, 0]])
 
 
+def test_numpy_scalars_are_kept():
+    """Their memory is made for the question, and lives as long as the answer."""
+    p = tegula.compile("""kernel sum(x: in f32[], z: in f32[], y: out f32[]) { y[] = x[] + z[]; }
+                          kernel add(x: inout f32[]) { x[] = x[] + 1.0; }""")
+    for i in range(200):
+        assert p.sum(np.float32(i), np.float32(2)) == i + 2
+        assert p.sum(np.float32(i), np.float32(2), out=np.empty((), np.float32)) == i + 2
+    with pytest.raises(ValueError, match="the array is read-only"):
+        p.add(np.float32(1))
+    x = np.array(1, np.float32)
+    assert p.add(x) is x and x == 2
+
+
+class Interface:
+    dtype, shape = np.dtype("f4"), (3,)
+
+    def __init__(self, **given):
+        self.given = given
+
+    @property
+    def __array_interface__(self):
+        x = np.full(3, 7, np.float32)
+        own = dict(x.__array_interface__, owner=x)      # memory that the dict alone keeps
+        own.update(self.given)
+        return own
+
+
+def test_array_interface():
+    p = tegula.compile("kernel twice(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i] * 2.0; }")
+    for _ in range(50):
+        assert list(p.twice(Interface())) == [14] * 3
+    for given in (dict(data=b"\0" * 12), dict(data=None), dict(data=(0,)), dict(shape=[3]), dict(typestr=4), dict(strides=(4, 4)),
+                  dict(shape=(1 << 80,)), dict(data=("a", False))):
+        with pytest.raises((TypeError, OverflowError)):
+            p.twice(Interface(**given))
+    with pytest.raises(TypeError, match="has no shape, typestr and address: give numpy.asarray"):
+        p.twice(Interface(data=b"\0" * 12))
+
+
+def test_unpacked_dtypes(k):
+    """A byte an element, as ml_dtypes has it, is not what a kernel reads and writes."""
+    ml = pytest.importorskip("ml_dtypes")
+    p = tegula.compile("kernel narrow(x: in i8[N], y: out i4[N]) { y[0 +: 16] = x[0 +: 16] as i4; }")
+    w = np.arange(8).reshape(2, 4).astype(ml.int4)
+    for call in (lambda: k.widen(w), lambda: k.widen(w[:, ::2]), lambda: k.widen.shapes(w),
+                 lambda: p.narrow(np.zeros(4, np.int8), out=np.zeros(4, ml.int4))):
+        with pytest.raises(TypeError, match="takes a byte for an element, and the kernel's are packed: give uint8"):
+            call()
+
+
 def test_pointers(k):
     y = np.zeros(20, np.float32)
     k.through(np.arange(20, dtype=np.float32), y, 20)

@@ -29,6 +29,17 @@ def test_direct(k):
     assert index.tolist() == [3, 7, 9] and index.dtype == torch.int32
 
 
+def test_memory_that_is_not_the_elements(k):
+    z = torch.tensor([[1 + 2j, 3 + 4j]]).conj().imag
+    with pytest.raises(TypeError, match=r"argument 'x': it is a view of the negative of its memory \(is_neg\(\)\): give its resolve_neg"):
+        k.columns(z)
+    assert k.columns(z.resolve_neg()).tolist() == [[-2, -4]]
+    for x in (torch.ones(2, 3, device="meta"), torch.ones(2, 3).to_sparse()):
+        with pytest.raises(TypeError, match="argument 'x': it has no memory that DLPack can name") as e:
+            k.softmax(x)
+        assert "frame #" not in str(e.value)
+
+
 def test_autograd(softmax):
     x = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(softmax, (x,))
