@@ -113,6 +113,23 @@ tgl_program_text(TglContext *cx, const char *name, const char *text, size_t size
 	return open_take(cx, compile, source_text(compile, name ? name : "<text>", text, size));
 }
 
+const char *
+tgl_program_hash(TglProgram *p)
+{
+	char hex[2 * HASH_BYTES + 1] = "";
+	Text all = {0};
+	for (int i = 0; p && i < p->compile->files.n; i++) {
+		const SourceFile *f = &p->compile->files.at[i];
+		uint64_t size = f->size;
+		text_putn(&all, (const char *)&size, sizeof size);
+		text_putn(&all, f->text, f->size);
+	}
+	Hash h = hash_bytes(all.at ? all.at : "", all.n);
+	text_close(&all);
+	hash_text(&h, HASH_BYTES, hex);
+	return p ? arena_strdup(p->compile->mem, hex) : "";
+}
+
 int
 tgl_program_kernels(TglProgram *p)
 {

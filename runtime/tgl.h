@@ -256,6 +256,8 @@ void tgl_program_close(TglProgram **p);
 
 int tgl_program_kernels(TglProgram *p); /* how many, those of imports too */
 TglKernel *tgl_program_kernel(TglProgram *p, int i); /* in order of the text; NULL past the last */
+/* Of the texts of its files, imports too, in hexadecimal: the same in every process, and for no other texts. */
+const char *tgl_program_hash(TglProgram *p);
 /* NULL: none of that name; the message offers the nearest */
 TglKernel *tgl_kernel(TglProgram *p, const char *name);
 

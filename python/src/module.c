@@ -70,6 +70,19 @@ program_kernels(PyObject *module, PyObject *capsule)
 }
 
 static PyObject *
+program_hash(PyObject *module, PyObject *capsule)
+{
+	TglProgram *p = PyCapsule_GetPointer(capsule, "tegula.program");
+	Ask ask;
+	if (!p)
+		return NULL;
+	library_lock(&ask, false);
+	const char *hash = tgl_program_hash(p);
+	library_unlock(&ask);
+	return PyUnicode_FromString(hash);
+}
+
+static PyObject *
 devices(PyObject *module, PyObject *unused)
 {
 	TglDeviceInfo info;
@@ -126,6 +139,7 @@ static PyMethodDef methods[] = {
     {"program_file", program_file, METH_VARARGS, "parses and checks a file"},
     {"program_text", program_text, METH_VARARGS, "parses and checks a text"},
     {"program_kernels", program_kernels, METH_O, "names of a program's kernels"},
+    {"program_hash", program_hash, METH_O, "of the texts of a program's files"},
     {"devices", devices, METH_NOARGS, "devices of this build"},
     {"synchronize", synchronize, METH_VARARGS, "waits for a device"},
     {"adopt", adopt, METH_VARARGS, "takes what the package defines"},

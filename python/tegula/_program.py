@@ -94,9 +94,9 @@ class Kernel(_tegula.Kernel):
 class Program:
     """The kernels of a file or a text, as attributes and by `p["name"]`; `p.kernels` has their names in order."""
 
-    def __init__(self, capsule, name, text):
+    def __init__(self, capsule, name):
         self._capsule, self._file = capsule, name
-        self._hash = hashlib.sha256(text).hexdigest()
+        self._hash = _tegula.program_hash(capsule)
         self.kernels = _tegula.program_kernels(capsule)
         self._kernels = {n: Kernel(self, i) for i, n in enumerate(self.kernels)}
         self.__dict__.update((n, k) for n, k in self._kernels.items() if n not in self.__dict__)
@@ -127,14 +127,12 @@ class Program:
 def load(path):
     """The kernels of a .tgl file."""
     path = os.fspath(path)
-    capsule = _tegula.program_file(path)
-    with open(path, "rb") as f:
-        return Program(capsule, path, f.read())
+    return Program(_tegula.program_file(path), path)
 
 
 def compile(text, name="text.tgl"):
     """The kernels of a text; `name` stands for the file in messages, and imports are relative to its folder."""
-    return Program(_tegula.program_text(name, text), name, text.encode())
+    return Program(_tegula.program_text(name, text), name)
 
 
 def devices():

@@ -57,6 +57,9 @@ def _sort(kernel, args, named):
             continue
         if p["kind"] == "scalar":
             static[p["name"]] = _static(p["name"], given[p["name"]])
+        elif p["kind"] == "pointer" and p["access"] == "inout":
+            raise TypeError(f"argument '{p['name']}' of kernel '{kernel.__name__}' is a pointer that is written (*mut), and arrays of "
+                            f"JAX are not written to: as a tensor, `{p['name']}: out …` or `inout …`, it is a result")
         elif p["access"] == "out":
             raise TypeError(f"output '{p['name']}' cannot be given: arrays of JAX are not written to")
         else:

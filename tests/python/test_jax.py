@@ -46,7 +46,22 @@ def test_gradient(k):
     assert near(got, jax.grad(lambda x: (jax.nn.softmax(x) * w).sum())(X))
 
 
+def test_changed_imports(tmp_path):
+    """XLA keeps what it compiled by a key: of another import it is another key."""
+    (tmp_path / "k.tgl").write_text('import "h.tgl"; kernel f(x: in f32[N], y: out f32[N]) grid(n: N) { y[n] = h(x[n]); }')
+    made = []
+    for more in (1, 5):
+        (tmp_path / "h.tgl").write_text(f"fn h(x) => x + {more};")
+        made.append(tegula.load(tmp_path / "k.tgl"))
+        assert list(made[-1].f(jnp.zeros(2))) == [more] * 2
+    assert list(made[0].f(jnp.zeros(2))) == [1, 1] and list(jax.jit(made[0].f)(jnp.zeros(2))) == [1, 1]
+
+
 def test_messages(k):
+    with pytest.raises(TypeError, match=r"argument 'y' of kernel 'through' is a pointer that is written \(\*mut\)"):
+        k.through(jnp.ones(5), jnp.zeros(5), 5)
+    with pytest.raises(TypeError, match="is a pointer that is written"):
+        jax.jit(lambda x, y: k.through(x, y, 5))(jnp.ones(5), jnp.zeros(5))
     with pytest.raises(tegula.LaunchError, match="'x' has 2 dimensions, but was given 1"):
         jax.jit(k.softmax)(X[0])
     with pytest.raises(TypeError, match="'by' is compiled into the call"):

@@ -111,6 +111,17 @@ def test_names(k, softmax):
     assert torch.allclose(x.grad, torch.softmax(x, 1))
 
 
+def test_changed_imports(tmp_path):
+    import tegula.torch
+
+    (tmp_path / "k.tgl").write_text('import "h.tgl"; kernel imports(x: in f32[N], y: out f32[N]) grid(n: N) { y[n] = h(x[n]); }')
+    made = []
+    for more in (1, 5):
+        (tmp_path / "h.tgl").write_text(f"fn h(x) => x + {more};")
+        made.append(tegula.torch.op(tegula.load(tmp_path / "k.tgl").imports))
+    assert [f(torch.zeros(1)).item() for f in made] == [1, 5]
+
+
 class Old(torch.Tensor):
     """As tensors were before PyTorch 2.10: without DLPack's table of functions."""
 

@@ -455,6 +455,9 @@ test_programs(void **state)
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
 	assert_null(tgl_program_kernel(f->p, 13));
 	assert_null(tgl_program_kernel(f->p, -1));
+	assert_int_equal(strlen(tgl_program_hash(f->p)), 64);
+	assert_string_equal(tgl_program_hash(f->p), tgl_program_hash(f->p));
+	assert_string_equal(tgl_program_hash(NULL), "");
 	assert_null(tgl_kernel(f->p, "scal"));
 	assert_failed(f->cx, TGL_ERROR_NAME, "did you mean 'scale'?");
 	assert_string_equal(tgl_error(f->cx)->code, "E1156");
