@@ -9,7 +9,8 @@
  * with the sizes of an earlier one sets addresses and no more. A plan is used by one thread at a time; a thread that finds none
  * free makes one on its stack.
  *
- * There is no state outside of the context, no thread and no handler, so that a library with a pack in it can be unloaded. */
+ * Outside of the context there is only the text of each thread's last failure, no thread and no handler, so that a library with a
+ * pack in it can be unloaded; and no lock that a child of fork could find taken: a context of the host has none. */
 
 enum {
 	TGP_SLOTS = 8,                          /* plans of each kernel */
@@ -78,12 +79,6 @@ typedef struct TgpSlot {
 	TgpPlan plan;
 } TgpSlot;
 
-typedef struct TgpError {
-	struct TgpError *next;
-	pthread_t thread;
-	char text[TGP_ROOM];
-} TgpError;
-
 struct TgpContext {
 	const TgpPack *pack;
 	TgpDriver driver;
@@ -92,9 +87,9 @@ struct TgpContext {
 	int starts_early, is_host;
 	volatile char *alive;                   /* a page that a child of fork finds zeroed; NULL: compare pid */
 	pid_t pid;
-	pthread_mutex_t lock, error_lock;
+	uint64_t number;                        /* of the contexts of this pack */
+	pthread_mutex_t lock;
 	TgpDevice *devices;
-	TgpError *errors;
 	TgpSlot *slots;
 };
 
@@ -110,32 +105,27 @@ tgp_is_forked(const TgpContext *cx)
 	return !cx->is_host && (cx->alive ? !*cx->alive : cx->pid != getpid());
 }
 
-/* This thread's text; NULL: there is no memory. */
+/* This thread's last failure, and the number of the context that it is of. */
+static __thread struct {
+	uint64_t of;
+	char text[TGP_ROOM];
+} tgp_last;
+
 static char *
-tgp_text(TgpContext *cx)
+tgp_text(const TgpContext *cx)
 {
-	TgpError *e;
-	pthread_t self = pthread_self();
-	pthread_mutex_lock(&cx->error_lock);
-	for (e = cx->errors; e && !pthread_equal(e->thread, self); e = e->next)
-		;
-	if (!e && (e = (TgpError *)calloc(1, sizeof *e))) {
-		e->thread = self;
-		e->next = cx->errors;
-		cx->errors = e;
-	}
-	pthread_mutex_unlock(&cx->error_lock);
-	return e ? e->text : NULL;
+	if (tgp_last.of != cx->number)
+		*tgp_last.text = 0;
+	tgp_last.of = cx->number;
+	return tgp_last.text;
 }
 
 static __attribute__((format(printf, 3, 4))) TgpStatus
 tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...)
 {
 	va_list ap;
-	char *text = tgp_text(cx);
 	va_start(ap, fmt);
-	if (text)
-		vsnprintf(text, TGP_ROOM, fmt, ap);
+	vsnprintf(tgp_text(cx), TGP_ROOM, fmt, ap);
 	va_end(ap);
 	return status;
 }
@@ -159,9 +149,7 @@ tgp_explain(const TgpDriver *d, const char *what, const char *call, CudaResult r
 static TgpStatus
 tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
 {
-	char *text = tgp_text(cx);
-	if (text)
-		tgp_explain(&cx->driver, what, call, r, text);
+	tgp_explain(&cx->driver, what, call, r, tgp_text(cx));
 	return r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH;
 }
 
@@ -175,13 +163,9 @@ tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
 static const char *
 tgp_error(TgpContext *cx)
 {
-	char *text;
 	if (!cx)
 		return tgp_closed;
-	if (tgp_is_forked(cx))
-		return tgp_forked;
-	text = tgp_text(cx);
-	return text ? text : "no memory";
+	return tgp_is_forked(cx) ? tgp_forked : tgp_last.of == cx->number || !*tgp_last.text ? tgp_last.text : "";
 }
 
 /* ---- opening ---- */
@@ -222,13 +206,14 @@ tgp_find_driver(TgpContext *cx)
 static TgpContext *
 tgp_make(const TgpPack *pack)
 {
+	static uint64_t contexts;
 	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
 	size_t n = (size_t)pack->nkernels * TGP_SLOTS;
 	if (!cx || !(cx->slots = (TgpSlot *)calloc(n, sizeof *cx->slots)))
 		return free(cx), (TgpContext *)NULL;
 	cx->pack = pack;
+	cx->number = __atomic_add_fetch(&contexts, 1, __ATOMIC_RELAXED);
 	pthread_mutex_init(&cx->lock, NULL);
-	pthread_mutex_init(&cx->error_lock, NULL);
 	return cx;
 }
 
@@ -274,7 +259,7 @@ tgp_target(const TgpPack *pack, int capability)
 static TgpStatus
 tgp_read_device(TgpContext *cx, TgpDevice *d)
 {
-	int ordinal = 0, major = 0, minor = 0;
+	int ordinal = 0, major = 0, minor = 0, least = 0;
 	TGP_DO("", cuCtxGetDevice, &ordinal);
 	TGP_DO("", cuDeviceGetAttribute, &major, TGP_DEVICE_ATTRIBUTE_MAJOR, ordinal);
 	TGP_DO("", cuDeviceGetAttribute, &minor, TGP_DEVICE_ATTRIBUTE_MINOR, ordinal);
@@ -282,10 +267,11 @@ tgp_read_device(TgpContext *cx, TgpDevice *d)
 	TGP_DO("", cuDeviceGetAttribute, &d->max_shared, TGP_DEVICE_ATTRIBUTE_SHARED_OPTIN, ordinal);
 	d->capability = 10 * major + minor;
 	d->target = tgp_target(cx->pack, d->capability);
+	least += least < cx->pack->ntargets && cx->pack->target[least].capability == 0; /* cpu */
 	if (d->target < 0)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "the pack %s has no code for a GPU of compute capability %d.%d; "
 		    "the least that it has is %s: pack again with a target that fits", cx->pack->name, major, minor,
-		    cx->pack->ntargets ? cx->pack->target[0].name : "none");
+		    least < cx->pack->ntargets ? cx->pack->target[least].name : "none");
 	return TGP_OK;
 }
 
@@ -505,18 +491,22 @@ tgp_load_now(TgpContext *cx, TgpDevice *d, const TgpForm *f, TgpLoaded **out)
 static TgpStatus
 tgp_load(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpForm *f, TgpLoaded **out)
 {
-	TgpLoaded **at = &d->loaded[k->first + (f - k->form)];
+	TgpLoaded **at = &d->loaded[k->first + (f - k->form)], *l = NULL;
 	TgpStatus status = TGP_OK;
 	*out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	if (*out)
 		return TGP_OK;
-	pthread_mutex_lock(&cx->lock);
-	*out = *at;
-	if (!*out)
-		status = tgp_load_now(cx, d, f, out);
-	if (*out)
-		__atomic_store_n(at, *out, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&cx->lock);
+	if (!cx->is_host)
+		pthread_mutex_lock(&cx->lock);
+	*out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	if (!*out && (status = tgp_load_now(cx, d, f, &l)) == TGP_OK) {
+		if (__atomic_compare_exchange_n(at, out, l, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			*out = l;
+		else
+			free(l);                        /* of the host: another thread was first */
+	}
+	if (!cx->is_host)
+		pthread_mutex_unlock(&cx->lock);
 	return status;
 }
 
@@ -576,7 +566,6 @@ tgp_close(TgpContext **at)
 {
 	TgpContext *cx = at ? *at : NULL;
 	TgpDevice *d;
-	TgpError *e;
 	int forked;
 	if (!cx)
 		return;
@@ -586,8 +575,6 @@ tgp_close(TgpContext **at)
 		if (!forked)
 			tgp_close_device(cx, d);
 	}
-	for (; (e = cx->errors); free(e))
-		cx->errors = e->next;
 	if (cx->alive)
 		munmap((void *)(uintptr_t)cx->alive, 1);
 	free(cx->slots);
@@ -889,6 +876,7 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 	p->scratch = 0;
 	p->fills = p->nheld = 0;
 	for (i = 0; i < k->nparams && status == TGP_OK; i++) {
+		p->low[i] = p->bytes[i] = 0;
 		if (k->param[i].what & (TGP_ADDRESS | TGP_VALUE))
 			continue;
 		status = tgp_span(cx, k, i, p);
@@ -901,6 +889,9 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 	if (status == TGP_OK) {
 		tgp_plan_grid(k, &o, p);
 		tgp_plan_values(k, &o, p);
+		for (i = 0; i < k->nparams && !p->is_empty; i++)
+			if (k->param[i].what & TGP_ADDRESS)
+				p->held[p->nheld++] = (short)i;
 	} else {
 		p->device = NULL;
 	}
@@ -918,12 +909,11 @@ tgp_check_addresses(TgpContext *cx, const TgpKernel *k, const TgpCall *call, con
 		const TgpParam *q = &k->param[i];
 		uintptr_t a = (uintptr_t)call->address[i] + (uintptr_t)p->low[i];
 		if (!call->address[i])
-			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is NULL, and it has %lld bytes", k->name, q->name,
-			    (long long)p->bytes[i]);
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is NULL, and it is read or written", k->name, q->name);
 		for (n = 0; n < p->nheld && q->what & TGP_OUT; n++) {
 			int j = p->held[n];
 			uintptr_t b = (uintptr_t)call->address[j] + (uintptr_t)p->low[j];
-			if (j == i || a + (uintptr_t)p->bytes[i] <= b || b + (uintptr_t)p->bytes[j] <= a)
+			if (j == i || !p->bytes[j] || a + (uintptr_t)p->bytes[i] <= b || b + (uintptr_t)p->bytes[j] <= a)
 				continue;
 			if (p->given[i] && p->given[j] && a != b)
 				continue;               /* rows of each other's gaps: the caller's to know */

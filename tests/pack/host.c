@@ -76,6 +76,80 @@ thread(void *unused)
 	return NULL;
 }
 
+static void
+pointers(void)
+{
+	float x[5] = {1, 2, 3, 4, 5}, y[5] = {0};
+	CHECK(through(cx, NULL, x, y, 5) == TGP_OK && y[4] == 10);
+	FAILS(TGP_ERROR_USAGE, "through: x is NULL, and it is read or written", through(cx, NULL, NULL, y, 5));
+	FAILS(TGP_ERROR_USAGE, "through: y is NULL", through(cx, NULL, x, NULL, 5));
+	CHECK(through(cx, NULL, NULL, NULL, 0) == TGP_OK);
+	CHECK(through(cx, NULL, x, x + 1, 0) == TGP_OK && through(cx, NULL, x, x, 5) == TGP_OK && x[4] == 10);
+}
+
+static void *
+failing(void *unused)
+{
+	float x[4] = {0};
+	(void)unused;
+	return copy_rows(cx, NULL, x, x, 1, 4) == TGP_ERROR_USAGE && strstr(kernels_error(cx), "overlaps") ? NULL : &failed;
+}
+
+static void *
+fresh(void *unused)
+{
+	(void)unused;
+	return *kernels_error(cx) ? &failed : NULL;
+}
+
+/* A new thread may have the number of one that has ended, and has not its errors; a second context has its own. */
+static void
+errors(void)
+{
+	pthread_t t;
+	void *wrong;
+	TgpContext *other = kernels_open_cpu();
+	CHECK(pthread_create(&t, NULL, failing, NULL) == 0 && pthread_join(t, &wrong) == 0 && !wrong);
+	CHECK(pthread_create(&t, NULL, fresh, NULL) == 0 && pthread_join(t, &wrong) == 0 && !wrong);
+	CHECK(copy_rows(cx, NULL, NULL, NULL, 1, 4) != TGP_OK && *kernels_error(cx) && !*kernels_error(other));
+	kernels_close(&other);
+}
+
+#ifndef __SANITIZE_ADDRESS__                    /* whose own locks a child finds taken */
+static volatile int stop;
+
+static void *
+always_failing(void *unused)
+{
+	while (!stop && !failing(unused))
+		;
+	return NULL;
+}
+
+/* Whatever other threads do at the moment of a fork, the child goes on: there is no lock. */
+static void
+forks(void)
+{
+	pthread_t t[4];
+	int i, status = 0, good = 1;
+	for (i = 0; i < 4; i++)
+		CHECK(pthread_create(&t[i], NULL, always_failing, NULL) == 0);
+	for (i = 0; i < 300 && good; i++) {
+		if (fork() == 0) {
+			alarm(20);
+			_exit(failing(NULL) != NULL);
+		}
+		good = wait(&status) > 0 && status == 0;
+	}
+	CHECK(good);
+	stop = 1;
+	for (i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+}
+#else
+static void forks(void) {}
+#endif
+
 int
 main(void)
 {
@@ -88,6 +162,9 @@ main(void)
 	rows();
 	strided();
 	fills_and_asserts();
+	pointers();
+	errors();
+	forks();
 	for (i = 0; i < 16; i++)
 		CHECK(pthread_create(&t[i], NULL, thread, NULL) == 0);
 	for (i = 0; i < 16; i++)
