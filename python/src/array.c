@@ -197,18 +197,6 @@ array_contiguous(Array *a)
 	}
 }
 
-/* Two elements a byte: dimensions and strides of bytes become those of elements. */
-static void
-unpack(Array *a)
-{
-	for (int d = 0; d < a->rank - 1; d++)
-		a->stride[d] *= 2;
-	if (a->rank) {
-		a->dim[a->rank - 1] *= 2;
-		a->stride[a->rank - 1] = 1;
-	}
-}
-
 static bool
 take_dl(Array *a, const DlTensor *t, const char *param)
 {
@@ -230,7 +218,7 @@ take_dl(Array *a, const DlTensor *t, const char *param)
 	else
 		array_contiguous(a);
 	if (t->dtype.lanes == 2)
-		unpack(a);
+		array_unpack(a);
 	return true;
 }
 
@@ -346,7 +334,7 @@ array_describe(PyObject *o, const char *param, Array *out)
 	out->data = (void *)(uintptr_t)4096;
 	array_contiguous(out);
 	if (ok && t == TGL_F4E2M1) /* PyTorch's float4_e2m1fn_x2 */
-		unpack(out);
+		array_unpack(out);
 	return ok ||
 	       (PyErr_Occurred() ? false
 				 : array_fail(param, "its dtype has no counterpart in Tegula"));
@@ -378,23 +366,5 @@ array_read(PyObject *o, const char *param, Array *out)
 		PyErr_Format(PyExc_TypeError, "argument '%s' must be an array, not %R", param,
 		    (PyObject *)Py_TYPE(o));
 		return false;
-	}
-}
-
-void
-array_as(Array *a, int dtype)
-{
-	int bits = dtype == TGL_DTYPE_UNKNOWN ? 0 : tgl_dtype_bits((TglDType)dtype);
-	bool bytes = a->dtype == TGL_U8 || a->dtype == TGL_I8;
-	if (a->dtype == dtype)
-		return;
-	if (bits == 4 && bytes &&
-	    (a->rank == 0 || a->dim[a->rank - 1] <= 1 || a->stride[a->rank - 1] == 1)) {
-		unpack(a);
-		a->dtype = dtype;
-	} else if ((dtype == TGL_F8E4M3 || dtype == TGL_F8E5M2) && bytes) {
-		a->dtype = dtype;
-	} else if (dtype == TGL_BF16 && a->dtype == TGL_U16) {
-		a->dtype = dtype;
 	}
 }

@@ -279,7 +279,7 @@ read_param(Call *c, int i)
 	if (!(c->is_abstract ? array_describe : array_read)(c->object[i], p->name, a))
 		return false;
 	c->is_array[i] = true;
-	array_as(a, p->dtype);
+	call_stored(c, i);
 	if (!a->read_only || (!param_is_written(p) && !(p->kind == TGL_PARAM_POINTER && p->access == TGL_INOUT)))
 		return same_device(c, i, call_first(c));
 	PyErr_Format(PyExc_ValueError, "argument '%s' is written by the kernel, and the array is read-only", p->name);
@@ -294,6 +294,7 @@ call_read(Call *c)
 	for (int i = 0; i < c->n; i++)
 		if (c->object[i] && !read_param(c, i))
 			return false;
+	call_settle(c);
 	return true;
 }
 

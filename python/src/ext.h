@@ -107,8 +107,7 @@ bool array_fail(const char *param, const char *what);   /* raises; false */
 bool array_extents(PyObject *tuple, int64_t *out, int n);
 bool array_is_whole(const char *param, TglDType t);     /* no packed one, which libraries other than ours do not pack */
 void array_release(Array *a);
-/* Bytes of another type that stands for the parameter's: u8 for fp8 and packed 4-bit, u16 for bf16. */
-void array_as(Array *a, int dtype);
+void array_unpack(Array *a);            /* dimensions and strides of bytes become those of packed elements */
 /* A new array of the library of `like`; its description in *out. */
 PyObject *array_new(const Array *like, const TglShape *shape, Array *out);
 bool array_stream(const Array *like, void **stream);
@@ -162,6 +161,10 @@ bool value_read(PyObject *o, const char *name, TglArg *out);
 bool call_begin(Call *c, KernelObject *k, PyObject *args, PyObject *kwargs);
 /* Reads arrays; false: an error is set. */
 bool call_read(Call *c);
+/* stored.c: an array becomes one of the elements that its bytes stand for; when all are read, packed rows of an odd number
+ * of elements. */
+void call_stored(Call *c, int i);
+void call_settle(Call *c);
 bool call_allocate(Call *c);             /* outputs that are not given */
 void call_end(Call *c);
 /* Arguments for the library, of a device that is locked; false: the context has the error. */

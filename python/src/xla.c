@@ -108,7 +108,7 @@ take_buffer(Call *c, int i, const XlaBuffer *b)
 		a->stride[d] = step;
 		step *= a->dim[d] > 1 ? a->dim[d] : 1;
 	}
-	array_as(a, c->k->param[i].p.dtype);
+	call_stored(c, i);
 	return c->is_array[i] = true;
 }
 
@@ -129,6 +129,7 @@ take_buffers(Call *c, const XlaFrame *f)
 		if ((read || written) && (!b || !take_buffer(c, i, b)))
 			return false;
 	}
+	call_settle(c);
 	return true;
 }
 

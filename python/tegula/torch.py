@@ -65,16 +65,16 @@ class _Fake:
         self.outputs = [(p["name"], *_split(p["text"]), p) for p in _gradient.outputs(kernel)]
 
     def _known(self, args):
-        dims, elems = {}, {}
+        dims, packed, elems = {}, {}, {}
         for (_, elem, extents, p), a in zip(self.inputs, args):
             if p["kind"] != "tensor":
                 continue
             elems.setdefault(elem, a.dtype)
             for i, e in enumerate(extents):
                 if e.isidentifier() and i < a.dim():
-                    twice = p["dtype"] in _packed and i == len(extents) - 1
-                    dims.setdefault(e, a.shape[i] * 2 if twice else a.shape[i])
-        return dims, elems
+                    twice = (p["dtype"] or self.values.get(elem)) in _packed and i == len(extents) - 1
+                    (packed if twice else dims).setdefault(e, a.shape[i] * 2 if twice else a.shape[i])
+        return {**packed, **dims}, elems        # others say whether a packed row is of an odd number
 
     def __call__(self, *args):
         like = next(a for a in args if isinstance(a, torch.Tensor))

@@ -46,6 +46,13 @@ def test_gradient(k):
     assert near(got, jax.grad(lambda x: (jax.nn.softmax(x) * w).sum())(X))
 
 
+def test_packed_odd_rows():
+    p = tegula.compile("""kernel scaled(w: in i4[N, K], s: in f32[K], y: out f32[N, K]) grid(n: N) {
+        y[n, 0 +: 16] = (w[n, 0 +: 16] as f32) * s[0 +: 16]; }""")
+    w = jnp.array([[0x21, 0xF3, 0x07]], jnp.uint8)
+    assert p.scaled(w, jnp.ones(5)).tolist() == jax.jit(p.scaled)(w, jnp.ones(5)).tolist() == [[1, 2, 3, -1, 7]]
+
+
 def test_changed_imports(tmp_path):
     """XLA keeps what it compiled by a key: of another import it is another key."""
     (tmp_path / "k.tgl").write_text('import "h.tgl"; kernel f(x: in f32[N], y: out f32[N]) grid(n: N) { y[n] = h(x[n]); }')

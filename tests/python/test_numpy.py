@@ -117,6 +117,29 @@ def test_numpy_scalars_are_kept():
     assert p.add(x) is x and x == 2
 
 
+def test_packed_odd_rows():
+    """The last byte of a row holds one element where another argument says so."""
+    p = tegula.compile("""kernel scaled<T: dtype = i4>(w: in T[N, K], s: in f32[K], y: out f32[N, K]) grid(n: N) {
+        y[n, 0 +: 16] = (w[n, 0 +: 16] as f32) * s[0 +: 16];
+    }
+    kernel plain<T: dtype = i4>(w: in T[N, K], y: out i4[N, K]) grid(n: N) { y[n, 0 +: 16] = (w[n, 0 +: 16] as i32) as i4; }""")
+    w = np.array([[0x21, 0xF3, 0x07], [0x21, 0xF3, 0x06]], np.uint8)
+    assert p.scaled(w, np.ones(5, np.float32), T="i4").tolist() == [[1, 2, 3, -1, 7], [1, 2, 3, -1, 6]]
+    assert p.scaled(w, np.ones(6, np.float32), T="i4").tolist() == [[1, 2, 3, -1, 7, 0], [1, 2, 3, -1, 6, 0]]
+    assert p.scaled.shapes(w, np.ones(5, np.float32), T="u4")["w"] == ("u4", (2, 5))
+    five = p.plain(w, T="i4", K=5) & [255, 255, 15]     # the rest of a row's last byte is nobody's
+    assert five.tolist() == w.tolist() == p.plain(w, T="i4").tolist()
+    with pytest.raises(tegula.LaunchError, match="'K' is 6 by dimension 1 of 'w', but 4 by dimension 0 of 's'"):
+        p.scaled(w, np.ones(4, np.float32), T="i4")
+
+
+def test_dtypes_by_name_read_bits():
+    p = tegula.compile("kernel widen<T: dtype = bf16>(x: in T[N], y: out f32[N]) grid(i: N) { y[i] = x[i] as f32; }")
+    assert list(p.widen(np.array([0x3F80, 0x4000], np.uint16), T="bf16")) == [1, 2]
+    assert list(p.widen(np.array([0x38, 0x40], np.uint8), T="f8e4m3")) == [1, 2]
+    assert list(p.widen(np.array([3, 4], np.uint16))) == [3, 4]         # T = u16, as the array is
+
+
 class Interface:
     dtype, shape = np.dtype("f4"), (3,)
 

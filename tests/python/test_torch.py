@@ -111,6 +111,17 @@ def test_names(k, softmax):
     assert torch.allclose(x.grad, torch.softmax(x, 1))
 
 
+def test_packed_odd_rows():
+    import tegula.torch
+
+    p = tegula.compile("""kernel scaled(w: in i4[N, K], s: in f32[K], y: out f32[N, K]) grid(n: N) {
+        y[n, 0 +: 16] = (w[n, 0 +: 16] as f32) * s[0 +: 16]; }""")
+    op, w = tegula.torch.op(p.scaled), torch.tensor([[0x21, 0xF3, 0x07]], dtype=torch.uint8)
+    for f in (p.scaled, op, torch.compile(op, backend="aot_eager", fullgraph=True)):
+        assert f(w, torch.ones(5)).tolist() == [[1, 2, 3, -1, 7]]
+    torch.library.opcheck(op, (w, torch.ones(5)))
+
+
 def test_changed_imports(tmp_path):
     import tegula.torch
 
