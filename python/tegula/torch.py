@@ -124,6 +124,33 @@ def _runner(kernel, values):
     return run
 
 
+_library.define("no_gradient(Tensor gradient, SymInt[] shape, ScalarType dtype, str name) -> Tensor")
+
+
+def _no_gradient(gradient, shape, dtype, name):
+    raise NotImplementedError(f"operator '{name}' has no gradient: tegula.torch.op(kernel, backward=…) gives it one")
+
+
+_library.impl("no_gradient", _no_gradient, "CPU")
+_library.impl("no_gradient", _no_gradient, "CUDA")
+torch.library.register_fake("tegula::no_gradient", lambda g, shape, dtype, name: g.new_empty(shape, dtype=dtype), lib=_library)
+
+
+def _refuse_gradient(library, name):
+    """A gradient that is asked for is an error, instead of none; one that torch.compile only traces is not."""
+
+    def setup_context(ctx, inputs, output):
+        ctx.set_materialize_grads(False)
+        ctx.shapes = [(a.shape, a.dtype) if isinstance(a, torch.Tensor) and a.is_floating_point() else None for a in inputs]
+
+    def refuse(ctx, *grads):
+        g = next((g for g in grads if g is not None), None)
+        made = [None if g is None or s is None else torch.ops.tegula.no_gradient(g, s[0], s[1], name) for s in ctx.shapes]
+        return tuple(made) if len(made) > 1 else made[0]
+
+    torch.library.register_autograd(name, refuse, setup_context=setup_context, lib=library)
+
+
 def _differentiate(library, name, kernel, backward, values):
     params, outputs = _gradient.inputs(kernel), _gradient.outputs(kernel)
     of_kernel = isinstance(backward, _program.Kernel)
@@ -184,6 +211,8 @@ def op(kernel, backward=None, name=None, **values):
     torch.library.register_fake(base, _Fake(kernel, values), lib=library)
     if backward is not None:
         _differentiate(library, base, kernel, backward, values)
+    elif _gradient.outputs(kernel) and not any(p["access"] == "inout" for p in _gradient.inputs(kernel)):
+        _refuse_gradient(library, base)
     made = getattr(getattr(torch.ops, namespace), short).default
     _libraries[base], _made[identity] = library, made
     return made

@@ -111,6 +111,26 @@ def test_names(k, softmax):
     assert torch.allclose(x.grad, torch.softmax(x, 1))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_gradients_that_there_are_not(k, softmax):
+    """A second derivative, and that of an operator without `backward`, is an error, not 0."""
+    import tegula.torch
+
+    x = torch.randn(2, 3, requires_grad=True)
+    first, = torch.autograd.grad(softmax(x).square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="operator 'tegula::softmax_backward.*' has no gradient: .*backward="):
+        first.sum().backward()
+    columns, blocks = tegula.torch.op(k.columns), tegula.torch.op(k.blocks)
+    for f in (columns, torch.compile(columns, backend="aot_eager", fullgraph=True)):
+        y = f(x)                        # which is good as long as no gradient is asked for
+        assert torch.equal(y, x)
+        with pytest.raises(NotImplementedError, match="operator 'tegula::columns.*' has no gradient"):
+            y.sum().backward()
+    most, index = blocks(torch.arange(10.0, requires_grad=True), 4)
+    assert index.tolist() == [3, 7, 9] and not index.requires_grad
+    torch.library.opcheck(columns, (x.detach(),))
+
+
 def test_packed_odd_rows():
     import tegula.torch
 
