@@ -1,7 +1,7 @@
 """Functions of a transformer on kernels that come with the package (nn.tgl), for arrays of PyTorch, JAX and NumPy.
 
-Rows are the last axis.  With PyTorch (imported before) they work under torch.compile; softmax, rmsnorm, layernorm,
-rope and silu_mul have gradients there and under jax.grad.
+Rows are the last axis, computed in f32, of f64 in f64.  With PyTorch (imported before) they work under torch.compile; softmax,
+rmsnorm, layernorm, rope and silu_mul have gradients there and under jax.grad, and the others raise where one is asked for.
 """
 
 import math
@@ -34,6 +34,16 @@ def _library(x):
     return type(x).__module__.split(".")[0]
 
 
+def _contiguous(a):
+    """What kernels take: a copy of views with strides."""
+    library = _library(a)
+    if library == "torch":
+        return a.contiguous()
+    if library in ("numpy", "cupy") and getattr(a, "ndim", 0) and not a.flags.c_contiguous:
+        return sys.modules[library].ascontiguousarray(a)
+    return a
+
+
 def _run(name, *args):
     """The operator where PyTorch records or traces, a plain launch elsewhere."""
     torch = sys.modules.get("torch")
@@ -49,11 +59,11 @@ def _run(name, *args):
 
             _jax_ops[name] = binding.op(kernels[name], backward=kernels[_backward[name]])
         return _jax_ops[name](*args)
-    return kernels[name](*args)
+    return kernels[name](*map(_contiguous, args))
 
 
 def _rows(x):
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def softmax(x):
@@ -72,7 +82,7 @@ def layernorm(x, weight, bias, eps=1e-5):
 
 def rope(x, position, base=10000.0):
     """Rotary embedding of x[..., S, H, D] at position[..., S] (i32): the two halves of each head are rotated."""
-    return _run("rope", x.reshape(-1, *x.shape[-2:]), position.reshape(-1), base).reshape(x.shape)
+    return _run("rope", x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]), position.reshape(-1), base).reshape(x.shape)
 
 
 def silu_mul(gate, up):
