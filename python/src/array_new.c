@@ -10,8 +10,8 @@ refuse(void *user, const char *kind, const char *text)
 }
 
 /* The dtype and extents that the library knows: of packed ones, bytes. */
-static DlType
-stored_as(const TglShape *s, int64_t *dim)
+DlType
+shape_stored(const TglShape *s, int64_t *dim)
 {
 	DlType t = dtype_stored(s->dtype);
 	memcpy(dim, s->dim, sizeof s->dim);
@@ -27,7 +27,7 @@ new_by_exchange(const Array *like, const TglShape *s, Array *out)
 	DlTensor want = {.device = {like->cuda ? DL_CUDA : DL_CPU, like->index}, .ndim = s->rank, .shape = dim};
 	DlVersioned *made = NULL;
 	void *object = NULL;
-	want.dtype = stored_as(s, dim);
+	want.dtype = shape_stored(s, dim);
 	if (like->access->api->allocate(&want, &made, NULL, refuse) != 0)
 		return NULL;
 	void *data = (char *)made->tensor.data + made->tensor.byte_offset;
@@ -74,7 +74,7 @@ new_by_name(const Array *like, const TglShape *s, Array *out)
 {
 	int64_t dim[TGL_MAX_RANK];
 	Array read;
-	stored_as(s, dim);
+	shape_stored(s, dim);
 	PyObject *shape = PyTuple_New(s->rank), *o;
 	for (int d = 0; shape && d < s->rank; d++)
 		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));

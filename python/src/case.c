@@ -2,6 +2,8 @@
  * arrays that are given, or on an example of the source. */
 #include "ext.h"
 
+#include <stdlib.h>
+
 static Dev *
 case_device(const Call *c)
 {
@@ -68,9 +70,19 @@ method_code(PyObject *self, PyObject *args, PyObject *kwargs)
 	return made;
 }
 
+/* An example's argument: a tensor's bytes, or a value. */
+typedef struct Given {
+	TglArg arg;
+	void *bytes;
+	size_t n;
+	TglShape shape;
+} Given;
+
 /* What is done with an open case, and its answer. */
 typedef struct Work Work;
 struct Work {
+	Given given[MAX_PARAMS];
+	int ngiven;
 	double seconds;
 	TglBench bench;
 	double replay;
@@ -132,6 +144,72 @@ method_bench(PyObject *self, PyObject *args, PyObject *kwargs)
 	double seconds = w.replay >= 0 ? w.replay : b->median;
 	return Py_BuildValue("{s:d,s:d,s:d,s:d,s:d,s:i}", "seconds", seconds, "least", b->least,
 	    "most", b->most, "bytes", b->bytes, "flops", b->flops, "runs", b->runs);
+}
+
+/* ---- an example's arguments ---- */
+
+static bool
+read_given(Given *g)
+{
+	TglTensor *t = g->arg.tensor;
+	g->n = tgl_tensor_bytes(t);
+	g->bytes = malloc(g->n + 1);
+	g->shape.dtype = tgl_tensor_dtype(t);
+	g->shape.rank = tgl_tensor_rank(t);
+	for (int d = 0; d < g->shape.rank; d++)
+		g->shape.dim[d] = tgl_tensor_dim(t, d);
+	return g->bytes && tgl_tensor_read(t, g->bytes, g->n) == TGL_OK;
+}
+
+static bool
+run_example(Work *w, TglCase *c, Dev *d)
+{
+	int n;
+	const TglArg *args = tgl_case_args(c, &n);
+	for (int i = 0; i < n && w->ngiven < MAX_PARAMS; i++) {
+		Given *g = &w->given[w->ngiven++];
+		g->arg = args[i];
+		g->arg.name = strdup(args[i].name);
+		if (args[i].kind == TGL_ARG_TENSOR && !read_given(g))
+			return false;
+	}
+	return true;
+}
+
+static PyObject *
+given_object(const Given *g)
+{
+	int64_t dim[TGL_MAX_RANK];
+	switch (g->arg.kind) {
+	case TGL_ARG_TENSOR: break;
+	case TGL_ARG_FLOAT: return PyFloat_FromDouble(g->arg.f);
+	case TGL_ARG_BOOL: return PyBool_FromLong(g->arg.i != 0);
+	case TGL_ARG_DTYPE: return PyUnicode_FromString(tgl_dtype_name((TglDType)g->arg.i));
+	case TGL_ARG_UINT: return PyLong_FromUnsignedLongLong((unsigned long long)g->arg.i);
+	default: return PyLong_FromLongLong(g->arg.i);
+	}
+	shape_stored(&g->shape, dim);
+	PyObject *shape = PyTuple_New(g->shape.rank);
+	for (int d = 0; shape && d < g->shape.rank; d++)
+		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));
+	return Py_BuildValue("(sNy#)", dtype_library_name(g->shape.dtype), shape, g->bytes, (Py_ssize_t)g->n);
+}
+
+/* {name: (dtype, shape, bytes), or a value} of all arguments of an example. */
+PyObject *
+method_example(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+	Work w = {.run = run_example};
+	PyObject *all = with_case(self, args, &w) ? PyDict_New() : NULL;
+	for (int i = 0; i < w.ngiven; i++) {
+		PyObject *one = all && w.given[i].arg.name ? given_object(&w.given[i]) : NULL;
+		if (one)
+			PyDict_SetItemString(all, w.given[i].arg.name, one);
+		Py_XDECREF(one);
+		free((char *)(uintptr_t)w.given[i].arg.name);
+		free(w.given[i].bytes);
+	}
+	return all;
 }
 
 /* ---- tuning ---- */

@@ -112,6 +112,7 @@ void array_unpack(Array *a);            /* dimensions and strides of bytes becom
 PyObject *array_new(const Array *like, const TglShape *shape, Array *out);
 bool array_stream(const Array *like, void **stream);
 void array_contiguous(Array *a);        /* row-major strides */
+DlType shape_stored(const TglShape *s, int64_t *dim); /* its dtype and extents in a library: of packed ones, bytes */
 DlType dtype_stored(int dtype);         /* as a library stores it: packed ones as bytes */
 const char *dtype_library_name(int dtype); /* "float8_e4m3fn" */
 /* A dtype by its name, or as NumPy, PyTorch and JAX write it: torch.float16, np.dtype('float32'). */
@@ -191,6 +192,7 @@ void plans_close(KernelObject *k);
 
 PyObject *method_code(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *method_bench(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *method_example(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *method_tune(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *method_check(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *xla_handler(PyObject *module, PyObject *args);

@@ -296,6 +296,7 @@ static PyMethodDef kernel_methods[] = {
     METHOD("shapes", method_shapes, "dtype and shape of every tensor, for arguments that have a shape and a dtype"),
     METHOD("_code", method_code, "the compiler's text"),
     METHOD("_bench", method_bench, "seconds of a launch"),
+    METHOD("_example", method_example, "arguments of an example"),
     METHOD("_tune", method_tune, "finds the best values of tune(...)"),
     METHOD("_check", method_check, "compares with the reference"),
     {NULL, NULL, 0, NULL},

@@ -37,6 +37,24 @@ def _memory(shape, dtype, index):
         raise TypeError(f"outputs of {dtype} cannot be allocated for tvm-ffi without PyTorch ({e}): give them, as in out=y") from e
 
 
+def array(dtype, shape, data, host=False):
+    """Bytes as an array: of PyTorch where the program uses it, on the GPU if there is one and `host` is not asked for, else of
+    NumPy."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        t = torch.empty(shape, dtype=getattr(torch, dtype))
+        if data:
+            t.view(-1).view(torch.uint8).copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        return t.cuda() if torch.cuda.is_available() and not host else t
+    numpy = importlib.import_module("numpy")
+    if dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        try:
+            dtype = getattr(importlib.import_module("ml_dtypes"), dtype)
+        except ImportError:
+            dtype = "uint16" if dtype == "bfloat16" else "uint8"
+    return numpy.frombuffer(bytearray(data), dtype).reshape(shape)
+
+
 def stream(type, index):
     """The library's current stream on GPU `index`, as a number; 0: the default one."""
     m = _package(type)

@@ -67,17 +67,29 @@ class Kernel(_tegula.Kernel):
         return Check(self._check(0.0, args, named))
 
     def bench(self, *args, vs=None, seconds=0.5, **named):
-        """Seconds of a launch on these arguments, or an example's.  `vs`: a function of the same arguments, or a dict
-        of such, measured in turn with the kernel as the library of the arrays measures."""
+        """Seconds of a launch on these arguments, or an example's.  `vs`: a function of the same positional arguments, or a
+        dict of such, measured in turn with the kernel as the library of the arrays measures; an example's are PyTorch's
+        where that is imported, else NumPy's."""
         if vs is None:
             return Bench(self.__name__, {self.__name__: self._bench(float(seconds), args, named)})
         from . import _bench
 
         others = vs if isinstance(vs, dict) else {getattr(vs, "__name__", "vs"): vs}
+        if not args and not any(p["name"] in named for p in self.params):
+            args, named = self._example_arguments(named)
         calls = {self.__name__: lambda: self(*args, **named)}
         for name, function in others.items():
             calls[name] = lambda function=function: function(*args)
         return Bench(self.__name__, _bench.compare(calls, args, seconds))
+
+    def _example_arguments(self, named):
+        """An example's positional arguments, and values by name, its dtypes among them."""
+        found = self._example(0.0, (), named)
+        host = not str(named.get("device", "cuda")).startswith("cuda")
+        args = [_libraries.array(*found[p["name"]], host) if isinstance(found[p["name"]], tuple) else found[p["name"]]
+                for p in self.params if p["kind"] != "tensor" or p["access"] in ("in", "inout")]
+        dtypes = {n: found[n] for n in self.values if isinstance(found.get(n), str)}
+        return tuple(args), {**dtypes, **{n: v for n, v in named.items() if n != "example"}}
 
     def _key(self, named):
         """A text that names the kernel and values, the same in every process: XLA's compiled programs carry it."""
