@@ -79,11 +79,32 @@ choose_name(const Pack *p)
 
 /* ---- kernels ---- */
 
+static const char *const ends[] = {"open", "open_cpu", "close", "error", "load", "sync"};
+
+/* Names of functions that --name and --prefix make. */
+static bool
+are_names(const Pack *p)
+{
+	const char *prefix = cli_has(p->cli, OPT_PREFIX) ? p->cli->value[OPT_PREFIX] : "";
+	bool is_word = !char_is_digit(*prefix);
+	for (const char *s = prefix; *s; s++)
+		is_word &= char_is_letter(*s) || char_is_digit(*s) || *s == '_';
+	if (!is_word)
+		return cli_misuse("--prefix goes before names of C: letters, digits and _, no digit first; found '%s'",
+			   prefix), false;
+	for (int i = 0; i < LEN(ends); i++) {
+		const char *function = arena_printf(p->cx->mem, "%s_%s", p->name, ends[i]);
+		if (pack_is_reserved(function))
+			return cli_wrong("the pack's function '%s' is a name of C's, or of the launcher: "
+					 "--name=NAME names the pack otherwise", function), false;
+	}
+	return true;
+}
+
 /* Whether every pack of this name has such a function. */
 static bool
 is_of_pack(const Pack *p, const char *function)
 {
-	static const char *const ends[] = {"open", "open_cpu", "close", "error", "load", "sync"};
 	size_t n = strlen(p->name);
 	bool found = false;
 	for (int i = 0; strncmp(function, p->name, n) == 0 && function[n] == '_' && i < LEN(ends); i++)
@@ -180,6 +201,27 @@ all_used(const Pack *p, const PackLines *lines)
 	return true;
 }
 
+/* What -D may name, of all kernels. */
+static bool
+all_defined(Pack *p)
+{
+	VEC(const char *) known = {0};
+	for (int i = 0; i < p->kernels.n; i++) {
+		const Kernel *k = p->kernels.at[i]->k;
+		for (int c = 0; c < k->item->ctparams.n; c++)
+			vec_push(p->cx->mem, &known, k->item->ctparams.at[c].name);
+		for (int s = 0; s < k->symbols.n; s++)
+			vec_push(p->cx->mem, &known, k->symbols.at[s]);
+	}
+	for (int i = 0; i < p->cli->define.n; i++) {
+		const char *name = p->cli->define.at[i].name, *near = nearest_name(name, known.at, known.n);
+		if (!p->defined[i])
+			return cli_wrong("-D %s: no kernel has a '%s'%s%s%s", name, name, near ? "; did you mean '" : "",
+				   near ? near : "", near ? "'?" : ""), false;
+	}
+	return true;
+}
+
 /* ---- the files ---- */
 
 static void
@@ -225,7 +267,7 @@ put_header(const Pack *p, Text *out)
 {
 	const char *n = p->name;
 	put_title(p, out);
-	text_printf(out, "#ifndef TEGULA_PACK_%s\n#define TEGULA_PACK_%s\n\n", n, n);
+	text_printf(out, "#ifndef TEGULA_PACK_%s_H\n#define TEGULA_PACK_%s_H\n\n", n, n);
 	text_put(out, pack_text_header);
 	text_put(out, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
 	text_printf(out, how, n, p->has_host ? arena_printf(p->cx->mem, how_host, n) : "", n, n, n, n);
@@ -328,14 +370,17 @@ make(Pack *p, PackLines *lines)
 {
 	if (!read_targets(p) || !pack_read_lines(p, lines))
 		return false;
+	p->name = choose_name(p);
+	p->defined = NEW_ARRAY(p->cx->mem, bool, p->cli->define.n);
+	if (!are_names(p))
+		return false;
 	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST)
 		return cli_wrong("cannot make the folder '%s': %s", p->folder, strerror(errno)), false;
-	p->name = choose_name(p);
 	p->assembles = !cli_has(p->cli, OPT_PTX) && cli_has_assembler();
 	for (int i = 0; i < p->cli->args.n; i++)
 		if (!add_file(p, p->cli->args.at[i], lines))
 			return false;
-	if (!all_used(p, lines) || !pack_assemble(p))
+	if (!all_used(p, lines) || !all_defined(p) || !pack_assemble(p))
 		return false;
 	report(p);
 	if (cli_has(p->cli, OPT_TORCH) && !write_file(p, "_torch.cc", pack_put_torch))

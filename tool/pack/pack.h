@@ -69,6 +69,7 @@ typedef struct Pack {
 	const char *name, *folder;
 	bool assembles;                                 /* there is a ptxas, and it is asked */
 	bool has_host;                                  /* the target cpu is among the targets */
+	bool *defined;                                  /* of each -D: a kernel has the name */
 	VEC(const Target *) targets;                    /* NVIDIA's, by capability */
 	VEC(const Target *) apples;
 	VEC(PackKernel *) kernels;

@@ -1,8 +1,8 @@
 /* Names of C and C++ that a pack's own must not be.
  *
- * A kernel's function is declared beside those of the headers that NAME.c includes: a name of theirs is refused, as the
- * caller has to spell it.  A parameter only hides such a function.  One that is a keyword, a macro, or a name that the
- * function's body uses gets a `_`. */
+ * A function of a kernel, or of the pack, is declared beside those of the headers that NAME.c includes, and
+ * linked beside those of libc: a name of theirs is refused, as the caller has to spell it.  A parameter only
+ * hides such a function.  One that is a keyword, a macro, or a name that the function's body uses gets a `_`. */
 #include "tool/pack/pack.h"
 
 #include <string.h>
@@ -39,6 +39,8 @@ static const char functions[] =
     " getpid getppid getuid isatty link lockf lseek nice open pathconf pause pipe pread profil pwrite read readlink rmdir"
     " select setsid sleep symlink sync syscall sysconf truncate ttyname ualarm unlink usleep vfork write kill wait signal"
     " clock clone time ctime gmtime localtime mktime strftime getopt unshare"
+    " aio_error argp_error fts_close fts_open gai_error iconv_close iconv_open mq_close mq_open pidfd_open"
+    " sem_close sem_open shm_open"
     " mmap munmap mprotect mremap msync mlock madvise mincore dlopen dlsym dlclose dlerror ";
 
 static bool

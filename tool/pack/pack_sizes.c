@@ -1,6 +1,6 @@
 /* For which sizes a pack has code.
  *
- *     # sizes of --sizes, one a line: a kernel and values by name
+ *     # sizes of --sizes, one a line: a kernel and values by name; a comment may stand behind them
  *     softmax R = 4096, C = 1000
  *     matmul M = 4096, N = 4096, K = 4096, T = f16
  *
@@ -76,8 +76,9 @@ read_size(Pack *p, const char *path, char *s, int number, PackLines *out)
 {
 	Arena *mem = p->cx->mem;
 	PackLine l = {.line = number};
+	s[strcspn(s, "#")] = 0;
 	s = text_trim(s);
-	if (!*s || *s == '#')
+	if (!*s)
 		return true;
 	size_t n = strcspn(s, " \t");
 	l.kernel = arena_strndup(mem, s, n);
@@ -85,6 +86,10 @@ read_size(Pack *p, const char *path, char *s, int number, PackLines *out)
 		return cli_wrong("%s:%d: expected a kernel and its sizes, as in `softmax R = 4096, C = 1000`", path,
 			   number),
 		       false;
+	for (int i = 0; i < l.n; i++)
+		for (int j = 0; j < i; j++)
+			if (l.value[i].name == l.value[j].name)
+				return cli_wrong("%s:%d: '%s' is given twice", path, number, l.value[i].name), false;
 	vec_push(mem, out, l);
 	return true;
 }
@@ -189,8 +194,10 @@ set_defined(Pack *p, const Kernel *k, NamedConst *v, int *n)
 			return cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name,
 				   pair->value),
 			       false;
-		if (ctparam_named(k, c->name) >= 0 || symbol_named(k, c->name) >= 0 || schedule_named(c->name) >= 0)
-			set(v, n, c);
+		if (ctparam_named(k, c->name) < 0 && symbol_named(k, c->name) < 0 && schedule_named(c->name) < 0)
+			continue;
+		p->defined[i] = true;
+		set(v, n, c);
 	}
 	return true;
 }
