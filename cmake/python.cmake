@@ -1,6 +1,6 @@
 # The Python package: one extension module by the stable ABI of CPython 3.10, which holds the library.  Everything but its
 # init function is hidden.  `python/tegula` with the module beside it is the package; build/*/python is such a folder, for
-# the tests, and pyproject.toml makes a wheel of it.
+# the tests, and pyproject.toml makes a wheel of it: `cmake --install` installs it with --component python alone.
 find_package(Python3 3.10 QUIET COMPONENTS Interpreter Development.Module)
 if(NOT Python3_Development.Module_FOUND OR TEGULA_SANITIZE)
 	message(STATUS "No headers of Python 3.10 or later, or a build with sanitizers: the Python package is left out")
@@ -25,10 +25,10 @@ foreach(f ${PYTHON_FILES})
 		COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/python/${f} ${CMAKE_BINARY_DIR}/python/${f} VERBATIM)
 	list(APPEND copied ${CMAKE_BINARY_DIR}/python/${f})
 	get_filename_component(folder ${f} DIRECTORY)
-	install(FILES python/${f} DESTINATION ${folder} COMPONENT python)
+	install(FILES python/${f} DESTINATION ${folder} COMPONENT python EXCLUDE_FROM_ALL)
 endforeach()
 add_custom_target(python_files ALL DEPENDS ${copied})
-install(TARGETS tegula_python LIBRARY DESTINATION tegula COMPONENT python)
+install(TARGETS tegula_python LIBRARY DESTINATION tegula COMPONENT python EXCLUDE_FROM_ALL)
 script_test(python python tests/python/run ${CMAKE_BINARY_DIR}/python)
 script_test(python/kernels kernels $<TARGET_FILE:tegula> check python/tegula/nn.tgl)
 script_test(python/simt simt $<TARGET_FILE:tegula> check --device=simt:sm_90a python/tegula/nn.tgl)
