@@ -695,6 +695,9 @@ tgp_no_form(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, int header, co
 	if (header > 0)
 		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: it asks for `%s`, which is false for %s", k->name, k->where[header - 1],
 		    sizes);
+	if (header == INT_MIN)
+		return tgp_fail(cx, TGP_ERROR_SIZE, "%s: %s make a grid, or a tensor, of more than 2^31 - 1, which no launch takes",
+		    k->name, sizes);
 	if (header < 0)
 		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: its header has no value for %s: a number beyond 64 bits, a division "
 		    "by 0, or an extent below 0", k->name, sizes);
@@ -732,8 +735,12 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 			near = f;
 			missed = o;
 		}
-		if (r || is_other || d->refused[k->first + i] || !tgp_fits(k, f, &o))
+		if (r || is_other || d->refused[k->first + i])
 			continue;
+		if (!tgp_fits(k, f, &o)) {
+			header = INT_MIN;
+			continue;
+		}
 		best = far;
 		*out = f;
 		*shape = o;

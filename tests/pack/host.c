@@ -32,6 +32,8 @@ rows(void)
 	FAILS(TGP_ERROR_USAGE, "overlaps", copy_rows(cx, NULL, x, x + 1, 7, 33));
 	FAILS(TGP_ERROR_USAGE, "C <= 100000", copy_rows(cx, NULL, x, y, 1, 100001));
 	FAILS(TGP_ERROR_SIZE, "BLOCK = 65536 on cpu", copy_rows(cx, NULL, x, y, 1, 40000));
+	FAILS(TGP_ERROR_SIZE, "copy_rows: R = 1099511627776, C = 64 make a grid, or a tensor, of more than 2^31 - 1",
+	    copy_rows(cx, NULL, x, y, INT64_C(1) << 40, 64));
 	FAILS(TGP_ERROR_USAGE, "elements are of 4 bytes",
 	    copy_rows(cx, NULL, (const float *)(const void *)((const char *)x + 1), y, 1, 3));
 }

@@ -205,7 +205,7 @@ test_refusals(TgpContext *cx, void *current)
 	FAILS(TGP_ERROR_USAGE, "sizes are from 0 to 2^40", copy_rows(cx, NULL, x, y, long_row, 64));
 	FAILS(TGP_ERROR_SIZE, "C = 50000, which makes BLOCK = 65536 on sm_90a", copy_rows(cx, NULL, x, y, 8, 50000));
 	FAILS(TGP_ERROR_USAGE, "`C <= 100000`, which is false", copy_rows(cx, NULL, x, y, 8, 100001));
-	FAILS(TGP_ERROR_SIZE, "no code for R = 1099511627776", copy_rows(cx, NULL, x, y, INT64_C(1) << 40, 64));
+	FAILS(TGP_ERROR_SIZE, "R = 1099511627776, C = 64 make a grid, or a tensor, of more than 2^31 - 1", copy_rows(cx, NULL, x, y, INT64_C(1) << 40, 64));
 	/* a stream that is none of this context */
 	int not_a_stream[4] = {1, 2, 3, 4};
 	FAILS(TGP_ERROR_LAUNCH, "CUDA_ERROR_INVALID_HANDLE", copy_rows(cx, not_a_stream, x, y, 8, 64));

@@ -140,6 +140,7 @@ const char *pack_strides_name(const Kernel *k, const char *name, Arena *mem);
 
 /* The type of an element behind an address; "void" where C has none. */
 const char *pack_c_type(DType t);
+bool pack_is_one_value(const PackKernel *k, int ct);    /* all forms have one value of a compile-time parameter */
 void pack_put_prototypes(const Pack *p, Text *out);
 void pack_put_functions(const Pack *p, Text *out);
 

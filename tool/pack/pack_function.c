@@ -124,6 +124,16 @@ put_shape(const KernelParam *q, const BoundParam *b, Text *out)
 	text_close(&t);
 }
 
+/* How elements lie. */
+static void
+put_element(DType t, Text *out)
+{
+	if (dtype_is_packed(t))
+		text_put(out, ", two in a byte, the lower half first, each row from a whole byte on");
+	else if (dtype_info[t].bits > 8)
+		text_printf(out, ", at a multiple of %d bytes", dtype_info[t].bits / 8);
+}
+
 static void
 put_param(const Pack *p, const PackKernel *pk, int i, Text *out)
 {
@@ -137,12 +147,15 @@ put_param(const Pack *p, const PackKernel *pk, int i, Text *out)
 		return;
 	}
 	if (q->kind == PARAM_POINTER) {
-		text_printf(out, "address of %s, %s\n", dtype_info[b->dtype].text, is_const(q) ? "read" : "written");
+		text_printf(out, "address of %s, %s", dtype_info[b->dtype].text, is_const(q) ? "read" : "written");
+		put_element(b->dtype, out);
+		text_put(out, "\n");
 		return;
 	}
 	text_printf(out, "%s ", access_text[q->access]);
 	put_shape(q, b, out);
 	text_put(out, q->strided ? ", strides in elements behind it, NULL for row-major" : ", row-major");
+	put_element(b->dtype, out);
 	if (b->has_fill) {
 		text_put(out, "; begins as ");
 		const_text(&b->fill, out);
@@ -159,6 +172,75 @@ put_places(const Kernel *k, Text *out)
 	text_put(out, " of ");
 	put_line(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path), out);
 	text_printf(out, ":%d\n", k->item->place.line);
+}
+
+/* Whether shapes or `where` name it. */
+static bool
+is_named(const Kernel *k, const char *name)
+{
+	bool found = false;
+	for (int i = 0; i < k->params.n; i++) {
+		const TypeExpr *t = k->params.at[i].kind == PARAM_TENSOR ? k->params.at[i].ast->type : NULL;
+		for (int d = 0; t && !is_scratch(&k->params.at[i]) && d < t->dims.n; d++)
+			found |= expr_mentions(t->dims.at[d], name);
+	}
+	for (int i = 0; i < k->item->where.n; i++)
+		found |= expr_mentions(k->item->where.at[i], name);
+	return found;
+}
+
+bool
+pack_is_one_value(const PackKernel *pk, int ct)
+{
+	for (int f = 1; f < pk->forms.n; f++)
+		if (!const_equal(&pk->forms.at[f].bound.ct[ct].value, &pk->forms.at[0].bound.ct[ct].value))
+			return false;
+	return true;
+}
+
+/* What names in shapes stand for, but for dimensions. */
+static void
+put_constants(const PackKernel *pk, Text *out)
+{
+	const Kernel *k = pk->k;
+	Const c;
+	for (int i = 0; i < k->program->items.n; i++) {
+		const Item *it = k->program->items.at[i];
+		if (it->kind != ITEM_CONST || !is_named(k, it->name) || !program_constant(k->program, it->name, &c))
+			continue;
+		text_printf(out, " *   %s: ", it->name);
+		const_text(&c, out);
+		text_put(out, ", a constant of the source\n");
+	}
+	for (int i = 0; i < k->item->ctparams.n; i++) {
+		const char *name = k->item->ctparams.at[i].name;
+		if (!is_named(k, name))
+			continue;
+		Text t = {0};
+		if (pack_is_one_value(pk, i))
+			const_text(&pk->forms.at[0].bound.ct[i].value, &t);
+		else if (pack_is_derived(k, i))
+			expr_put(k->item->ctparams.at[i].value, 0, &t);
+		text_printf(out, " *   %s: ", name);
+		put_line(t.n ? t.at : "", t.n, out);
+		text_printf(out, "%sa compile-time parameter\n", t.n ? ", " : "of several values, ");
+		text_close(&t);
+	}
+}
+
+static void
+put_asserts(const Pack *p, const PackKernel *pk, Text *out)
+{
+	const PackForm *f = pk->forms.n ? &pk->forms.at[0] : NULL;
+	int n = !f ? 0 : f->host ? f->nasserts : f->code.nasserts;
+	for (int i = 0; i < n; i++) {
+		const char *text = f->host ? f->asserts[i] : f->code.asserts[i];
+		text_put(out, i ? "" : " * Asserts, each of which is an error where it is false, of ");
+		text_printf(out, i ? "" : "%s_sync or on the host of the call:\n", p->name);
+		text_put(out, " *   ");
+		put_line(text, strcspn(text, "\n"), out);
+		text_put(out, "\n");
+	}
 }
 
 static void
@@ -185,8 +267,11 @@ put_comment(const Pack *p, const PackKernel *pk, Text *out)
 		put_param(p, pk, i, out);
 	for (int i = 0; i < k->symbols.n; i++)
 		text_printf(out, "%s%s", i ? ", " : " *   ", k->symbols.at[i]);
-	text_put(out, k->symbols.n ? ": dimensions, 0 to 2^40\n *\n" : " *\n");
+	text_put(out, k->symbols.n ? ": dimensions, 0 to 2^40\n" : "");
+	put_constants(pk, out);
+	text_put(out, " *\n");
 	put_wheres(k, out);
+	put_asserts(p, pk, out);
 	text_printf(out, " * Compiled in %d forms, for", pk->forms.n);
 	for (int i = 0; i < p->targets.n; i++)
 		text_printf(out, "%s %s", i ? "," : "", p->targets.at[i]->name);

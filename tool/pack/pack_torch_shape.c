@@ -97,23 +97,13 @@ source_of(const Pack *p, const PackKernel *pk, const char *symbol)
 	    is_packed_row(pk, i, d) ? " * 2" : "");
 }
 
-/* Whether all forms have one value of a compile-time parameter. */
-static bool
-is_one_value(const PackKernel *pk, int ct)
-{
-	for (int f = 1; f < pk->forms.n; f++)
-		if (!const_equal(
-			&pk->forms.at[f].bound.ct[ct].value, &pk->forms.at[0].bound.ct[ct].value))
-			return false;
-	return !pack_is_derived(pk->k, ct);
-}
-
 /* Whether a dimension has one formula in all forms, which C evaluates. */
 static bool
 is_one_formula(const PackKernel *pk, const Expr *e)
 {
 	for (int c = 0; c < pk->k->item->ctparams.n; c++)
-		if (expr_mentions(e, pk->k->item->ctparams.at[c].name) && !is_one_value(pk, c))
+		if (expr_mentions(e, pk->k->item->ctparams.at[c].name) &&
+		    (!pack_is_one_value(pk, c) || pack_is_derived(pk->k, c)))
 			return false;
 	for (int i = 0; i < pk->opaque.n; i++)
 		if (pk->opaque.at[i] == e)
