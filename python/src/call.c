@@ -242,6 +242,26 @@ spread_out(Call *c)
 	return false;
 }
 
+/* What nothing else could say: the shapes of what is missing would be dimensions without a value. */
+bool
+call_complete(const Call *c)
+{
+	char text[400];
+	for (int i = 0; i < c->n; i++) {
+		const TglParam *p = &c->k->param[i].p;
+		if (c->object[i] || !param_is_tensor(p) || !is_positional(p))
+			continue;
+		snprintf(text, sizeof text, "argument '%s' of kernel '%s' is missing: expected %s", p->name,
+		    tgl_kernel_name(c->k->k), p->text);
+		PyObject *e = PyObject_CallFunction(names.error, "szzzz", "launch", "E1163", text, NULL, text);
+		if (e)
+			PyErr_SetObject((PyObject *)Py_TYPE(e), e);
+		Py_XDECREF(e);
+		return false;
+	}
+	return true;
+}
+
 /* ---- reading ---- */
 
 static bool

@@ -160,6 +160,7 @@ bool param_is_written(const TglParam *p);
 bool value_read(PyObject *o, const char *name, TglArg *out);
 /* Sorts arguments to parameters. */
 bool call_begin(Call *c, KernelObject *k, PyObject *args, PyObject *kwargs);
+bool call_complete(const Call *c);      /* whether all tensors that are read are given; false: an error is set */
 /* Reads arrays; false: an error is set. */
 bool call_read(Call *c);
 /* stored.c: an array becomes one of the elements that its bytes stand for; when all are read, packed rows of an odd number

@@ -137,7 +137,7 @@ kernel_call(PyObject *self, PyObject *args, PyObject *kwargs)
 		PyObject *none = kwargs ? NULL : PyDict_New();
 		made = PyObject_CallFunctionObjArgs(names.foreign, self, args, kwargs ? kwargs : none, NULL);
 		Py_XDECREF(none);
-	} else if (ok && call_read(&c)) {
+	} else if (ok && call_complete(&c) && call_read(&c)) {
 		Plan *plan = plan_find(&c);
 		bool shortly = plan && plan->launched;
 		if (plan)
@@ -168,7 +168,8 @@ method_shapes(PyObject *self, PyObject *args, PyObject *kwargs)
 	PyObject *all = NULL;
 	c.is_case = false;
 	c.is_abstract = true;
-	const Plan *plan = call_begin(&c, (KernelObject *)self, args, kwargs) && call_read(&c) ? plan_shapes(&c) : NULL;
+	bool ok = call_begin(&c, (KernelObject *)self, args, kwargs) && call_complete(&c) && call_read(&c);
+	const Plan *plan = ok ? plan_shapes(&c) : NULL;
 	if (plan)
 		all = PyDict_New();
 	for (int i = 0; all && i < c.n; i++) {

@@ -1,5 +1,7 @@
 """What the library reports, as exceptions: the text has the source line and the caret."""
 
+import re
+
 
 class Error(Exception):
     """`code` ("E1168"), `message`, `file`, `line`, `col` of the first report; str() is every report in full."""
@@ -37,5 +39,12 @@ _classes = {
 }
 
 
-def make(status, *report):
-    return _classes.get(status, Error)(status, *report)
+def _by_name(line):
+    """The command's options are a call's values by name: -D R=... is R=..."""
+    line = re.sub(r"'(\w+)' is (\S+) by the command line", r"'\1' is \2 by \1=\2", line)
+    return re.sub(r"-D (\w+=)", r"\1", line) if line.startswith("  = help: ") else line
+
+
+def make(status, code=None, message=None, file=None, text=None, *place):
+    message, text = (t and "\n".join(map(_by_name, t.split("\n"))) for t in (message, text))
+    return _classes.get(status, Error)(status, code, message, file, text, *place)

@@ -2,11 +2,17 @@
 
 import hashlib
 import html
+import keyword
 import os
 
 from . import _errors, _libraries, _tegula
 
 _TIR, _THREAD, _DEVICE, _INSPECTION = range(4)
+
+
+def _is_given(p):
+    """Whether a call gives it by position."""
+    return p["kind"] != "tensor" or p["access"] in ("in", "inout")
 
 
 class Kernel(_tegula.Kernel):
@@ -24,6 +30,36 @@ class Kernel(_tegula.Kernel):
 
     def __init__(self, program, index):
         self.program = program
+        self.__doc__ = self._help()
+
+    @property
+    def __signature__(self):
+        """Of inspect: outputs and values go by name."""
+        import inspect
+
+        kind, used, made = inspect.Parameter, set(), []
+
+        def add(name, how, **more):
+            name += "_" * (keyword.iskeyword(name) or name in used)
+            used.add(name)
+            made.append(kind(name, how, **more))
+
+        for p in filter(_is_given, self.params):
+            add(p["name"], kind.POSITIONAL_OR_KEYWORD, annotation=p["text"])
+        for p in self.params:
+            if p["kind"] == "tensor" and p["access"] == "out":
+                add(p["name"], kind.KEYWORD_ONLY, annotation=p["text"], default=None)
+        for name in ("out", *self.values):
+            add(name, kind.KEYWORD_ONLY, default=None)
+        add("values", kind.VAR_KEYWORD)
+        return inspect.Signature(made)
+
+    def _help(self):
+        """What help() shows of it."""
+        outs = ", ".join(p["name"] for p in self.params if p["kind"] == "tensor" and p["access"] != "in" and p["access"] != "scratch")
+        lines = [f"kernel {self.signature}", f"    of {self.file}:{self.line}", ""]
+        lines += [f"    {p['name']}: {p['text']}" for p in self.params if p["kind"] != "tensor" or p["access"] != "scratch"]
+        return "\n".join(lines + ["", f"Returns {outs or 'nothing'}.", "", Kernel.__doc__.split("\n\n", 1)[1]])
 
     def __repr__(self):
         return f"<tegula kernel {self.signature}>"
@@ -87,7 +123,7 @@ class Kernel(_tegula.Kernel):
         found = self._example(0.0, (), named)
         host = not str(named.get("device", "cuda")).startswith("cuda")
         args = [_libraries.array(*found[p["name"]], host) if isinstance(found[p["name"]], tuple) else found[p["name"]]
-                for p in self.params if p["kind"] != "tensor" or p["access"] in ("in", "inout")]
+                for p in self.params if _is_given(p)]
         dtypes = {n: found[n] for n in self.values if isinstance(found.get(n), str)}
         return tuple(args), {**dtypes, **{n: v for n, v in named.items() if n != "example"}}
 

@@ -190,6 +190,8 @@ def op(kernel, backward=None, name=None, **values):
     are copied where the kernel does not take them `strided`.  `name` is "namespace::operator", else "tegula::" and
     the kernel's name.
     """
+    if name is not None and not re.fullmatch(r"\w+::\w+", name):
+        raise ValueError(f"name= is 'namespace::operator', found '{name}'")
     key = kernel._key(values)
     gradient = backward._key({}) if isinstance(backward, _program.Kernel) else backward
     identity = (key, gradient, name)

@@ -218,6 +218,30 @@ def test_messages(k):
         k.softmax(X, device="gpu7")
 
 
+def test_messages_in_words_of_python(k):
+    """Not in those of the command."""
+    x = np.arange(9, dtype=np.float32)
+    p = tegula.compile("kernel wide(x: in f32[N], y: out f32[N, M]) grid(i: N) { y[i, 0] = x[i]; }")
+    for call, text in ((lambda: k.blocks(None, 3), r"argument 'x' of kernel 'blocks' is missing: expected in f32\[N\]"),
+                       (lambda: k.softmax(), r"argument 'x' of kernel 'softmax' is missing"),
+                       (lambda: k.softmax(X, R=5), "'R' is 5 by R=5, but 33 by dimension 0 of 'x'"),
+                       (lambda: p.wide(x), "(?s)dimension 'M' of kernel 'wide' has no value.*give it with M=")):
+        with pytest.raises(tegula.LaunchError, match=text) as e:
+            call()
+        assert "-D" not in str(e.value) and "command line" not in str(e.value)
+
+
+def test_help(k):
+    import inspect
+    import pydoc
+
+    text = pydoc.render_doc(k.blocks, renderer=pydoc.plaintext)
+    assert "kernel blocks(x: in f32[N], k: i32" in text and "Returns most, index." in text and "Positional arguments" in text
+    assert str(inspect.signature(k.softmax)) == "(x: 'in T[R, C]', *, y: 'out T[R, C]' = None, out=None, T=None, BLOCK=None, **values)"
+    p = tegula.compile("kernel odd(values: in f32[N], lambda: f32, out: inout f32[N]) grid(i: N) { out[i] = values[i]; }")
+    assert list(inspect.signature(p.odd).parameters) == ["values", "lambda_", "out", "out_", "values_"]
+
+
 def test_faults_and_lines(k, capsys):
     k.checked(np.array([1.5], np.float32))
     assert "x is 1.5" in capsys.readouterr().out

@@ -103,6 +103,9 @@ def test_names(k, softmax):
     assert tegula.torch.op(k.softmax, name="mine::soft").name() == "mine::soft"
     with pytest.raises(ValueError, match="registered already"):
         tegula.torch.op(k.softmax, name="mine::soft", warps=2)
+    for name in ("foo", "a::b::c", ""):
+        with pytest.raises(ValueError, match=f"name= is 'namespace::operator', found '{name}'"):
+            tegula.torch.op(k.softmax, name=name)
     with pytest.raises(TypeError, match="neither one of 'add'"):
         tegula.torch.op(k.add, backward=k.softmax_backward)
     by_hand = tegula.torch.op(k.softmax, name="mine::by_hand", backward=lambda ctx, dy: dy * ctx.saved_tensors[1])
