@@ -50,6 +50,16 @@ has(PyTypeObject *type, PyObject *name)
 	return a != NULL;
 }
 
+/* Kept by the type; NULL: it has none. */
+static PyObject *
+method_of(PyTypeObject *type, const char *name)
+{
+	PyObject *m = PyObject_GetAttrString((PyObject *)type, name);
+	PyErr_Clear();
+	Py_XDECREF(m);
+	return m;
+}
+
 static Access
 look_up(PyTypeObject *type)
 {
@@ -57,8 +67,7 @@ look_up(PyTypeObject *type)
 	if (comes_from(type, "jax") || comes_from(type, "jaxlib"))
 		a.kind = has(type, names.shape) ? ACCESS_FOREIGN : ACCESS_NONE;
 	else if ((a.api = exchange_of(type)))
-		a = (Access){type, ACCESS_EXCHANGE, a.api,
-		    PyObject_GetAttrString((PyObject *)type, "is_neg")};
+		a = (Access){type, ACCESS_EXCHANGE, a.api, method_of(type, "is_neg")};
 	else if (has(type, names.array_interface))
 		a.kind = ACCESS_NUMPY;
 	else if (has(type, names.dlpack))
@@ -67,19 +76,20 @@ look_up(PyTypeObject *type)
 	return a;
 }
 
+/* Rows stay as they are, since arrays point to them: what comes when all are taken is looked up
+ * each time. */
 const Access *
-access_of(PyObject *o)
+access_of(PyObject *o, Access *own)
 {
 	PyTypeObject *type = Py_TYPE(o);
 	for (int i = 0; i < naccesses; i++)
 		if (accesses[i].type == type)
 			return &accesses[i];
-	Access a = look_up(type);
-	if (naccesses == LEN(accesses)) /* the last row is for all the rest */
-		Py_XDECREF(accesses[--naccesses].is_neg);
-	else
-		Py_INCREF(type);
-	accesses[naccesses] = a;
+	*own = look_up(type);
+	if (naccesses == LEN(accesses))
+		return own;
+	Py_INCREF(type);
+	accesses[naccesses] = *own;
 	return &accesses[naccesses++];
 }
 
@@ -319,7 +329,7 @@ array_describe(PyObject *o, const char *param, Array *out)
 {
 	TglDType t = TGL_DTYPE_UNKNOWN;
 	memset(out, 0, sizeof *out);
-	out->access = access_of(o);
+	out->access = access_of(o, &out->own);
 	PyObject *shape = PyObject_GetAttr(o, names.shape),
 		 *dtype = shape ? PyObject_GetAttr(o, names.dtype) : NULL;
 	PyObject *tuple = dtype ? PySequence_Tuple(shape) : NULL;
@@ -357,7 +367,7 @@ bool
 array_read(PyObject *o, const char *param, Array *out)
 {
 	memset(out, 0, sizeof *out);
-	out->access = access_of(o);
+	out->access = access_of(o, &out->own);
 	switch (out->access->kind) {
 	case ACCESS_EXCHANGE: return read_exchange(o, param, out);
 	case ACCESS_NUMPY: return array_read_numpy(o, param, out);

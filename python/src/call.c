@@ -195,6 +195,7 @@ call_begin(Call *c, KernelObject *k, PyObject *args, PyObject *kwargs)
 {
 	Py_ssize_t given = PyTuple_Size(args), at = 0;
 	PyObject *key, *o;
+	Access own;
 	c->k = k;
 	c->n = k->n;
 	c->nvalues = 0;
@@ -216,7 +217,7 @@ call_begin(Call *c, KernelObject *k, PyObject *args, PyObject *kwargs)
 			return false;
 	for (int i = 0; i < c->n && !c->is_abstract; i++)
 		if (c->object[i] && param_is_tensor(&k->param[i].p))
-			c->is_foreign |= access_of(c->object[i])->kind == ACCESS_FOREIGN;
+			c->is_foreign |= access_of(c->object[i], &own)->kind == ACCESS_FOREIGN;
 	return true;
 }
 

@@ -88,6 +88,7 @@ typedef struct Access {
 
 typedef struct Array {
 	const Access *access;
+	Access own;                     /* where there is no room for its type */
 	int dtype;                      /* TglDType */
 	int rank;
 	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
@@ -99,7 +100,7 @@ typedef struct Array {
 	PyObject *owner;                /* keeps the memory; or NULL */
 } Array;
 
-const Access *access_of(PyObject *o);   /* never NULL */
+const Access *access_of(PyObject *o, Access *own); /* never NULL; perhaps own */
 bool array_describe(PyObject *o, const char *param, Array *out); /* by .shape and .dtype */
 bool array_read(PyObject *o, const char *param, Array *out);
 bool array_read_numpy(PyObject *o, const char *param, Array *out);

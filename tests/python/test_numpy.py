@@ -117,6 +117,19 @@ def test_numpy_scalars_are_kept():
     assert p.add(x) is x and x == 2
 
 
+def test_many_types_of_arrays(k):
+    """More than are remembered: two of them in one call, and outputs like the first."""
+    p = tegula.compile("kernel sum(x: in f32[N], z: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i] + z[i]; }")
+    x, z = np.ones(3, np.float32), Only(np.full(3, 2, np.float32))
+    for i in range(100):
+        mine, other = type(f"Mine{i}", (np.ndarray,), {}), type(f"Other{i}", (Only,), {})
+        assert list(p.sum(x.view(mine), other(z.array))) == [3, 3, 3]
+        with pytest.raises(TypeError, match="give them"):
+            p.sum(other(z.array), x.view(mine))
+        with pytest.raises(TypeError, match="must be an array"):
+            p.sum(type(f"None{i}", (), {})(), x)
+
+
 def test_packed_odd_rows():
     """The last byte of a row holds one element where another argument says so."""
     p = tegula.compile("""kernel scaled<T: dtype = i4>(w: in T[N, K], s: in f32[K], y: out f32[N, K]) grid(n: N) {
