@@ -67,12 +67,13 @@ look_up(PyTypeObject *type)
 	if (comes_from(type, "jax") || comes_from(type, "jaxlib"))
 		a.kind = has(type, names.shape) ? ACCESS_FOREIGN : ACCESS_NONE;
 	else if ((a.api = exchange_of(type)))
-		a = (Access){type, ACCESS_EXCHANGE, a.api, method_of(type, "is_neg")};
+		a.kind = ACCESS_EXCHANGE;
 	else if (has(type, names.array_interface))
 		a.kind = ACCESS_NUMPY;
 	else if (has(type, names.dlpack))
 		a.kind = ACCESS_DLPACK;
-	PyErr_Clear();
+	if (a.kind == ACCESS_EXCHANGE || a.kind == ACCESS_DLPACK)
+		a.is_neg = method_of(type, "is_neg");
 	return a;
 }
 
@@ -264,8 +265,6 @@ read_exchange(PyObject *o, const char *param, Array *out)
 {
 	const DlExchange *api = out->access->api;
 	DlTensor t;
-	if (!is_plain(o, param, out))
-		return false;
 	if ((api->view_object ? api->view_object(o, &t) : api->from_object(o, &out->versioned)) !=
 	    0)
 		return refused(o, param);
@@ -363,11 +362,9 @@ array_release(Array *a)
 	a->owner = NULL;
 }
 
-bool
-array_read(PyObject *o, const char *param, Array *out)
+static bool
+read_kind(PyObject *o, const char *param, Array *out)
 {
-	memset(out, 0, sizeof *out);
-	out->access = access_of(o, &out->own);
 	switch (out->access->kind) {
 	case ACCESS_EXCHANGE: return read_exchange(o, param, out);
 	case ACCESS_NUMPY: return array_read_numpy(o, param, out);
@@ -377,4 +374,15 @@ array_read(PyObject *o, const char *param, Array *out)
 		    (PyObject *)Py_TYPE(o));
 		return false;
 	}
+}
+
+bool
+array_read(PyObject *o, const char *param, Array *out)
+{
+	memset(out, 0, sizeof *out);
+	out->access = access_of(o, &out->own);
+	bool ok = is_plain(o, param, out) && read_kind(o, param, out);
+	if (!ok)
+		array_release(out);
+	return ok;
 }

@@ -1,6 +1,7 @@
 """Calls with arrays of NumPy: outputs, checks and messages."""
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -177,6 +178,12 @@ def test_array_interface():
             p.twice(Interface(**given))
     with pytest.raises(TypeError, match="has no shape, typestr and address: give numpy.asarray"):
         p.twice(Interface(data=b"\0" * 12))
+    kept = np.ones(3, np.float32)
+    before = sys.getrefcount(kept)
+    for _ in range(10):
+        with pytest.raises(TypeError):
+            p.twice(Interface(strides=(4, 4), kept=kept))
+    assert sys.getrefcount(kept) == before
 
 
 def test_unpacked_dtypes(k):
@@ -323,7 +330,6 @@ def test_threads(k):
 
 def test_objects_are_let_go(k):
     import gc
-    import sys
 
     x = np.ones((2, 3), np.float32)
     y = k.softmax(x)

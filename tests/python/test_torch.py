@@ -167,3 +167,5 @@ def test_without_the_table(k):
     y = k.softmax(x.as_subclass(Old))
     assert type(y) is torch.Tensor and torch.allclose(y, torch.softmax(x, 1), atol=1e-6)
     assert k.softmax(x.bfloat16().as_subclass(Old)).dtype == torch.bfloat16
+    with pytest.raises(TypeError, match="a view of the negative of its memory"):
+        k.columns(torch.tensor([[1 + 2j, 3 + 4j]]).conj().imag.as_subclass(Old))
