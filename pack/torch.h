@@ -50,7 +50,7 @@ check_extent(const char *what, const c10::SymInt &got, const c10::SymInt &want)
 template <class T> inline void
 check_range(const char *what, int64_t v, const char *dtype)
 {
-	TORCH_CHECK((int64_t)(T)v == v && (v >= 0 || (T)-1 < (T)0),
+	TORCH_CHECK((int64_t)(T)v == v && (v >= 0 || (T)-1 < (T)1),
 	    std::string(what) + std::to_string(v) + ", which is out of the range of " + dtype);
 }
 

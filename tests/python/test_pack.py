@@ -78,6 +78,16 @@ def test_shapes_are_compared(kernels, device):
 
 
 @pytest.mark.parametrize("device", devices)
+def test_scalars(kernels, device):
+    x = torch.zeros(2, device=device)
+    assert kernels.scalars(x, 0.5, 0.25, 4.0, 8.0, 1 << 40, 16, True).tolist() == [float(1 << 40)] * 2
+    assert kernels.scalars(x, 0.5, 0.25, 4.0, 8.0, 0, 16, True).tolist() == [29.75] * 2
+    for wide, byte, text in ((-1, 0, "e is -1, which is out of the range of u64"), (0, 256, "f is 256, which is out of the range of u8")):
+        with pytest.raises(RuntimeError, match=text):
+            kernels.scalars(x, 0.5, 0.25, 4.0, 8.0, wide, byte, True)
+
+
+@pytest.mark.parametrize("device", devices)
 def test_what_is_changed(kernels, device):
     """Autograd learns of it, and refuses what it kept."""
     v, w = torch.zeros(3, device=device), torch.ones(3, device=device, requires_grad=True)

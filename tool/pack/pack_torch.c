@@ -166,13 +166,23 @@ put_inputs(const Pack *p, const PackKernel *pk, Text *out)
 	}
 }
 
+/* PyTorch's type of a float below f32, whose bits a function of a pack takes. */
+static const char *
+narrow_type(DType t)
+{
+	return t == TY_F16      ? "Half"
+	       : t == TY_BF16   ? "BFloat16"
+	       : t == TY_F8E4M3 ? "Float8_e4m3fn"
+				: "Float8_e5m2";
+}
+
 static void
 put_argument(const PackKernel *pk, int i, const char *name, Text *out)
 {
 	const KernelParam *q = &pk->k->params.at[i];
 	DType t = pack_dtype(pk, i);
 	if (q->kind == PARAM_SCALAR && dtype_is_float(t) && dtype_info[t].bits < 32)
-		text_printf(out, ", bits_of<at::%s>(%s)", t == TY_F16 ? "Half" : "BFloat16", name);
+		text_printf(out, ", bits_of<at::%s>(%s)", narrow_type(t), name);
 	else if (q->kind == PARAM_SCALAR)
 		text_printf(out, ", (%s)%s", pack_c_type(t), name);
 	else if (pack_is_output(q))

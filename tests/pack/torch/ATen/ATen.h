@@ -54,6 +54,11 @@ struct Half {
 	uint16_t x;
 };
 typedef Half BFloat16;
+struct Float8_e4m3fn {
+	Float8_e4m3fn(float) : x(0) {}
+	uint8_t x;
+};
+typedef Float8_e4m3fn Float8_e5m2;
 struct Strides {
 	const int64_t *data() const { return nullptr; }
 };
