@@ -290,11 +290,11 @@ def test_check_bench_tune(k):
     assert set(b.results) == {"softmax"} and "<table>" in b._repr_html_()
     b = k.softmax.bench(X, vs={"numpy": softmax}, seconds=0.02)
     assert set(b.results) == {"softmax", "numpy"}
-    b = k.softmax.bench(vs={"numpy": softmax}, seconds=0.02)           # on the first example
-    assert set(b.results) == {"softmax", "numpy"}
+    b = k.softmax.bench(vs={"twice": lambda x: 2 * x}, seconds=0.02)   # on the first example
+    assert set(b.results) == {"softmax", "twice"}
     seen = []
     k.softmax.bench(vs=lambda x: seen.append(x), example="", seconds=0.02)
-    assert seen[0].shape == (4, 100) and seen[0].dtype == np.float32 and abs(seen[0].std() - 1) < 0.2
+    assert seen[0].shape == (4, 100) and "float32" in str(seen[0].dtype) and abs(float(seen[0].std()) - 1) < 0.2
     t = k.doubled.tune(np.ones(500, np.float32), budget=2)
     assert {c["values"] for c in t.candidates} == {"BLOCK = 32", "BLOCK = 64"} and t.winner in ("BLOCK = 32", "BLOCK = 64")
     assert "won" in repr(t)
