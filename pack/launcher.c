@@ -65,7 +65,7 @@ typedef struct TgpPlan {
 	int64_t grid[3];
 	int is_empty;
 	size_t scratch, zeros;                  /* bytes in all; of them a counter or arrivals, 0 at the start */
-	short held[TGP_MOST_PARAMS], nheld;     /* tensors with elements: their addresses are tested */
+	short held[TGP_MOST_PARAMS], nheld;     /* tensors with elements, and pointers: their addresses are tested */
 	short live[TGP_MOST_VALUES], nlive;     /* values that each launch sets */
 	int fills;
 	uint64_t value[TGP_MOST_VALUES];
