@@ -1,6 +1,7 @@
 /* Parsing the command line by the tables of commands.def.  Options may stand anywhere after the command;
  * `--` ends them.  A word that is not known gets the nearest one offered. */
 #include "tool/cli.h"
+#include "sema/sema.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -107,7 +108,9 @@ add_pair(Cli *cli, int o, const char *text)
 		return false;
 	}
 	Pair pair = {arena_strndup(cli->mem, text, (size_t)(eq - text)), eq + 1};
-	if (o == OPT_DEFINE)
+	if (o == OPT_DEFINE && cli->command != CMD_pack && strides_named(pair.name))
+		vec_push(cli->mem, &cli->strides, pair);
+	else if (o == OPT_DEFINE)
 		vec_push(cli->mem, &cli->define, pair);
 	else if (o == OPT_ARG)
 		vec_push(cli->mem, &cli->arg, pair);

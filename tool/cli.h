@@ -47,7 +47,7 @@ typedef struct Cli {
 	CommandId command;
 	VEC(const char *) args;                             /* operands */
 	const char *value[OPT_COUNT];                       /* last value given; flags: "" */
-	VEC(Pair) define, arg, out;
+	VEC(Pair) define, arg, out, strides;               /* strides: -D x.strides=[...], the name whole */
 	int max_errors;
 	bool color, json;
 	bool progress;                                      /* standard error is a terminal */

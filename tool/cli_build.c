@@ -131,7 +131,9 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 			*misuse = true;
 			return NULL;
 		}
-	if (!ex)
+	for (int i = 0; i < cli->strides.n; i++)
+		ok &= strides_given(k, cli->strides.at[i].name, cli->strides.at[i].value, args);
+	if (ok && !ex)
 		ex = choose_example(cli, k, &ok);
 	if (!ok)
 		return NULL;

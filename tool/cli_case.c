@@ -206,11 +206,13 @@ bool
 session_args(Session *s, TglKernel *k, TglArg **args, int *n, TensorList *opened)
 {
 	const Cli *cli = s->cli;
-	*args = NEW_ARRAY(cli->mem, TglArg, cli->define.n + cli->arg.n + 1);      /* check adds one */
+	*args = NEW_ARRAY(cli->mem, TglArg, cli->define.n + cli->strides.n + cli->arg.n + 1);     /* check adds one */
 	*n = 0;
 	for (int i = 0; i < cli->define.n; i++)
 		if (!cli_value(&cli->define.at[i], &(*args)[(*n)++]))
 			return s->status = EXIT_MISUSE, false;
+	for (int i = 0; i < cli->strides.n; i++)
+		(*args)[(*n)++] = tgl_arg_text(cli->strides.at[i].name, cli->strides.at[i].value);
 	for (int i = 0; i < cli->arg.n; i++)
 		if (!argument(s, k, &cli->arg.at[i], &(*args)[(*n)++], opened))
 			return false;

@@ -138,7 +138,8 @@ is_target(const Expr *e)
 				return false;
 		return true;
 	}
-	return e->kind == EX_ERROR || (e->kind == EX_NAME && !e->scope) || (e->kind == EX_INDEX && !e->b);
+	bool is_strides = e->kind == EX_MEMBER && e->a->kind == EX_NAME && strcmp(e->name, "strides") == 0;
+	return e->kind == EX_ERROR || (e->kind == EX_NAME && !e->scope) || (e->kind == EX_INDEX && !e->b) || is_strides;
 }
 
 Stmt *

@@ -86,7 +86,10 @@ assumptions_of_sizes(Arena *mem, const Bound *b)
 	}
 	for (int i = 0; i < b->nsymbol; i++)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_size(b, i) : 0;
-	return (ArgAssumptions){.param = param, .symbol = symbol};
+	bool *contiguous = NEW_ARRAY(mem, bool, b->kernel->params.n);
+	for (int i = 0; i < b->kernel->params.n; i++)
+		contiguous[i] = b->kernel->params.at[i].strided && !b->param[i].is_spread;
+	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
 }
 
 static int64_t

@@ -30,7 +30,7 @@ inspect_args(const Bound *b, const Func *f, Arena *mem)
 		arg[i].value = c->kind == CONST_INT ? c->i : 0;
 		for (int d = i < n ? b->param[i].rank - 1 : -1; d >= 0; d--) {
 			arg[i].dim[d] = b->param[i].dim[d];
-			arg[i].stride[d] = stride;
+			arg[i].stride[d] = b->param[i].is_spread ? b->param[i].stride[d] : stride;
 			stride *= MAX(arg[i].dim[d], 1);
 			if (d == b->param[i].rank - 1 && dtype_is_packed(b->param[i].dtype))
 				stride += stride & 1;           /* a row begins on a byte */
@@ -185,7 +185,7 @@ inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layou
 	if (vector < 1 << l->in[IN_REGISTER])
 		put_narrow(arg, op, vector, &t);
 	if (is_strided(op->in[0]))
-		text_printf(&t, "%sits strides are free; counted is one whose rows are adjacent", t.n ? "; " : "");
+		text_printf(&t, "%sno wider, since its strides are known at launch only", t.n ? "; " : "");
 	return t.n ? text_take(&t, mem) : NULL;
 }
 

@@ -45,4 +45,10 @@ const char *header_dim_words(Binder *b, const KernelParam *p, int d);  /* "dimen
 
 bool header_bind_params(Binder *b);
 
+/* strides.c */
+
+/* Whether an example's line gives strides; *name is "x.strides" then.  What is wrong with the name is reported. */
+bool strides_line(Kernel *k, const Stmt *s, ArgInfo *args, const char **name);
+bool header_bind_strides(Binder *b, const KernelParam *p, const ArgInfo *a, BoundParam *out);
+
 #endif

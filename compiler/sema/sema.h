@@ -111,6 +111,9 @@ typedef struct ArgInfo {
 	DType dtype;
 	int rank;
 	int64_t dim[KERNEL_RANK];                       /* a pointer has rank 1 and its buffer's count of elements */
+	const Expr *strides;                            /* what was said of a strided tensor's, or NULL */
+	bool is_spread;                                 /* without that: it is not row-major, and these are its strides */
+	int64_t stride[KERNEL_RANK];
 	Const scalar;                                   /* scalars */
 } ArgInfo;
 
@@ -119,6 +122,8 @@ typedef struct BoundParam {
 	int rank;
 	int64_t dim[KERNEL_RANK];                       /* tensors: extents; pointers: rank 1, elements in the buffer */
 	bool dim_const[KERNEL_RANK];                    /* an integer literal in the source: known at compile time */
+	bool is_spread;                                 /* a strided tensor that is not row-major: in elements, */
+	int64_t stride[KERNEL_RANK];
 	Const scalar;                                   /* scalars: the value, as far as it is known */
 	bool has_fill;
 	Const fill;                                     /* y: out f32[N] = 0 */
@@ -147,6 +152,13 @@ bool header_mentions_beside_grid(const Kernel *k, const char *name);    /* all o
 bool expr_mentions(const Expr *x, const char *name);    /* x may be NULL */
 /* The same with what an example says; `given` overrides it.  Fills `args` with what is known afterwards. */
 bool example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out);
+
+/* strides.c: `x.strides = [1, M];` of an example */
+
+/* Whether a name ends in ".strides": the length of what stands before that, or 0. */
+int strides_named(const char *name);
+/* Strides given as text beside the example, "[1, M]", for the name "x.strides"; false: reported. */
+bool strides_given(Kernel *k, const char *name, const char *text, ArgInfo *args);
 
 /* A tuning space: the names of `tune(...)` with their values. */
 typedef struct TuneName {

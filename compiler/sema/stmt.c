@@ -253,7 +253,15 @@ assign_name(Elab *e, const Expr *target, BinaryOp op, Val v, Place at)
 	trace_value(e, target->name, target->place, &b->val);
 }
 
-/* A target that the parser allows: a name, x[...], or a tuple of targets. */
+static void
+refuse_strides(Elab *e, const Expr *t)
+{
+	diag_error(e->cx, t->place, DIAG_ASSIGN_TARGET);
+	diag_help(e->cx, "strides are a line of an example: example %s { %s.strides = [...]; }",
+	    e->kernel ? e->kernel->name : "k", t->a->name);
+}
+
+/* A target that the parser allows: a name, x[...], or a tuple of targets; in examples also x.strides. */
 static void
 assign_target(Elab *e, const Expr *t, BinaryOp op, const Val *v, Place at)
 {
@@ -261,6 +269,7 @@ assign_target(Elab *e, const Expr *t, BinaryOp op, const Val *v, Place at)
 	case EX_NAME: assign_name(e, t, op, *v, at); return;
 	case EX_INDEX: elab_index_store(e, t, op, v, at); return;
 	case EX_TUPLE: break;
+	case EX_MEMBER: refuse_strides(e, t); return;
 	default: return;
 	}
 	Val *part = NEW_ARRAY(e->cx->mem, Val, t->items.n);

@@ -109,11 +109,21 @@ add_value(TglCase *c, const char *name, const Const *v)
 }
 
 static void
+add_strides(TglCase *c, int i)
+{
+	const TglTensor *t = c->b.tensor[i];
+	if (!t || tensor_is_contiguous(t))
+		return;
+	c->value_name[c->nvalues] = arena_printf(c->b.mem, "%s.strides", c->k->k->params.at[i].name);
+	c->value_text[c->nvalues++] = extents_text(t->rank, t->stride, c->b.mem);
+}
+
+static void
 collect_arguments(TglCase *c)
 {
 	const Kernel *k = c->k->k;
 	const Bound *b = &c->b.bound;
-	int room = b->nsymbol + b->nct + k->params.n;
+	int room = b->nsymbol + b->nct + 2 * k->params.n;
 	c->args = NEW_ARRAY(c->b.mem, TglArg, room + SCHEDULE_COUNT);
 	c->value_name = NEW_ARRAY(c->b.mem, const char *, room);
 	c->value_text = NEW_ARRAY(c->b.mem, const char *, room);
@@ -133,6 +143,8 @@ collect_arguments(TglCase *c)
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
+	for (int i = 0; i < k->params.n; i++)
+		add_strides(c, i);
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const v;
 		if (bound_value(b, schedule_info[i].text, &v))

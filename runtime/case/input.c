@@ -73,7 +73,7 @@ evaluate(TglCase *c, const ExampleInput *in, TglTensor *result)
 		fault_report(cx, &fault, c->k->k);
 	plan_close(plan);
 	if (ok && !c->dev->dev.host)
-		ok = tensor_copy_in(result, image[in->nuses].memory) || fetched(c, image, 0);
+		ok = image_back(&image[in->nuses], result) || fetched(c, image, 0);
 	free_images(image, in->nuses + 1);
 	return ok;
 }
@@ -106,7 +106,8 @@ new_tensor(TglCase *c, int i, const ExampleInput *in)
 		p->dim[0] = in->module->funcs.at[0]->body->arg[in->nuses].type->extent[0];
 	}
 	Compile *cx = c->k->program->compile;
-	TglTensor *t = tensor_open(c->dev, cx, (TglDType)p->dtype, p->rank, p->dim, NULL);
+	TglTensor *t = tensor_open(c->dev, cx, (TglDType)p->dtype, p->rank, p->dim,
+	    p->is_spread ? p->stride : NULL);
 	const KernelParam *k = &c->k->k->params.at[i];
 	if (!t)
 		diag_note(cx, k->ast->place, "it is argument '%s'", k->name);
@@ -135,6 +136,24 @@ odd_row(const BoundParam *p, TglTensor *t)
 		t->dim[last]--;
 }
 
+/* A copy of a file's tensor, which is row-major, with the strides that its parameter was given, if it was. */
+static bool
+spread_file(TglCase *c, int i)
+{
+	TglTensor *from = c->b.tensor[i];
+	if (!c->b.bound.param[i].is_spread || !tensor_is_contiguous(from))
+		return true;
+	size_t bytes = tgl_tensor_bytes(from);
+	void *host = malloc(bytes ? bytes : 1);
+	const BoundParam *p = &c->b.bound.param[i];
+	c->b.tensor[i] = host ? tensor_open(c->dev, c->k->program->compile, from->dtype, from->rank, from->dim, p->stride)
+			      : NULL;
+	bool ok = c->b.tensor[i] && tensor_copy_out(from, host) && tensor_copy_in(c->b.tensor[i], host);
+	free(host);
+	tensor_unref(from);
+	return ok;
+}
+
 static bool
 load_file(TglCase *c, int i, const char *npy)
 {
@@ -145,7 +164,7 @@ load_file(TglCase *c, int i, const char *npy)
 	if (!c->b.tensor[i])
 		return false;
 	odd_row(&c->b.bound.param[i], c->b.tensor[i]);
-	if (!binding_fits(c->k, &c->b, i, c->b.tensor[i]))
+	if (!binding_fits(c->k, &c->b, i, c->b.tensor[i]) || !spread_file(c, i))
 		return false;
 	if (c->k->k->params.at[i].kind == PARAM_POINTER) {
 		c->b.bound.param[i].rank = 1;
@@ -214,7 +233,7 @@ case_materialise(TglCase *c, int i)
 	const KernelParam *p = &c->k->k->params.at[i];
 	ExampleInput in;
 	if (c->b.tensor[i] || !is_tensor(p))
-		return true;
+		return !c->b.tensor[i] || spread_file(c, i);
 	if (!input_of(c, i, &in))
 		return false;
 	if (in.npy)
@@ -334,5 +353,11 @@ case_bind(TglCase *c)
 		      ? bind_example(c)
 		      : kernel_bind(c->k->k, c->b.info, c->b.value, c->b.nvalue, &c->b.bound);
 	compile_into(cx, keep);
+	for (int i = 0; ok && i < c->k->k->params.n; i++) {     /* numbers from here on: others bind these again */
+		ArgInfo *a = &c->b.info[i];
+		a->strides = NULL;
+		a->is_spread = c->b.bound.param[i].is_spread;
+		memcpy(a->stride, c->b.bound.param[i].stride, sizeof a->stride);
+	}
 	return ok;
 }

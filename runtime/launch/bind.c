@@ -127,6 +127,8 @@ set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 	info->dtype = (DType)a->tensor->dtype;
 	info->rank = a->tensor->rank;
 	memcpy(info->dim, a->tensor->dim, sizeof info->dim);
+	info->is_spread = p->strided && !tensor_is_contiguous(a->tensor);
+	memcpy(info->stride, a->tensor->stride, sizeof info->stride);
 	if (p->kind == PARAM_POINTER) {
 		info->rank = 1;
 		info->dim[0] = reach(a->tensor);
@@ -135,10 +137,12 @@ set_param(TglKernel *tk, int i, const TglArg *a, bool texts, Binding *out)
 }
 
 static bool
-set_value(TglKernel *tk, const TglArg *a, Binding *out)
+set_value(TglKernel *tk, const TglArg *a, bool texts, Binding *out)
 {
 	Compile *cx = tk->program->compile;
 	NamedConst *v = &out->value[out->nvalue];
+	if (texts && a->kind == TGL_ARG_TEXT && strides_named(a->name))
+		return strides_given(tk->k, a->name, a->text ? a->text : "", out->info);
 	if (!is_value_name(tk->k, a->name))
 		return report_unknown(cx, tk->k, a->name);
 	*v = (NamedConst){.name = intern(cx->names, a->name), .place = NOWHERE};
@@ -190,7 +194,7 @@ binding_collect(TglKernel *tk, const TglArg *args, int nargs, bool texts, Bindin
 		const TglArg *a = &args[i];
 		if (a->name) {
 			int p = tgl_kernel_param_named(tk, a->name);
-			ok &= p >= 0 ? set_param(tk, p, a, texts, out) : set_value(tk, a, out);
+			ok &= p >= 0 ? set_param(tk, p, a, texts, out) : set_value(tk, a, texts, out);
 			continue;
 		}
 		at = next_positional(tk->k, at);

@@ -105,6 +105,12 @@ tensor_image(const TglTensor *t, Image *out)
 	return out->memory && d->copy_out(d, out->memory, t->data, out->size, true);
 }
 
+bool
+image_back(const Image *m, TglTensor *t)
+{
+	return t->dev->dev.copy_in(&t->dev->dev, t->data, m->memory, m->size, true);
+}
+
 void
 image_arg(const Image *m, PlanArg *a)
 {

@@ -44,6 +44,7 @@ typedef struct Image {
 
 bool tensor_image(const TglTensor *t, Image *out); /* false: no memory, or the device failed */
 bool image_room(const TglTensor *t, Image *out); /* zeros as long, of what is yet to be made */
+bool image_back(const Image *m, TglTensor *t);  /* into the tensor's memory, as it lies there */
 void image_arg(const Image *m, PlanArg *a); /* the tensor's argument is the copy from now on */
 bool tensor_set(TglTensor *t, bool is_int, int64_t i, double f); /* every element */
 bool tensor_poison(TglTensor *t);

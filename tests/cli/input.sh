@@ -109,4 +109,16 @@ fi
 expect 1 "$(printf '\033')" build many.tgl --color=always
 expect 1 "error" build many.tgl
 refuse "$(printf '\033')"
+# a file's tensor takes the strides of the example or the command line
+cat >spread.tgl <<'END'
+kernel twice(x: in strided f32[M, N], y: out f32[M, N]) grid(i: M) { y[i, 0 +: 8] = x[i, 0 +: 8] * 2; }
+reference twice { y[:, :] = x[:, :] * 2; }
+example twice { M = 5; N = 8; x = arange; }
+example twice "file" { M = 5; N = 8; x = file("x.npy"); x.strides = [1, M]; }
+END
+expect 0 'good' run spread.tgl --device=cpu --out x=x.npy --out y=y.npy
+expect 0 'x.strides = \[1, 5\]' run spread.tgl --device=cpu --example file --out y=z.npy
+holds cmp y.npy z.npy
+expect 0 'x.strides = \[10, 1\]' run spread.tgl --device=simt --arg x=x.npy -D 'x.strides=[N + 2, 1]' --out y=z.npy
+holds cmp y.npy z.npy
 finish

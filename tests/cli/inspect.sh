@@ -154,13 +154,23 @@ expect 0 'read x .* a thread, sectors unknown: its indices are data' inspect sec
 expect 0 '"sectors": null' inspect sectors.tgl gath --json
 expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
 expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
-expect 1 '^6 good, 1 wrong, 0 failed' check sectors.tgl
+expect 1 '^10 good, 1 wrong, 0 failed' check sectors.tgl
 expect 0 '^13 good, 0 wrong, 0 failed' check addresses.tgl
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 64 bytes apart)' inspect addresses.tgl pitch
 expect 0 'read x .* 12 of 4 sectors (neighbouring lanes are 12 bytes apart)' inspect addresses.tgl pitch -D by=3
 expect 0 'read x .* sectors unknown: its indices are data' inspect addresses.tgl flat -D W=9
 expect 0 'read x .* 5 of 4 sectors (a warp begins where data says, at worst 28 bytes into a sector)' inspect addresses.tgl based
-expect 0 'read x .* (its strides are free; counted is one whose rows are adjacent)' inspect addresses.tgl free
+# ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
+expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
+expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since its strides are known at launch only)' inspect sectors.tgl turned
+expect 0 'read x .* 8 of 4 sectors (neighbouring lanes are 8 bytes apart' inspect sectors.tgl turned -D 'x.strides=[2 * N, 2]'
+expect 0 'read x .* 16 of 16 sectors$' inspect sectors.tgl turned -D 'x.strides=[N, 1]'
+expect 0 '"x.strides",' report sectors.tgl turned --json
+expect 0 'x.strides = \[1, 64\]' run sectors.tgl turned --device=simt:sm_90a
+expect 1 "kernel 'turned' has no 'z'" inspect sectors.tgl turned -D 'z.strides=[N, 1]'
+expect 1 "'y' takes no strides: it is not declared strided" run sectors.tgl turned -D 'y.strides=[N, 1]'
+expect 1 "<x.strides>:1:4: error: the stride of dimension 1 of 'x' is -1; strides are not negative" inspect sectors.tgl turned -D 'x.strides=[1,-1]'
+expect 1 'takes a number' pack sectors.tgl -o packed -D 'x.strides=[1, 1]'
 # ... unless a run counts them: each its own sector, two lanes an element, rising strides all over the grid, atomics
 cat >counted.tgl <<'END'
 kernel pick<B = 128>(x: in f32[N], ids: in i32[M], y: out f32[M]) grid(p: cdiv(M, B)) {

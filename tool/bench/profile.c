@@ -98,6 +98,10 @@ add_run(Words *w, const Cli *cli, const char *kernel, const char *example)
 		add(w, "-D");
 		add(w, arena_printf(cli->mem, "%s=%s", cli->define.at[i].name, cli->define.at[i].value));
 	}
+	for (int i = 0; i < cli->strides.n; i++) {
+		add(w, "-D");
+		add(w, arena_printf(cli->mem, "%s=%s", cli->strides.at[i].name, cli->strides.at[i].value));
+	}
 	for (int i = 0; i < cli->arg.n; i++)
 		add(w, arena_printf(cli->mem, "--arg=%s=%s", cli->arg.at[i].name, cli->arg.at[i].value));
 	add(w, "--");

@@ -2,6 +2,7 @@
  * and every word is looked at before. */
 #define _GNU_SOURCE
 #include "tool/explore/explore.h"
+#include "sema/sema.h"
 #include "target/target.h"
 
 #include <dirent.h>
@@ -140,7 +141,9 @@ add_defines(Words *w)
 	size_t i;
 	json_array_foreach(json_object_get(w->request, "define"), i, e) {
 		const char *s = json_string_value(e), *is = s ? strchr(s, '=') : NULL;
-		if (!is || !is_name(arena_strndup(w->mem, s, (size_t)(is - s)))) {
+		const char *name = is ? arena_strndup(w->mem, s, (size_t)(is - s)) : "";
+		int strided = strides_named(name);
+		if (!is_name(strided ? arena_strndup(w->mem, name, (size_t)strided) : name)) {
 			w->why = "an option is NAME=VALUE";
 			return;
 		}

@@ -25,7 +25,7 @@ lacks_sectors(const Inspection *x)
 static TglArg *
 bound_args(const Cli *cli, const Bound *b, int *n)
 {
-	TglArg *args = NEW_ARRAY(cli->mem, TglArg, b->nsymbol + b->nct + SCHEDULE_COUNT);
+	TglArg *args = NEW_ARRAY(cli->mem, TglArg, b->nsymbol + b->nct + SCHEDULE_COUNT + cli->strides.n);
 	Bound apart = *b;
 	if (b->schedule.specialize <= 0) {
 		apart.schedule.persistent = 0;
@@ -41,6 +41,8 @@ bound_args(const Cli *cli, const Bound *b, int *n)
 		if (!named_const(b->ct, b->nct, schedule_info[i].text) && bound_value(&apart, schedule_info[i].text, &v))
 			args[(*n)++] = case_arg(schedule_info[i].text, &v);
 	}
+	for (int i = 0; i < cli->strides.n; i++)
+		args[(*n)++] = tgl_arg_text(cli->strides.at[i].name, cli->strides.at[i].value);
 	return args;
 }
 

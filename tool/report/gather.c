@@ -70,6 +70,16 @@ add_code(json_t *stages, Module *m, const Target *t)
 	return ok;
 }
 
+static void
+add_strides(json_t *all, const char *name, const BoundParam *p)
+{
+	Text text = {0};
+	for (int d = 0; d < p->rank; d++)
+		text_printf(&text, "%s%lld", d ? ", " : "[", (long long)p->stride[d]);
+	json_array_append_new(all, json_pack("[o, o]", json_sprintf("%s.strides", name), json_sprintf("%s]", text.at)));
+	text_close(&text);
+}
+
 /* What a launch of these sizes is like: dimensions, compile-time parameters, the grid. */
 static json_t *
 sizes_json(const Bound *b)
@@ -84,6 +94,9 @@ sizes_json(const Bound *b)
 			json_array_append_new(all, json_pack("[s, s]", list[l][i].name, value.at));
 			text_close(&value);
 		}
+	for (int i = 0; i < b->kernel->params.n; i++)
+		if (b->param[i].is_spread)
+			add_strides(all, b->kernel->params.at[i].name, &b->param[i]);
 	return all;
 }
 

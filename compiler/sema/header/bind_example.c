@@ -15,25 +15,37 @@ is_tensor_line(const Kernel *k, const char *name)
 	return i >= 0 && k->params.at[i].kind != PARAM_SCALAR;
 }
 
-/* One `name = e;` line; false after an error. */
 static bool
-line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
+is_first(Binder *b, const char *name, Place at, const NamedList *out)
 {
-	if (s->kind == ST_EXPR || s->kind == ST_ERROR)
-		return true;
-	if (s->kind != ST_ASSIGN || s->op != BIN_NONE || s->target->kind != EX_NAME) {
-		diag_error(b->cx, s->place, DIAG_EXAMPLE_LINE);
-		return diag_help(b->cx, "write 'name = value;' or 'tolerance(abs, rel);'");
-	}
-	const char *name = s->target->name;
-	Const c;
 	for (int i = 0; i < out->n; i++) {
 		if (out->at[i].name != name)
 			continue;
-		diag_error(b->cx, s->target->place, DIAG_EXAMPLE_LINE_TWICE, name);
+		diag_error(b->cx, at, DIAG_EXAMPLE_LINE_TWICE, name);
 		return diag_note(b->cx, out->at[i].place, "the first value is here");
 	}
-	if (is_tensor_line(b->k, name)) {
+	return true;
+}
+
+/* One `name = e;` line; false after an error. */
+static bool
+line(Binder *b, const Stmt *s, const NamedConst *given, int n, ArgInfo *args, NamedList *out)
+{
+	const char *name;
+	Const c;
+	int before = b->cx->nerrors;
+	if (s->kind == ST_EXPR || s->kind == ST_ERROR)
+		return true;
+	bool is_strides = strides_line(b->k, s, args, &name);
+	if (!is_strides && (s->kind != ST_ASSIGN || s->op != BIN_NONE || s->target->kind != EX_NAME)) {
+		diag_error(b->cx, s->place, DIAG_EXAMPLE_LINE);
+		return diag_help(b->cx, "write 'name = value;', 'x.strides = [1, 64];' or 'tolerance(abs, rel);'");
+	}
+	if (!is_strides)
+		name = s->target->name;
+	if (b->cx->nerrors > before || !is_first(b, name, s->target->place, out))
+		return false;
+	if (is_strides || is_tensor_line(b->k, name)) {
 		vec_push(b->cx->mem, out, ((NamedConst){name, {.kind = CONST_NONE}, s->target->place}));
 		return true;
 	}
@@ -53,7 +65,7 @@ line(Binder *b, const Stmt *s, const NamedConst *given, int n, NamedList *out)
 
 /* The example's values and those given, the latter first. */
 static bool
-merge(Kernel *k, const ExampleItem *ex, const NamedConst *given, int n, NamedList *all)
+merge(Kernel *k, const ExampleItem *ex, const NamedConst *given, int n, ArgInfo *args, NamedList *all)
 {
 	Bound unused;
 	Binder b = {.k = k, .cx = k->program->cx, .out = &unused};
@@ -63,7 +75,7 @@ merge(Kernel *k, const ExampleItem *ex, const NamedConst *given, int n, NamedLis
 	b.e = elab_open(k->program, k, NULL, "cpu", false);
 	slots_make(&b);
 	for (int i = 0; i < ex->item->body.n; i++)
-		ok &= line(&b, ex->item->body.at[i], given, n, &lines);
+		ok &= line(&b, ex->item->body.at[i], given, n, args, &lines);
 	for (int i = 0; i < n; i++)
 		vec_push(b.cx->mem, all, given[i]);
 	for (int i = 0; i < lines.n; i++)
@@ -83,6 +95,8 @@ fill_args(Kernel *k, const NamedConst *all, int n, const Bound *b, ArgInfo *args
 		a->dtype = b->param[i].dtype;
 		a->rank = b->param[i].rank;
 		memcpy(a->dim, b->param[i].dim, sizeof a->dim);
+		a->is_spread = b->param[i].is_spread;
+		memcpy(a->stride, b->param[i].stride, sizeof a->stride);
 		const NamedConst *c = p->kind == PARAM_SCALAR ? named_const(all, n, p->name) : NULL;
 		if (!c)
 			continue;
@@ -108,7 +122,7 @@ example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiv
 	if (k->broken)
 		return false;
 	Compile *cx = k->program->cx;
-	if (!merge(k, ex, given, ngiven, &all))
+	if (!merge(k, ex, given, ngiven, args, &all))
 		return false;
 	const Diag *last = cx->last;
 	if (!kernel_bind(k, args, all.at, all.n, out)) {

@@ -94,7 +94,8 @@ header_bind_params(Binder *b)
 		bool sized = true;
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
 			sized &= check_dim(b, p, d, b->args ? &b->args[i] : NULL, out);
-		ok &= sized && bind_fill(b, p, out) && check_size(b, p, out);
+		ok &= sized && bind_fill(b, p, out) && check_size(b, p, out) &&
+		    (!b->args || header_bind_strides(b, p, &b->args[i], out));
 	}
 	return ok;
 }

@@ -80,6 +80,7 @@ open_function(Elab *e, const Line *l, const ExampleNames *names, ExampleInput *o
 	Kernel *k = l->k;
 	int n = k->params.n;
 	FuncParam *param = NEW_ARRAY(e->cx->mem, FuncParam, n + 1);
+	const KernelParam *of = k->params.at;
 	const Type **type = NEW_ARRAY(e->cx->mem, const Type *, n + 1);
 	out->uses = NEW_ARRAY(e->cx->mem, int, n);
 	for (int i = 0; i < n && i < LEN(names->used); i++) {
@@ -88,11 +89,14 @@ open_function(Elab *e, const Line *l, const ExampleNames *names, ExampleInput *o
 		if (i == l->param || !is_above(l, i))
 			return diag_error(e->cx, names->place[i], DIAG_EXAMPLE_LATER, k->params.at[i].name);
 		type[out->nuses] = whole_type(e, i, false);
-		param[out->nuses] = (FuncParam){.name = k->params.at[i].name, .kind = PARAM_TENSOR, .access = ACCESS_IN};
+		param[out->nuses] = (FuncParam){.name = of[i].name, .kind = PARAM_TENSOR, .access = ACCESS_IN,
+		    .strided = of[i].strided};
 		out->uses[out->nuses++] = i;
 	}
 	type[out->nuses] = whole_type(e, l->param, false);
-	param[out->nuses] = (FuncParam){.name = k->params.at[l->param].name, .kind = PARAM_TENSOR, .access = ACCESS_OUT};
+	of = &k->params.at[l->param];
+	param[out->nuses] = (FuncParam){.name = of->name, .kind = PARAM_TENSOR, .access = ACCESS_OUT,
+	    .strided = of->strided};
 	for (int i = 0; i <= out->nuses; i++)
 		for (int d = 0; d < KERNEL_RANK; d++)
 			param[i].dim[d] = -1;
