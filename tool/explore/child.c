@@ -12,6 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef POLLRDHUP
+#define POLLRDHUP POLLHUP                                   /* elsewhere than on Linux */
+#endif
+
 enum { MOST_ERRORS = 1 << 20 };                             /* bytes of standard error that are handed on */
 
 static double
@@ -107,8 +111,8 @@ child_start(Explorer *x, const char *const *argv, const char *folder, const char
 	Child *c = calloc(1, sizeof *c);
 	int in = c ? nameless(input, size) : -1;
 	if (c)
-		*c = (Child){.x = x, .slot = slot, .out = -1, .error = join ? -1 : nameless("", 0), .started = now(),
-			.limit = limit};
+		*c = (Child){.x = x, .slot = slot, .out = -1, .reader = -1, .error = join ? -1 : nameless("", 0),
+			.started = now(), .limit = limit};
 	pid_t pid = in >= 0 && (join || c->error >= 0) ? start(c, argv, folder, in) : -1;
 	if (in >= 0)
 		close(in);
@@ -171,16 +175,21 @@ write_trailer(Child *c)
 	json_decref(j);
 }
 
-/* Waits until there is something to read, or the time is up. */
+/* Waits until there is something to read, the time is up, or whoever reads has closed the connection: while there is no
+ * output, nothing else would tell. */
 static void
 await(Child *c)
 {
-	struct pollfd p = {.fd = c->out, .events = POLLIN};
+	struct pollfd p[] = {{.fd = c->out, .events = POLLIN}, {.fd = c->reader, .events = POLLRDHUP}};
 	double left = c->started + c->limit - now();
-	if (!c->late && poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0) == 0) {
-		c->late = true;
+	if (c->late)
+		return;
+	int n = poll(p, LEN(p), left > 0 ? (int)(left * 1000) + 1 : 0);
+	c->late = n == 0;
+	if (n == 0 || (n > 0 && p[1].revents))
 		kill(-c->pid, SIGKILL);
-	}
+	if (n > 0 && p[1].revents)
+		c->reader = -1;                     /* poll() leaves negative ones out */
 }
 
 size_t

@@ -35,6 +35,7 @@ typedef struct Child {
 	pid_t pid;
 	int slot;
 	int out;                                            /* its standard output (and error, if joined) to read from */
+	int reader;                                         /* the connection that its output goes to; -1: not known */
 	int error;                                          /* a file without a name with its standard error; -1: joined */
 	double started, limit;                              /* seconds */
 	bool ended, late;

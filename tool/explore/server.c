@@ -149,6 +149,8 @@ post_do(const Server *s, Connection *c, const json_t *request)
 	Child *child = action_start(s->x, request, &why);
 	if (!child)
 		return say(s, c, strcmp(why, "too much runs already") == 0 ? STATUS_BUSY : STATUS_BAD, why);
+	const union MHD_ConnectionInfo *info = s->api.MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	child->reader = info ? info->connect_fd : -1;
 	return queue(s, c, STATUS_OK, "text/plain; charset=utf-8",
 	    s->api.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_child, child, end_child));
 }
