@@ -57,6 +57,7 @@ lsp_lenses(Server *s, Document *d, const json_t *params)
 			lens(all, range, "check", "tegula.check", d, it);
 			lens(all, range, "inspect", "tegula.inspect", d, it);
 			lens(all, range, "bench", "tegula.bench", d, it);
+			lens(all, range, "report", "tegula.report", d, it);
 		}
 		json_decref(range);
 	}
