@@ -56,14 +56,19 @@ try 0 '^profile of columns: 12\.50 us with counters on; device memory: 2\.10 MB 
 try 0 '^ +2 +75 % +global memory +93 % +4096  4\.00 \([0-9.]+\) +[0-9.]+ us +[a-zA-Z0-9 ]+ let t = x' '' --device=cuda
 try 0 '^ +3 +25 % +a barrier +80 % +512  1\.00 \([0-9.]+\) +3\.00 .* y\[p' '' --device=cuda
 if grep -Eq '^ +1 |other' out; then echo "FAIL a line without samples, or of another file"; cat out; failed=$((failed + 1)); fi
-grep -q -- '-k regex:^columns$ .*tegula run --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked &&
+grep -q -- '-k regex:^columns$ .*tegula run --no-check --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked &&
 	echo "FAIL values that were not given" && failed=$((failed + 1))
 try 0 '"stall": "global memory"' '' --device=cuda --json -D M=256
-grep -q -- '-k regex:^columns$ .*tegula run --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked || {
+grep -q -- '-k regex:^columns$ .*tegula run --no-check --device=cuda --example=large -D M=256 -- columns.tgl columns$' asked || {
 	echo "FAIL what ncu was asked"; cat asked; failed=$((failed + 1)); }
 LD_LIBRARY_PATH="$build/mock" TEGULA_CACHE=off NCU=./ncu "$TEGULA" bench --profile columns.tgl --device=cuda --json >counters.json 2>/dev/null
 "$TEGULA" report columns.tgl --profiled=counters.json --json | tr -d '\n ' | grep -q '"profile":{"kernel":"columns".*"stall":"globalmemory"' || {
 	echo "FAIL the report has no counters"; failed=$((failed + 1)); }
+"$TEGULA" inspect columns.tgl --example large --json >large.json
+python3 - <<'PY' || { echo "FAIL the estimate is not that of the example which was measured"; failed=$((failed + 1)); }
+import json
+assert abs(json.load(open("counters.json"))["estimated_us"] / json.load(open("large.json"))[0]["estimated_us"] - 1) < 1e-9
+PY
 echo '{' >broken.json
 "$TEGULA" report columns.tgl --profiled=broken.json -o none.html 2>&1 | grep -q 'broken.json: this is nothing that tegula bench' || {
 	echo "FAIL a broken file of counters"; failed=$((failed + 1)); }

@@ -309,7 +309,7 @@ profile_kernel(Bench *b, TglProgram *p)
 	if (!example && index >= 0 && tgl_kernel_example(b->k, index, &e))
 		example = e.label;
 	bool ok = profile_take(cli, tgl_kernel_name(b->k), example, &profile);
-	return ok ? profile_print(cli, tgl_kernel_name(b->k), target, &profile) : EXIT_WRONG;
+	return ok ? profile_print(cli, tgl_kernel_name(b->k), example, target, &profile) : EXIT_WRONG;
 }
 
 static int

@@ -89,6 +89,7 @@ add_run(Words *w, const Cli *cli, const char *kernel, const char *example)
 	const OptionId options[] = {OPT_DEVICE, OPT_SEED};
 	add(w, cli_program(cli));
 	add(w, "run");
+	add(w, "--no-check");
 	for (int i = 0; i < LEN(options); i++)
 		if (cli_has(cli, options[i]))
 			add(w, arena_printf(cli->mem, "--%s=%s", option_info[options[i]].name, cli->value[options[i]]));

@@ -29,6 +29,6 @@ void profile_read_source(char *csv, const char *file, Arena *mem, Profile *out);
 void profile_read_raw(char *csv, Profile *out);
 
 /* profile_print.c: beside what the compiler predicts of each line for `target`; EXIT_GOOD, or after printing another. */
-int profile_print(const Cli *cli, const char *kernel, const char *target, const Profile *p);
+int profile_print(const Cli *cli, const char *kernel, const char *example, const char *target, const Profile *p);
 
 #endif

@@ -116,8 +116,18 @@ print_text(const Profile *p, const Inspection *x, const char *kernel, const Sour
 	text_close(&out);
 }
 
+/* The one that was measured, whose sizes the model takes too; NULL: without any. */
+static const ExampleItem *
+example_of(const Kernel *k, const char *label)
+{
+	for (int i = 0; label && i < k->examples.n; i++)
+		if (strcmp(k->examples.at[i].label, label) == 0)
+			return &k->examples.at[i];
+	return NULL;
+}
+
 int
-profile_print(const Cli *cli, const char *kernel, const char *target, const Profile *p)
+profile_print(const Cli *cli, const char *kernel, const char *example, const char *target, const Profile *p)
 {
 	Compile *cx = compile_open();
 	int file = cli_source(cli, cx), status = EXIT_WRONG;
@@ -129,7 +139,8 @@ profile_print(const Cli *cli, const char *kernel, const char *target, const Prof
 	if (program)
 		program_check(program);
 	Kernel *k = program && cx->nerrors == 0 ? program_kernel(program, kernel) : NULL;
-	Module *m = k ? cli_bound_module(cli, k, NULL, target, &passes, &misuse, &bound, NULL) : NULL;
+	const ExampleItem *ex = k ? example_of(k, example) : NULL;
+	Module *m = k ? cli_bound_module(cli, k, ex, target, &passes, &misuse, &bound, NULL) : NULL;
 	if (m && cli_inspect(m, target_named(target), &bound, &x)) {
 		status = EXIT_GOOD;
 		if (cli->json)
