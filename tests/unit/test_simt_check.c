@@ -827,6 +827,46 @@ columns(SimtThread *t, const uint64_t *param)
 		load(t, 4, param[0] + 8 * (uint64_t)t->lane);
 }
 
+/* Two copies of one line, which differ in the lanes that are masked out: each is an access of its own. */
+static void
+copies(SimtThread *t, const uint64_t *param)
+{
+	const int64_t bytes = 4;
+	uint64_t lane = (uint64_t)t->lane, even = lane % 2 == 0;
+	t->site = 6;
+	simt_cp_async(t, (uint64_t[]){4 * lane, param[0] + 4 * lane, even ? 0 : 4}, &bytes, NULL);
+	simt_cp_async(t, (uint64_t[]){128 + 4 * lane, param[0] + 4 * lane, even ? 4 : 0}, &bytes, NULL);
+	t->site = 7;
+	simt_cp_async(t, (uint64_t[]){256 + 4 * lane, param[0] + 4 * lane, lane == 3 ? 0 : 4}, &bytes, NULL);
+	simt_cp_async(t, (uint64_t[]){384 + 4 * lane, param[0] + 8 * lane, 4}, &bytes, NULL);
+	simt_cp_commit(t, NULL, NULL, NULL);
+	simt_cp_wait(t, NULL, (int64_t[]){0}, NULL);
+}
+
+static const SimtCost *
+global_cost_at(const Trial *r, int site)
+{
+	for (int i = 0; i < r->found.ncosts; i++)
+		if (r->found.cost[i].site == site && !r->found.cost[i].is_shared)
+			return &r->found.cost[i];
+	return NULL;
+}
+
+static void
+masked_copies(void **state)
+{
+	Trial *r = *state;
+	r->found.counts = true;
+	try_grid(r, copies, 1, 32, 0);
+	r->found.counts = false;
+	assert_null(global_cost_at(r, 6));
+	const SimtCost *c = global_cost_at(r, 7);
+	assert_non_null(c);
+	assert_int_equal(c->n, 1);
+	assert_in_range(c->worst, 8, 9);
+	assert_int_equal(c->least, 4);
+}
+
 static const SimtCost *
 cost_at(const Trial *r, int site)
 {
@@ -919,7 +959,7 @@ main(void)
 	    cmocka_unit_test(overlapping_windows),
 	    cmocka_unit_test(rows_of_copies), cmocka_unit_test(bulk_copies),
 	    cmocka_unit_test(phases), cmocka_unit_test(between_programs), cmocka_unit_test(one_program),
-	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(predicted),
+	    cmocka_unit_test(many_accesses), cmocka_unit_test(too_large), cmocka_unit_test(costs), cmocka_unit_test(masked_copies), cmocka_unit_test(predicted),
 	};
 	return cmocka_run_group_tests(tests, open_trial, close_trial);
 }

@@ -266,6 +266,12 @@ simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned access)
 	return touch_shared(t, t, offset, bytes, access, __builtin_return_address(0));
 }
 
+uint8_t *
+simt_shared_from(SimtThread *t, uint32_t offset, int bytes, unsigned access, const void *from)
+{
+	return touch_shared(t, t, offset, bytes, access, from);
+}
+
 static uint8_t *
 plain_global(SimtThread *t, const SimtLaunch *l, uint64_t address, int bytes, int align)
 {
@@ -296,6 +302,12 @@ is_constant(const SimtLaunch *l, uint64_t address, int bytes, unsigned access)
 uint8_t *
 simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access)
 {
+	return simt_global_from(t, address, bytes, align, access, __builtin_return_address(0));
+}
+
+uint8_t *
+simt_global_from(SimtThread *t, uint64_t address, int bytes, int align, unsigned access, const void *from)
+{
 	const SimtLaunch *l = simt_launch(t);
 	if (l->starts_early && !t->has_waited && !is_constant(l, address, bytes, access))
 		simt_fail(t, "thread %d touches memory before it waited for the grid before", t->thread);
@@ -309,7 +321,7 @@ simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned a
 	if (!global_touch(c, t, address, bytes, access))
 		return sink(c, t, bytes);
 	if (c->costs)
-		costs_touch(c->costs, t, address, bytes, false, access & SIMT_WRITE, __builtin_return_address(0));
+		costs_touch(c->costs, t, address, bytes, false, access & SIMT_WRITE, from);
 	if (access & SIMT_ATOMIC)
 		release_touch(c, t, address, access);
 	return (uint8_t *)(uintptr_t)address;

@@ -14,6 +14,7 @@ typedef struct Gathered {
 	const void *from;
 	int64_t steps;
 	int site, warp, bytes;
+	bool is_shared;                                 /* a copy makes both from one call */
 	uint32_t lanes;
 	uint64_t at[SIMT_LANES];
 } Gathered;
@@ -128,15 +129,16 @@ add_cost(SimtCost **all, int *n, int *room, const SimtCost *x)
 void
 costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_shared, bool is_write, const void *from)
 {
-	uint64_t where = (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44;
+	uint64_t where = (uint64_t)t->warp << 24 ^ (uint64_t)t->site << 44 ^ is_shared;
 	uint64_t h = ((uint64_t)(uintptr_t)from ^ (uint64_t)t->steps << 32 ^ where) * UINT64_C(0x9e3779b97f4a7c15);
 	Gathered *g = &c->slot[h >> (64 - c->log)];
 	if (bytes > LONGEST)
 		return;
 	uint32_t lane = UINT32_C(1) << t->lane;
 	if (g->from != from || g->steps != t->steps || g->site != t->site || g->warp != t->warp || g->bytes != bytes ||
-	    (g->lanes & lane))
-		*g = (Gathered){.from = from, .steps = t->steps, .site = t->site, .warp = t->warp, .bytes = bytes};
+	    g->is_shared != is_shared || (g->lanes & lane))
+		*g = (Gathered){.from = from, .steps = t->steps, .site = t->site, .warp = t->warp, .bytes = bytes,
+			.is_shared = is_shared};
 	g->lanes |= lane;
 	g->at[t->lane] = at;
 	if (g->lanes != UINT32_MAX)

@@ -50,7 +50,7 @@ land_some(Async *a, ThreadAsync *mine)
 }
 
 static void
-begin(SimtThread *t, const uint64_t *in, int64_t bytes)
+begin(SimtThread *t, const uint64_t *in, int64_t bytes, const void *from)
 {
 	Async *a = simt_async(t);
 	ThreadAsync *mine = simt_async_of(a, t);
@@ -65,8 +65,8 @@ begin(SimtThread *t, const uint64_t *in, int64_t bytes)
 	a->spare = a->spare ? a->spare->next : NULL;
 	*c = (RowCopy){.at = at, .number = ++mine->begun, .group = mine->commits, .bytes = (uint8_t)bytes,
 		.given = (uint8_t)given};
-	c->to = simt_shared_at(t, at, (int)bytes, SIMT_WRITE | SIMT_ASYNC);
-	c->from = given ? simt_global_at(t, in[1], (int)given, (int)bytes, SIMT_READ | SIMT_ASYNC) : c->to;
+	c->to = simt_shared_from(t, at, (int)bytes, SIMT_WRITE | SIMT_ASYNC, from);
+	c->from = given ? simt_global_from(t, in[1], (int)given, (int)bytes, SIMT_READ | SIMT_ASYNC, from) : c->to;
 	memset(c->to, SIMT_RUBBISH, (size_t)bytes);
 	*mine->last = c;
 	mine->last = &c->next;
@@ -75,12 +75,12 @@ begin(SimtThread *t, const uint64_t *in, int64_t bytes)
 
 PRIMITIVE(simt_cp_async)
 {
-	begin(t, in, imm[0]);
+	begin(t, in, imm[0], __builtin_return_address(0));
 }
 
 PRIMITIVE(simt_cp_async_16)
 {
-	begin(t, in, 16);
+	begin(t, in, 16, __builtin_return_address(0));
 }
 
 PRIMITIVE(simt_cp_commit)
