@@ -334,6 +334,16 @@ note_roles(InspectLine *x, const Op *op, Arena *mem)
 		      : arena_printf(mem, "%s, %d warps compute", copier, consumers);
 }
 
+/* One stands before the loop over programs and one behind it. */
+static bool
+is_last_cluster_barrier(const Op *op)
+{
+	while ((op = op->next))
+		if (op->kind == OP_CLUSTER_BARRIER)
+			return false;
+	return true;
+}
+
 static bool
 note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
@@ -365,6 +375,12 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		break;
 	case OP_ROLES:
 		note_roles(x, op, mem);
+		break;
+	case OP_CLUSTER_BARRIER:
+		x->kind = INSPECT_ROLES;
+		x->what = "cluster barrier";
+		x->way = is_last_cluster_barrier(op) ? "so that no block ends while others reach its shared memory"
+		                                     : "so that no block copies to another whose mbarriers are not initialised";
 		break;
 	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;

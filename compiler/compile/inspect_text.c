@@ -67,6 +67,10 @@ put_place(const InspectLine *x, Text *out)
 	text_printf(out, "%lld bytes at %lld of shared memory", (long long)x->smem_bytes, (long long)x->smem);
 	if (x->op->kind == OP_ALLOC || x->op->kind == OP_MBARRIER)
 		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
+	else if (x->op->kind == OP_SPLIT_MEET)
+		text_put(out, ", barriers around it");
+	else if (x->op->kind == OP_SPLIT_PUT && attr_cluster(x->op))
+		text_put(out, ", the cluster's barriers behind it");
 	else
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }

@@ -220,5 +220,7 @@ inspect_records(InspectLine *x, const Op *op, int bits, const Target *t)
 	x->accesses = MAX(x->accesses >> (held + x->layout->out[x->layout->rank - 1]), 1) * n;
 	x->least = MAX(x->bytes << x->layout->in[IN_LANE] >> 5, 1);
 	x->touched = MIN(n * x->least, 1 << x->layout->in[IN_LANE]);
+	if (x->touched > x->least)
+		x->cause = "of each record a part: the accesses beside it take the rest of the same sectors";
 	return true;
 }
