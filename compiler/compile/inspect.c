@@ -379,8 +379,9 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_CLUSTER_BARRIER:
 		x->kind = INSPECT_ROLES;
 		x->what = "cluster barrier";
-		x->way = is_last_cluster_barrier(op) ? "so that no block ends while others reach its shared memory"
-		                                     : "so that no block copies to another whose mbarriers are not initialised";
+		x->way = is_last_cluster_barrier(op)
+		             ? "so that no block ends while others reach its shared memory"
+		             : "so that no block copies to another whose mbarriers are not initialised";
 		break;
 	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;

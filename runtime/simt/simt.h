@@ -82,7 +82,7 @@ uint8_t *simt_shared_at(SimtThread *t, uint32_t offset, int bytes, unsigned acce
 /* The same of the memory of another block of its cluster: that of the thread `of`. */
 uint8_t *simt_shared_of(SimtThread *t, SimtThread *of, uint32_t offset, int bytes, unsigned access);
 uint8_t *simt_global_at(SimtThread *t, uint64_t address, int bytes, int align, unsigned access);
-/* The same for a primitive: `from` is where compiled code called it, which tells one access of a source line from another. */
+/* The same for a primitive: `from` is where compiled code called it, which tells apart what a source line accesses. */
 uint8_t *simt_shared_from(SimtThread *t, uint32_t offset, int bytes, unsigned access, const void *from);
 uint8_t *simt_global_from(SimtThread *t, uint64_t address, int bytes, int align, unsigned access, const void *from);
 /* After an atomic operation in global memory with SIMT_ACQUIRE among `access`: what it read has been read. */
