@@ -131,18 +131,68 @@ put_line(const InspectLine *x, Text *out)
 }
 
 static void
+add_note(Analysis *a, int line, const char *text)
+{
+	for (int k = 0; k < a->notes.n; k++)
+		if (a->notes.at[k].line == line && strcmp(a->notes.at[k].text, text) == 0)
+			return;
+	vec_push(a->cx->mem, &a->notes, ((LineNote){line, arena_strdup(a->cx->mem, text)}));
+}
+
+/* "4 warps, 8192 bytes of shared memory", at the kernel's name. */
+static void
+note_whole(Analysis *a, const Inspection *x)
+{
+	Text t = {0};
+	int warps = func_warps(x->f);
+	text_printf(&t, "%d warp%s, %lld bytes of shared memory", warps, warps == 1 ? "" : "s",
+	    (long long)x->f->shared_bytes);
+	if (x->f->place.file == 0)
+		add_note(a, x->f->place.line, t.at);
+	text_close(&t);
+}
+
+/* "8 registers of each of 128 threads, 4 adjacent along dimension 1". */
+static void
+put_held(const Layout *l, Text *out)
+{
+	int most = 0;
+	for (int d = 1; d < l->rank; d++)
+		if (layout_contiguous(l, d) > layout_contiguous(l, most))
+			most = d;
+	text_printf(out, "%d register%s of each of %d threads", 1 << l->in[IN_REGISTER], l->in[IN_REGISTER] ? "s" : "",
+	    1 << (l->in[IN_LANE] + l->in[IN_WARP]));
+	if (layout_contiguous(l, most) > 0)
+		text_printf(out, ", %d adjacent along dimension %d", 1 << layout_contiguous(l, most), most);
+}
+
+static void
+note_held(Analysis *a, const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++) {
+			const Value *v = &op->out[i];
+			Text t = {0};
+			if (!v->name || !v->layout || v->layout->rank == 0 || op->place.file != 0)
+				continue;
+			put_held(v->layout, &t);
+			HeldNote note = {arena_strdup(a->cx->mem, v->name), op->place.line, arena_strdup(a->cx->mem, t.at)};
+			vec_push(a->cx->mem, &a->held, note);
+			text_close(&t);
+		}
+}
+
+static void
 note_kernel(Analysis *a, const Inspection *x)
 {
+	note_whole(a, x);
+	note_held(a, x->f);
 	for (int i = 0; i < x->lines.n; i++) {
 		const InspectLine *line = &x->lines.at[i];
 		Text t = {0};
 		put_line(line, &t);
-		LineNote note = {line->op->place.line, t.n ? arena_strdup(a->cx->mem, t.at) : NULL};
-		bool is_new = note.text && line->op->place.file == 0;
-		for (int k = 0; k < a->notes.n && is_new; k++)
-			is_new = a->notes.at[k].line != note.line || strcmp(a->notes.at[k].text, note.text) != 0;
-		if (is_new)
-			vec_push(a->cx->mem, &a->notes, note);
+		if (t.n && line->op->place.file == 0)
+			add_note(a, line->op->place.line, t.at);
 		text_close(&t);
 	}
 }

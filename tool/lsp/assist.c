@@ -9,6 +9,24 @@ static const Operation table[] = {
 #undef BUILTIN
 };
 
+static const struct {
+	const char *name, *text;
+} examples[] = {
+#define EXAMPLE(name, text) {name, text},
+#include "tool/lsp/examples.def"
+#undef EXAMPLE
+};
+
+/* A line that shows the operation at work. */
+static const char *
+example_of(const char *name)
+{
+	for (int i = 0; i < LEN(examples); i++)
+		if (strcmp(examples[i].name, name) == 0)
+			return examples[i].text;
+	return "";
+}
+
 const Operation *
 operations(int *n)
 {
@@ -142,10 +160,24 @@ put_definition(const Analysis *a, const NameUse *u, Text *out)
 		put_comment(a->program->ast, def->item, out);
 }
 
+/* How threads hold what the name was given, as far as the code for the target was asked for. */
+static void
+put_layout(const Server *s, const Analysis *a, const NameUse *u, Text *out)
+{
+	const HeldNote *at = NULL;
+	int line = u->def >= 0 ? (u->writes ? u->place : a->names.defs.at[u->def].place).line : 0;
+	for (int i = 0; i < a->held.n && !at; i++)
+		if (a->held.at[i].line == line && strcmp(a->held.at[i].name, u->name) == 0)
+			at = &a->held.at[i];
+	if (at)
+		text_printf(out, "\n%s: `%s` lies in %s\n", s->target->name, u->name, at->text);
+}
+
 static void
 put_operation(const Operation *op, Text *out)
 {
-	text_printf(out, "```tegula\n%s(%s)\n```\n%s\n\n*%s*\n", op->name, op->params, op->meaning, op->family);
+	text_printf(out, "```tegula\n%s(%s)\n```\n%s\n\n```tegula\n%s\n```\n*%s*\n", op->name, op->params, op->meaning,
+	    example_of(op->name), op->family);
 }
 
 json_t *
@@ -164,6 +196,7 @@ lsp_hover(Server *s, Document *d, const json_t *params)
 		put_definition(a, u, &out);
 	else
 		put_operation(operation_named(u->name), &out);
+	put_layout(s, a, u, &out);
 	for (int i = 0; i < a->notes.n; i++)
 		if (a->notes.at[i].line == at.line)
 			text_printf(&out, "\n%s: %s\n", s->target->name, a->notes.at[i].text);
@@ -245,10 +278,12 @@ lsp_completion(Server *s, Document *d, const json_t *params)
 		return all;
 	offer_names(all, a, position_place(s, f, json_object_get(params, "position")));
 	for (int i = 0; i < LEN(table); i++) {
-		Text call = {0};
+		Text call = {0}, doc = {0};
 		text_printf(&call, "%s(%s)", table[i].name, table[i].params);
-		offer(all, table[i].name, COMPLETE_FUNCTION, call.at, table[i].meaning);
+		text_printf(&doc, "%s\n\n%s", table[i].meaning, example_of(table[i].name));
+		offer(all, table[i].name, COMPLETE_FUNCTION, call.at, doc.at);
 		text_close(&call);
+		text_close(&doc);
 	}
 	for (int i = 0; i < DTYPE_COUNT; i++)
 		offer(all, dtype_info[i].text, COMPLETE_TYPE, "dtype", NULL);

@@ -63,6 +63,13 @@ typedef struct LineNote {
 	const char *text;
 } LineNote;
 
+/* How threads hold the tile that a name is given at a line, in words. */
+typedef struct HeldNote {
+	const char *name;
+	int line;
+	const char *text;
+} HeldNote;
+
 /* What is known of one text. */
 typedef struct Analysis {
 	Compile *cx;
@@ -72,6 +79,7 @@ typedef struct Analysis {
 	VEC(NamedValue) values;                         /* what names were given, in order of elaboration */
 	bool inspected;
 	VEC(LineNote) notes;                            /* of the compiled code; filled when first asked for */
+	VEC(HeldNote) held;
 } Analysis;
 
 typedef struct Document {
@@ -115,7 +123,7 @@ const SourceFile *analysis_source(const Analysis *a);           /* NULL where a-
 const NameUse *use_at(const Analysis *a, Place at);             /* NULL: no name there */
 /* What the name defined at a place was given last, in words; NULL: elaboration did not come there. */
 const char *value_at(const Analysis *a, Place at);
-/* Fills `notes` from the code for the server's target. */
+/* Fills `notes` and `held` from the code for the server's target. */
 void analysis_inspect(Server *s, Analysis *a);
 
 /* connection.c */
