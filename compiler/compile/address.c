@@ -120,6 +120,17 @@ inexact(const Op *op, const Num *in)
 
 /* ---- elements of integers and pointers; a pointer is bits from address 0 ---- */
 
+/* A loop's counter in the trip that is looked at, or in its last one. */
+static Num
+counter(Walk *w, const Op *loop, const int64_t *at)
+{
+	Num from = number(w, loop->in[0], at), to = number(w, loop->in[1], at), step = number(w, loop->in[2], at);
+	bool known = from.unit == 0 && to.unit == 0 && step.unit == 0 && step.v != 0 && !to.is_guess;
+	int64_t most = known ? MAX(wrapping_add(to.v, -from.v - (step.v > 0 ? 1 : -1)) / step.v, 0) : w->nth;
+	return (Num){.v = wrapping_add(from.v, wrapping_mul(step.v, MIN(w->nth, most))),
+	    .is_guess = from.is_guess || step.is_guess};
+}
+
 static Num
 argument(Walk *w, const Value *v, const int64_t *at)
 {
@@ -130,11 +141,8 @@ argument(Walk *w, const Value *v, const int64_t *at)
 		const InspectArg *a = walk_arg(w, v);
 		return a ? (Num){.v = a->value} : data(w, v, at);
 	}
-	if (owner->kind == OP_FOR && v->index == 0) {
-		Num from = number(w, owner->in[0], at), step = number(w, owner->in[2], at);
-		return (Num){.v = wrapping_add(from.v, wrapping_mul(step.v, w->nth)),
-		    .is_guess = from.is_guess || step.is_guess};
-	}
+	if (owner->kind == OP_FOR && v->index == 0)
+		return counter(w, owner, at);
 	if (owner->kind == OP_FOR)
 		return number(w, owner->in[2 + v->index], at);
 	return owner->kind == OP_WHILE ? number(w, owner->in[v->index], at) : data(w, v, at);
@@ -217,13 +225,13 @@ selected(Walk *w, const Op *op, const int64_t *at)
 	return mixed(op, x);
 }
 
-/* The second program of an axis, where the axis has as many. */
+/* The program of an axis that is looked at, or its last one. */
 static Num
 program(const Walk *w, const Op *op)
 {
 	int64_t dim = attr_dim(op), per = attr_per(op);
 	const InspectArg *count = dim >= 0 && per > 0 ? &w->arg[dim] : NULL;
-	return (Num){.v = count && count->known && count->value <= per ? 0 : w->nth};
+	return (Num){.v = count && count->known ? MIN(w->nth, MAX(count->value - 1, 0) / per) : w->nth};
 }
 
 static Num

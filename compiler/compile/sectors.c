@@ -3,9 +3,9 @@
  *     %i = iota : i64[128]              lane 0: 0, lane 1: 1 …        x[i, 5] of f32[512, 512]: 2048 bytes apart,
  *     %v = read %x, %i, %c5 {"gi"}                                    32 sectors where 4 hold the bytes
  *
- * Of all accesses of the tile by the first warp, in the first program with the first trip of each loop and in the second
- * with the second, that one counts which touches most beyond its fewest: where rows begin inside of a sector, the first
- * program alone does not show it.  Elements outside of the tensor, or masked, are not accessed, unless all are, as where a
+ * Of all accesses of the tile by the first warp, in the first program with the first trip of each loop, in the second
+ * with the second, and so on to the eighth, that one counts which touches most beyond its fewest: where rows begin inside of a
+ * sector, the first program alone does not show it.  Elements outside of the tensor, or masked, are not accessed, unless all are, as where a
  * short loop reads ahead.  Where indices are data
  * and each row begins on a sector, elements of data count as different rows, which no data can make worse. */
 #include "compile/address.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { SECTOR = 32, LANES_MOST = 64, VECTOR_MOST = 32, VECTOR_BYTES = 16, ACCESSES_MOST = 64,
-       PROGRAMS_TRIED = 2 };
+       PROGRAMS_TRIED = 8 };
 
 InspectArg *
 inspect_args(const Bound *b, const Func *f, Arena *mem)

@@ -155,7 +155,7 @@ expect 0 '"sectors": null' inspect sectors.tgl gath --json
 expect 0 'read x .* 16 of 16 sectors' inspect sectors.tgl rows
 expect 1 '^gath .* sectors(x) == 1 *WRONG: it is not known, an access to .x. has indices that are data$' check sectors.tgl
 expect 1 '^10 good, 1 wrong, 0 failed' check sectors.tgl
-expect 0 '^13 good, 0 wrong, 0 failed' check addresses.tgl
+expect 0 '^15 good, 0 wrong, 0 failed' check addresses.tgl
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 64 bytes apart)' inspect addresses.tgl pitch
 expect 0 'read x .* 12 of 4 sectors (neighbouring lanes are 12 bytes apart)' inspect addresses.tgl pitch -D by=3
 expect 0 'read x .* sectors unknown: its indices are data' inspect addresses.tgl flat -D W=9
