@@ -91,6 +91,8 @@ bool inspect_records(InspectLine *x, const Op *op, int bits, const Target *t);
 /* Why these are more than the fewest, and why the access is narrow, in words; NULL: neither, or not known. */
 const char *inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Arena *mem);
 /* Those of its first access in the first program, for a guess: where addresses are not known as many as lanes. */
+/* Do elements lie where data says, another for each? */
+bool inspect_is_scattered(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l);
 double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector);
 
 /* inspect.c; inspect_resources: spill.c */

@@ -2,6 +2,7 @@
 #ifndef TEGULA_ESTIMATE_H
 #define TEGULA_ESTIMATE_H
 
+#include "compile/inspect.h"
 #include "model/timeline.h"
 #include "sema/sema.h"
 
@@ -26,6 +27,10 @@ double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
 double estimate_join(const Target *t, int split, double bytes);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
+/* estimate_scattered.c: bytes of device memory, at the rate of rows in order, of accesses of which data says where, and of
+ * the tensors that they go to. */
+double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
+    double *tables);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
 

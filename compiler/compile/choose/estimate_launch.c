@@ -265,10 +265,12 @@ static double
 launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 {
 	bool has_pointers = false;
+	double tables, scattered = estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables);
 	for (int i = 0; i < l->f->nparam; i++)
 		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
 	double bytes = cost_bytes(c);
-	return has_pointers ? bytes * programs : MIN(estimate_bytes(l->b), (bytes - c->again) * programs);
+	double rest = MAX(estimate_bytes(l->b) - tables, 0);
+	return has_pointers ? bytes * programs : MIN(rest, (bytes - c->again) * programs) + scattered;
 }
 
 /* Those that run twice at the end of the first axis count too. */

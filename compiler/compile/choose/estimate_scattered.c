@@ -1,0 +1,99 @@
+/* Device memory of accesses whose indices are data: pieces of rows of a table, in no order.
+ *
+ *     y = x[ids[p * B +: B]];           of f32[16 M]: N pieces of 4 bytes, each in a block of 64 that memory brings whole
+ *
+ * Of N blocks at random of a table that has T, about T (1 - e^(-N/T)) are different and come from memory at least once;
+ * the others come again unless the L2 cache still has them.  It holds tables of up to half its size, since each of its two
+ * parts keeps what its multiprocessors read.  Blocks in no order come at a lower rate than rows do.
+ *
+ * Measured on an H200, 4 M elements of f32: of a table of 64 MB 68 us (the launch's estimate is 65; 24 as if the table were
+ * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
+ * 64 MB 197 (135; 39). */
+#include "compile/choose/estimate.h"
+#include "pass/layout/axis.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 };
+
+static const double HELD = 0.5;                         /* of the L2 cache */
+
+/* Bytes that lie side by side: the last dimensions that are taken as parts. */
+static double
+piece_bytes(const Op *op, const Type *tile)
+{
+	const char *index = op->in[0]->type->kind == TYPE_TENSOR ? attr_index(op) : "";
+	double bytes = dtype_info[tile->elem].bits / 8.0;
+	int d = tile->rank;
+	for (size_t n = strlen(index); n > 0 && d > 0 && index[n - 1] == 'p'; n--)
+		bytes *= (double)tile->extent[--d];
+	return bytes;
+}
+
+/* Of the rate of rows in order: of blocks alone, of two, of four. */
+static double
+rate_of(double blocks)
+{
+	return blocks <= 1 ? 0.73 : blocks <= 2 ? 0.85 : 1;
+}
+
+static double
+times_of(const Func *f, const Bound *b, const Op *op)
+{
+	double times = 1;
+	for (const Op *at = op->home->parent; at; at = at->home->parent)
+		if (op_is_loop(at))
+			times *= op_is_over_programs(at) ? 1.0 / MAX(f->schedule.coarsen, 1) : estimate_trips(f, b, at);
+	return times;
+}
+
+/* What all programs take of a table of so many bytes, as bytes at the rate of rows. */
+static double
+taken(double blocks, double table, double rate, const TargetRates *r)
+{
+	double there = table / BLOCK_BYTES, different = there * (1 - exp(-blocks / there));
+	double again = (blocks - different) * (1 - MIN(HELD * r->l2_bytes / table, 1));
+	return (different + again) * BLOCK_BYTES / rate;
+}
+
+static double
+table_bytes(const Bound *b, int param)
+{
+	double bytes = dtype_info[b->param[param].dtype].bits / 8.0;
+	for (int d = 0; d < b->param[param].rank; d++)
+		bytes *= (double)b->param[param].dim[d];
+	return bytes;
+}
+
+/* The parameter that an access of scattered elements goes to, or -1. */
+static int
+table_of(const Bound *b, const InspectArg *arg, const Op *op)
+{
+	const Value *v = op_is_access(op) ? access_tile(op) : NULL, *of = op->nin ? op->in[0] : NULL;
+	bool is_tensor = v && v->layout && !of->def && !of->block->parent && of->type->kind == TYPE_TENSOR;
+	bool has = is_tensor && of->index < b->kernel->params.n && table_bytes(b, of->index) > 0;
+	return has && inspect_is_scattered(arg, op, v->type, v->layout) ? of->index : -1;
+}
+
+double
+estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
+    double *tables)
+{
+	double bytes = 0;
+	uint64_t seen = 0;
+	*tables = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int param = table_of(b, arg, op);
+		if (param < 0)
+			continue;
+		const Type *tile = access_tile(op)->type;
+		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
+		double blocks = ceil(piece / BLOCK_BYTES), n = all / piece * blocks * programs * times_of(f, b, op);
+		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;  /* a part of a block: read, then written */
+		bytes += (writes ? 2 : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
+		*tables += seen >> (param & 63) & 1 ? 0 : table_bytes(b, param);
+		seen |= UINT64_C(1) << (param & 63);
+	}
+	return bytes;
+}
