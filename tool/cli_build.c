@@ -177,7 +177,10 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	Bill own;
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
-	if (!choose_bill(b, f, t, m->cx->mem, &out->bill)) {
+	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
+	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
+		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
+	if (!is_billed) {
 		out->bill.cycles = 0;
 	} else {
 		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
