@@ -151,6 +151,8 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
+	if (cli->command == CMD_build)                  /* for launches of others, which pass strides */
+		assumptions.contiguous = NULL;
 	return compile_kernel(k, bound, target, &assumptions, passes);
 }
 

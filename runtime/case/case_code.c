@@ -76,6 +76,8 @@ tgl_kernel_code(TglKernel *k, TglCode what, const char *target, const TglCaseOpt
 	ArgAssumptions assumptions;
 	if (ok)
 		assumptions = assumptions_of_sizes(compile->mem, &c.b.bound);
+	if (ok && what != TGL_CODE_INSPECTION)          /* for launches of others, which pass strides */
+		assumptions.contiguous = NULL;
 	Module *m = ok ? compile_kernel(k->k, &c.b.bound, target, &assumptions, &passes) : NULL;
 	ok = m && put_code(m, t, what, &c.b.bound, out);
 	context_end(cx, ok ? TGL_OK : TGL_ERROR_LAUNCH, compile);
