@@ -48,7 +48,9 @@ sliced_lines(const Layout *l, int d, int parts, int bits)
 		if (i != d && i != order[0])
 			order[n++] = i;
 	order[n] = d;
-	Layout lines = layout_swizzled_lines(l->rank + 1, shape, order, bits);
+	int chunk = log2_ceil(128 / bits), row = shape[order[0]] - chunk;       /* of 16 bytes; a line has eight */
+	Layout lines = row > 3 ? layout_swizzled(l->rank + 1, shape, order, chunk, 0, 3)
+	                       : layout_swizzled_lines(l->rank + 1, shape, order, bits);
 	return layout_reshape(&lines, l->rank, l->out);
 }
 
