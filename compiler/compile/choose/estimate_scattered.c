@@ -8,7 +8,7 @@
  *
  * Measured on an H200, 4 M elements of f32: of a table of 64 MB 68 us (the launch's estimate is 65; 24 as if the table were
  * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
- * 64 MB 197 (135; 39). */
+ * 64 MB 197 (191; 39), 1 M to one of 32 MB 52 (42). */
 #include "compile/choose/estimate.h"
 #include "pass/layout/axis.h"
 
@@ -18,6 +18,7 @@
 enum { BLOCK_BYTES = 64 };
 
 static const double HELD = 0.5;                         /* of the L2 cache */
+static const double WRITTEN = 3;                        /* a part of a block: it is read and written, and more */
 
 /* Bytes that lie side by side: the last dimensions that are taken as parts. */
 static double
@@ -90,8 +91,8 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 		const Type *tile = access_tile(op)->type;
 		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
 		double blocks = ceil(piece / BLOCK_BYTES), n = all / piece * blocks * programs * times_of(f, b, op);
-		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;  /* a part of a block: read, then written */
-		bytes += (writes ? 2 : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
+		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;
+		bytes += (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
 		*tables += seen >> (param & 63) & 1 ? 0 : table_bytes(b, param);
 		seen |= UINT64_C(1) << (param & 63);
 	}
