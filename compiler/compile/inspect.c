@@ -226,11 +226,19 @@ note_dot(InspectLine *x, const Op *op, Arena *mem)
 }
 
 /* A buffer to threads, or the other way. */
+/* Of ldmatrix and stmatrix of four matrices; said only where rows of one are in the same banks. */
+static InspectBanks
+matrix_banks(const F2 *to, const Layout *l, int bytes, bool transposed)
+{
+	enum { MATRICES = 4 };
+	int passes = layout_matrix_passes(to, l->in[IN_REGISTER], bytes, transposed);
+	return passes > 1 ? (InspectBanks){16, MATRICES * passes, MATRICES} : (InspectBanks){0};
+}
+
 static void
 note_shared(InspectLine *x, const Op *op, const Target *t)
 {
 	const Value *slot = op->in[0], *tile = op->kind == OP_PUT ? op->in[1] : &op->out[0];
-	InspectBanks b = {0};
 	x->kind = INSPECT_SHARED;
 	x->what = op_info[op->kind].text;
 	x->tile = tile->type;
@@ -243,23 +251,15 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 		return;
 	}
 	F2 to;
-	bool transposed;
+	bool transposed, reads = op->kind == OP_GET;
 	int bytes = element_bytes(tile->type);
-	if (op->kind == OP_PUT && (t->has & HAS_STMATRIX) &&
-	    layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+	if (!reads && (t->has & HAS_STMATRIX) && layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
 		x->way = transposed ? "stmatrix.trans" : "stmatrix";
-		return;
-	}
-	if (op->kind == OP_GET && (t->has & HAS_LDMATRIX) &&
-	    layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed)) {
+	else if (reads && (t->has & HAS_LDMATRIX) &&
+		 layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
 		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
-		return;
-	}
-	b = banks(tile->layout, slot->layout, bytes, op->kind == OP_GET, t);
-	if (op->kind == OP_PUT)
-		x->in = b;
-	else
-		x->out = b;
+	*(reads ? &x->out : &x->in) = x->way ? matrix_banks(&to, tile->layout, bytes, transposed)
+	                                     : banks(tile->layout, slot->layout, bytes, reads, t);
 }
 
 static void

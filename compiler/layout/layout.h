@@ -140,6 +140,8 @@ Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
 /* matrix.c: can ldmatrix bring a tile of elements of `bytes` from `shared` into `l`?  Then *to maps (register, lane,
  * warp) to offsets in elements, and *transposed says in which of its two ways. */
 bool layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
+/* Passes over the banks for the eight rows of one matrix, with as many register bits before: 1, 2, 4 or 8. */
+int layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed);
 
 /* The same for stmatrix: no thread holds what another one holds, and it stores two matrices at once or four, transposed
  * four. */

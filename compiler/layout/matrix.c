@@ -59,6 +59,29 @@ layout_stores_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, b
 	return matrices >= (*transposed ? 2 : 1);
 }
 
+/* Rows lie where three bits of the map send them; those in the same of a line's eight chunks are in the same banks. */
+int
+layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed)
+{
+	enum { ROWS = 8, CHUNK = 16 };
+	const int along[] = {registers + 2, registers + 3, registers + 4}, across[] = {0, registers, registers + 1};
+	const int *bit = transposed ? across : along;
+	uint64_t at[ROWS];
+	int rows[ROWS] = {0}, most = 0;
+	for (int r = 0; r < ROWS; r++) {
+		bool is_new = true;                     /* equal rows are read once */
+		at[r] = 0;
+		for (int i = 0; i < 3; i++)
+			at[r] ^= r >> i & 1 ? to->col[bit[i]] : 0;
+		for (int i = 0; i < r; i++)
+			is_new &= at[i] != at[r];
+		int *n = &rows[at[r] * (uint64_t)bytes / CHUNK % ROWS];
+		*n += is_new;
+		most = MAX(most, *n);
+	}
+	return most;
+}
+
 /* Lane bits 0 3 and 1 2 4 are columns 2 4 and rows 1 2 4: target.c's S_8x8. */
 bool
 layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed)

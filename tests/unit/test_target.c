@@ -97,6 +97,7 @@ matrix_loads(void **state)
 			if (!fits)
 				continue;
 			assert_int_equal(transposed, across);
+			assert_int_equal(layout_matrix_passes(&to, l.in[IN_REGISTER], bytes, transposed), 1);
 			const uint64_t *lane = &to.col[l.in[IN_REGISTER]];
 			uint64_t row[3] = {across ? to.col[0] : lane[2], across ? lane[0] : lane[3], across ? lane[1] : lane[4]};
 			unsigned banks = 0;
