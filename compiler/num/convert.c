@@ -165,23 +165,9 @@ tile_pack(const void *in, void *base, int64_t at, int64_t n)
 	}
 }
 
-/* xorshift64*: good enough to spread rounding errors. */
-static uint64_t
-next_random(uint64_t *s)
-{
-	*s ^= *s >> 12;
-	*s ^= *s << 25;
-	*s ^= *s >> 27;
-	return *s * 0x2545F4914F6CDD1Du;
-}
-
 void
-perturb_f64(double *x, int64_t n, double u, uint64_t *rng)
+perturb_f64(CpuLevel level, double *x, int64_t n, double u, uint64_t *rng)
 {
-	if (*rng == 0)
-		*rng = 0x9E3779B97F4A7C15u;
-	for (int64_t i = 0; i < n; i++) {
-		double r = (double)((int64_t)next_random(rng) >> 11) * 0x1p-52;
-		x[i] *= 1 + u * r;
-	}
+	loops_at[level].perturb(x, n, u, *rng);
+	*rng += (uint64_t)n;
 }

@@ -130,6 +130,8 @@ typedef struct DotKernels {
 	X(dot, const DotKernels *, (DType t))                                                      \
 	X(philox, void, (uint64_t seed, const uint64_t *offset, int64_t n, uint32_t *const out[4])) \
 	X(tf32, void, (float *x, int64_t n))                                                       \
+	/* x * (1 + u * r), r a random number of (-1, 1) for each count from `from` on */                  \
+	X(perturb, void, (double *x, int64_t n, double u, uint64_t from))                          \
 	X(fill, void, (int size, void *out, uint64_t word, int64_t n))                             \
 	/* past the caches, if the CPU can */                                                      \
 	X(stream, void, (void *to, const void *from, size_t bytes))                                \

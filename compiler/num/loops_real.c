@@ -85,3 +85,17 @@ LEVEL(loop_real)(OpKind kind, DType t, bool nan)
 		return wide ? max_nan_f64 : max_nan_f32;
 	return table[kind][wide];
 }
+
+/* Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014: the counter times an odd number, mixed
+ * (variant 13 of Stafford's mixers).  Each number is made of its count alone, so that vectors of them are. */
+void
+LEVEL(loop_perturb)(double *x, int64_t n, double u, uint64_t from)
+{
+	LOOP for (int64_t i = 0; i < n; i++) {
+		uint64_t z = (from + (uint64_t)i) * 0xDA942042E4DD58B5u;
+		z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+		z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+		z ^= z >> 31;
+		x[i] *= 1 + u * ((double)((int64_t)z >> 11) * 0x1p-52);
+	}
+}

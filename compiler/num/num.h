@@ -139,6 +139,6 @@ void tile_unpack(DType t, const void *base, int64_t at, void *out, int64_t n);
 void tile_pack(const void *in, void *base, int64_t at, int64_t n);
 
 /* Monte Carlo arithmetic: each x becomes x * (1 + u * r), r uniform in (-1, 1). */
-void perturb_f64(double *x, int64_t n, double u, uint64_t *rng);
+void perturb_f64(CpuLevel level, double *x, int64_t n, double u, uint64_t *rng);
 
 #endif

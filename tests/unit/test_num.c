@@ -619,12 +619,15 @@ static void
 test_perturb(void **state)
 {
 	enum { N = 10000 };
-	static double x[N];
-	uint64_t rng = 7;
+	static double x[N], same[N];
+	uint64_t rng = 7, begin = rng;
 	double sum = 0, most = 0;
 	for (int i = 0; i < N; i++)
-		x[i] = 2;
-	perturb_f64(x, N, 0x1p-10, &rng);
+		x[i] = same[i] = 2;
+	perturb_f64(cpu_level(), x, N, 0x1p-10, &rng);
+	for (int i = 0; i < N; i += 77)                 /* in any pieces, at any level */
+		perturb_f64(CPU_BASE, same + i, MIN(77, N - i), 0x1p-10, &begin);
+	assert_memory_equal(x, same, sizeof x);
 	for (int i = 0; i < N; i++) {
 		double r = (x[i] / 2 - 1) * 0x1p10;
 		sum += r;

@@ -32,7 +32,7 @@ disturb_sums(Worker *w, double *y, const double *squares, int64_t count, int64_t
 
 	for (int64_t i = 0; i < count; i++) {
 		double xi = 1;
-		perturb_f64(&xi, 1, 1.0, &w->rng);
+		perturb_f64(w->plan->cpu, &xi, 1, 1.0, &w->rng);
 		y[i] += u * (xi - 1) * sqrt(terms / 3 * y[i] * y[i] + terms / 6 * squares[i]);
 	}
 }
@@ -53,7 +53,7 @@ disturb_narrow(Worker *w, double *y, const double *squares, int64_t count, int64
 {
 	for (int64_t i = 0; i < count; i++) {
 		double xi = 1, c = (double)chunk, of_sum = c / 32 * y[i];
-		perturb_f64(&xi, 1, 1.0, &w->rng);
+		perturb_f64(w->plan->cpu, &xi, 1, 1.0, &w->rng);
 		y[i] += 0x1p-13 * (xi - 1) * sqrt(of_sum * of_sum + c / 2 * squares[i]);
 	}
 }

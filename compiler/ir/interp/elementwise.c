@@ -67,7 +67,7 @@ elementwise_run(Worker *w, const Elementwise *e, void *out, const void *const *i
 	else
 		elem_run(&e->elem, out, in, scalar, n);
 	if (e->perturbs)
-		perturb_f64(out, n, w->plan->opt.perturb, &w->rng);
+		perturb_f64(w->plan->cpu, out, n, w->plan->opt.perturb, &w->rng);
 }
 
 bool

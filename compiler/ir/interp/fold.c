@@ -48,7 +48,7 @@ disturbed(Worker *w, const Reduction *r, const Op *op)
 	if (!x)
 		return NULL;
 	memcpy(x, value_at(w, op->in[0]), (size_t)count * 8);
-	perturb_f64(x, count, w->plan->opt.perturb, &w->rng);
+	perturb_f64(w->plan->cpu, x, count, w->plan->opt.perturb, &w->rng);
 	return x;
 }
 
@@ -88,7 +88,7 @@ scan_disturbed(Worker *w, const Reduction *r, const Op *op)
 			at += by;
 			for (int64_t i = at; i < at + inner; i++)
 				out[i] = r->how.fn == RED_PROD ? out[i - by] * in[i] : out[i - by] + in[i];
-			perturb_f64(out + at, inner, u, &w->rng);
+			perturb_f64(w->plan->cpu, out + at, inner, u, &w->rng);
 		}
 	}
 	return true;

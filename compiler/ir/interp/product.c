@@ -41,7 +41,7 @@ disturb_operand(Worker *w, const Op *op, const Value *v, Operand *x)
 	if (!copy)
 		return false;
 	memcpy(copy, x->at, (size_t)value_bytes(v));
-	perturb_f64(copy, type_count(v->type), w->plan->opt.perturb, &w->rng);
+	perturb_f64(w->plan->cpu, copy, type_count(v->type), w->plan->opt.perturb, &w->rng);
 	x->at = copy;
 	return true;
 }

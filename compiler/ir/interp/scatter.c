@@ -62,7 +62,7 @@ add_term(Worker *w, const Scatter *s, const Sums *sums, int64_t at, double v)
 	DType t = s->elem;
 
 	if (s->perturbs) {
-		perturb_f64(&v, 1, w->plan->opt.perturb, &w->rng);
+		perturb_f64(w->plan->cpu, &v, 1, w->plan->opt.perturb, &w->rng);
 		sums->squares[at] += v * v;
 		sums->terms[at] += 1;
 	}
