@@ -26,6 +26,9 @@ if(CMAKE_SYSTEM_NAME STREQUAL Linux)
 	script_test(metal/matrix metal tests/matrix/run --device metal)
 	script_test(metal/device metal tests/msl/device $<TARGET_FILE:tegula>)
 	set_tests_properties(metal/device PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/mock_objc;TEGULA_CACHE=off")
+	# GPU code run on this machine, as the simt device runs it.
+	set_tests_properties(metal/faults metal/kernels_0 metal/kernels_1 metal/kernels_2 metal/kernels_3 metal/own metal/matrix
+		PROPERTIES LABELS "metal;simt")
 	script_test(metal/host metal tests/msl/host/run $<TARGET_FILE:msl_check>)
 	script_test(metal/command metal tests/msl/command $<TARGET_FILE:msl_check>)
 endif()

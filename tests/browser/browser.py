@@ -20,14 +20,14 @@ const shrink = (i, w, h) => { const c = document.createElement("canvas"); c.widt
 class Browser:
     """Chromium driven through its debugging pipe: JSON messages that end in NUL."""
 
-    def __init__(self, home, width=1600, height=900):
+    def __init__(self, home, width=1600, height=900, flags=()):
         inward, self.write = os.pipe()
         self.read, outward = os.pipe()
         moved = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (inward, outward)]      # the child makes 3 and 4 of them
         start = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
         self.process = subprocess.Popen(
             [sys.executable, "-c", start, *map(str, moved), program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-             f"--user-data-dir={home}", "about:blank"], pass_fds=moved, stderr=subprocess.DEVNULL)
+             f"--user-data-dir={home}", *flags, "about:blank"], pass_fds=moved, stderr=subprocess.DEVNULL)
         self.n, self.rest, self.session = 0, b"", None
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
