@@ -8,15 +8,6 @@
 
 #define EXPECT_TARGET "sm_90a"
 
-static const ExampleItem *
-sizes(const Kernel *k)
-{
-	for (int i = 0; i < k->examples.n; i++)
-		if (k->examples.at[i].is_bench)
-			return &k->examples.at[i];
-	return k->examples.n ? &k->examples.at[0] : NULL;
-}
-
 /* A fact as it stands in the source. */
 static const char *
 text_of(Compile *cx, Place at)
@@ -36,7 +27,7 @@ expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 	Inspection x;
 	bool misuse = false;
 	Bound bound;
-	Module *m = cli_bound_module(cli, k, sizes(k), EXPECT_TARGET, &passes, &misuse, &bound, NULL);
+	Module *m = cli_bound_module(cli, k, kernel_first_example(k, true), EXPECT_TARGET, &passes, &misuse, &bound, NULL);
 	if (!m || !cli_inspect(m, t, &bound, &x))
 		return false;
 	for (int i = 0; i < k->expects.n; i++)

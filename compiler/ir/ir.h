@@ -46,6 +46,7 @@ static inline bool dtype_is_signed(DType t) { return dtype_info[t].class == 'S';
 static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == 'U'; }
 static inline bool dtype_is_int(DType t) { return dtype_is_signed(t) || dtype_is_unsigned(t); }
 static inline bool dtype_is_f8(DType t) { return dtype_info[t].class == 'F' && dtype_info[t].bits == 8; }
+static inline bool dtype_is_narrow(DType t) { return dtype_is_float(t) && t != TY_F32 && t != TY_F64; }
 static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
 int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
 int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */
@@ -384,9 +385,11 @@ const Op *block_find(const Block *b, OpKind kind);              /* the first of 
 const Op *func_find(const Func *f, OpKind kind);                /* the same, outside of regions */
 const Op *op_roles(const Op *op, int *region);                  /* the roles in whose region it stands; or NULL */
 bool op_is_over_programs(const Op *op);                         /* the loop over programs that pass persist makes */
+bool loop_steps_up(const Op *loop);                             /* a `for` by a constant above 0 */
 Op *func_programs(const Func *f);                               /* that loop; or NULL */
 const Op *cluster_program(const Block *b);                      /* the index of a program that clusters run; or NULL */
 int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
+bool op_is_grouped_copy(const Op *op);                          /* by threads, which commit groups and wait for them */
 bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
 int copy_threads(const Op *op);                                 /* that arrive then */

@@ -172,6 +172,14 @@ op_is_over_programs(const Op *op)
 	return op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID;
 }
 
+bool
+loop_steps_up(const Op *loop)
+{
+	int64_t step;
+
+	return value_int(loop->in[2], &step) && step > 0;
+}
+
 Op *
 func_programs(const Func *f)
 {
@@ -200,6 +208,12 @@ func_warps(const Func *f)
 		return f->schedule.warps;
 	const IntList *warps = attr_warps(roles), *copies = attr_copies(roles);
 	return (int)(warps->at[0] * copies->at[0] + warps->at[1] * copies->at[1]);
+}
+
+bool
+op_is_grouped_copy(const Op *op)
+{
+	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
 }
 
 bool

@@ -8,12 +8,6 @@
 
 #include "num/loops.h"
 
-static bool
-is_narrow_float(DType t)
-{
-	return dtype_is_float(t) && t != TY_F32 && t != TY_F64;
-}
-
 void
 tile_fill(int size, void *out, const void *one, int64_t n)
 {
@@ -137,7 +131,7 @@ run_nibbles(const Elem *e, void *out, const void *const *in, unsigned scalar, in
 static bool
 make_cast(Elem *e, const Loops *l, DType from, DType to, bool exact)
 {
-	bool narrow_from = is_narrow_float(from), narrow_to = is_narrow_float(to);
+	bool narrow_from = dtype_is_narrow(from), narrow_to = dtype_is_narrow(to);
 	e->run = run_blocks;
 	if (from == to) {
 		e->run = run_copy;
@@ -198,12 +192,12 @@ make_select(Elem *e, const Loops *l, DType t)
 static bool
 make_math(Elem *e, const Loops *l, OpKind kind, DType t, DType out, bool nan)
 {
-	if (is_narrow_float(t)) {
+	if (dtype_is_narrow(t)) {
 		e->loop = find_loop(l, kind, TY_F32, nan);
 		e->run = run_blocks;
 		for (int i = 0; i < e->nin; i++)
 			e->widen[i] = l->widen(t);
-		e->narrow = is_narrow_float(out) ? l->narrow(out, op_info[kind].rounding == ROUNDING_EXACT) : NULL;
+		e->narrow = dtype_is_narrow(out) ? l->narrow(out, op_info[kind].rounding == ROUNDING_EXACT) : NULL;
 		return e->loop != NULL;
 	}
 	e->loop = find_loop(l, kind, is_four_bits(t) ? t == TY_I4 ? TY_I8 : TY_U8 : t, nan);

@@ -245,6 +245,15 @@ add_example(Program *p, const Item *it)
 	vec_push(p->cx->mem, &k->examples, ex);
 }
 
+const ExampleItem *
+kernel_first_example(const Kernel *k, bool is_bench)
+{
+	for (int i = 0; i < k->examples.n; i++)
+		if (k->examples.at[i].is_bench == is_bench)
+			return &k->examples.at[i];
+	return k->examples.n ? &k->examples.at[0] : NULL;
+}
+
 Program *
 program_open(Compile *cx, int file)
 {

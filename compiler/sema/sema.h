@@ -168,6 +168,8 @@ typedef struct TuneName {
 	int more;                                       /* the last ones, which the header does not list (compile/choose) */
 } TuneName;
 
+/* The first that is marked `bench`, or is not; else the first of all; NULL: there is none. */
+const ExampleItem *kernel_first_example(const Kernel *k, bool is_bench);
 /* Whether an example has a line that sets `name`. */
 bool example_sets(const ExampleItem *ex, const char *name);
 bool kernel_tune(Kernel *k, const Bound *b, TuneName **names, int *n);

@@ -21,15 +21,6 @@ example_labelled(const Kernel *k, const char *label)
 	return NULL;
 }
 
-static const ExampleItem *
-example_first(const Kernel *k)
-{
-	for (int i = 0; i < k->examples.n; i++)
-		if (!k->examples.at[i].is_bench)
-			return &k->examples.at[i];
-	return k->examples.n ? &k->examples.at[0] : NULL;
-}
-
 static void
 report_no_example(Compile *cx, const Kernel *k, const TglCaseOptions *o)
 {
@@ -58,7 +49,7 @@ case_choose_example(TglCase *c, const TglCaseOptions *o)
 		c->example =
 		    o->index >= 0 && o->index < k->examples.n ? &k->examples.at[o->index] : NULL;
 	else
-		c->example = o->example ? example_labelled(k, o->example) : example_first(k);
+		c->example = o->example ? example_labelled(k, o->example) : kernel_first_example(k, false);
 	if (c->example || (!o->by_index && !o->example))
 		return true;
 	report_no_example(c->k->program->compile, k, o);

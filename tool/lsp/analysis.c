@@ -84,15 +84,6 @@ value_at(const Analysis *a, Place at)
 
 /* ---- what the code for the target is like ---- */
 
-static const ExampleItem *
-bench_example(const Kernel *k)
-{
-	for (int i = 0; i < k->examples.n; i++)
-		if (k->examples.at[i].is_bench)
-			return &k->examples.at[i];
-	return k->examples.n ? &k->examples.at[0] : NULL;
-}
-
 static void
 put_banks(Text *out, const InspectBanks *b, const char *where)
 {
@@ -210,7 +201,7 @@ analysis_inspect(Server *s, Analysis *a)
 	Program *p = file == 0 ? program_open(cx, file) : NULL;
 	for (int i = 0; p && i < p->kernels.n; i++) {
 		Kernel *k = p->kernels.at[i];
-		const ExampleItem *ex = bench_example(k);
+		const ExampleItem *ex = kernel_first_example(k, true);
 		bool misuse = false;
 		Bound bound;
 		Inspection x;

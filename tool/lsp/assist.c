@@ -28,13 +28,6 @@ example_of(const char *name)
 }
 
 const Operation *
-operations(int *n)
-{
-	*n = LEN(table);
-	return table;
-}
-
-const Operation *
 operation_named(const char *name)
 {
 	for (int i = 0; i < LEN(table); i++)

@@ -139,7 +139,6 @@ typedef struct Operation {
 } Operation;
 
 const Operation *operation_named(const char *name);             /* NULL: there is none */
-const Operation *operations(int *n);
 
 /* Methods: each takes a document that is open and the request's params, and gives the result, json_null() if there
  * is nothing to say. */

@@ -21,12 +21,6 @@ host_type(const Type *t)
 	return t->ptr ? "uintptr_t" : c_types[t->elem];
 }
 
-static bool
-is_narrow(DType t)
-{
-	return dtype_is_float(t) && t != TY_F32 && t != TY_F64;
-}
-
 static int
 bits_of(DType t)
 {
@@ -89,13 +83,13 @@ wrapped(Host *h, DType t, const char *a)
 const char *
 host_rounded(Host *h, DType t, const char *a)
 {
-	return is_narrow(t) ? arena_printf(h->mem, "tgh_round_%s(%s)", dtype_info[t].text, a) : a;
+	return dtype_is_narrow(t) ? arena_printf(h->mem, "tgh_round_%s(%s)", dtype_info[t].text, a) : a;
 }
 
 static const char *
 float_of_int(Host *h, DType from, DType to, const char *a)
 {
-	if (!is_narrow(to))
+	if (!dtype_is_narrow(to))
 		return arena_printf(h->mem, "(%s)(%s)", c_types[to], a);
 	if (bits_of(from) == 64)
 		return arena_printf(h->mem, "tgh_cut_%s(tgh_odd_%s(%s))", dtype_info[to].text, dtype_info[from].text, a);
@@ -115,7 +109,7 @@ host_cast(Host *h, DType from, DType to, const char *a)
 		return wrapped(h, to, a);
 	if (!dtype_is_float(from))
 		return float_of_int(h, from, to, a);
-	if (!is_narrow(to))
+	if (!dtype_is_narrow(to))
 		return arena_printf(h->mem, "(%s)(%s)", c_types[to], a);
 	return arena_printf(h->mem, from == TY_F64 ? "tgh_cut_%s(%s)" : "tgh_round_%s(%s)", dtype_info[to].text, a);
 }

@@ -21,12 +21,6 @@ axis_of(const Type *t, int axis)
 	return a;
 }
 
-static bool
-is_narrow(DType t)
-{
-	return dtype_is_float(t) && t != TY_F32 && t != TY_F64;
-}
-
 static const char *
 scalar_type(DType t)
 {
@@ -99,7 +93,7 @@ multiply(Host *h, const Op *op, const char *a, const char *b, int last, const ch
 	int rows = (int)(type_count(x) / k);
 	DType t = out->type->elem;
 	host_declare(h, out);
-	const char *sum = is_narrow(t) ? host_array(h, type, type_count(out->type)) : h->value[out->id].name;
+	const char *sum = dtype_is_narrow(t) ? host_array(h, type, type_count(out->type)) : h->value[out->id].name;
 	host_open(h, "for (int i = 0; i < %d; i++)", rows * n);
 	const char *e = host_at(h, acc, "i");
 	host_line(h, "%s[i] = %s;", sum, e);
@@ -115,7 +109,7 @@ multiply(Host *h, const Op *op, const char *a, const char *b, int last, const ch
 		host_line(h, "%s[i * %d + j] = (%s)((%s)%s[i * %d + j] + %s);", sum, n,
 		    host_type(out->type), type, sum, n, product);
 	host_close(h), host_close(h), host_close(h);
-	if (!is_narrow(t))
+	if (!dtype_is_narrow(t))
 		return;
 	host_open(h, "for (int i = 0; i < %d; i++)", rows * n);
 	host_line(h, "%s = %s;", host_to(h, out, "i"), host_rounded(h, t, arena_printf(h->mem, "%s[i]", sum)));
@@ -396,7 +390,7 @@ scatter(Host *h, const Op *op)
 	const Value *out = &op->out[0];
 	DType t = out->type->elem;
 	bool sets = strcmp(attr_fn(op), "set") == 0, adds = strcmp(attr_fn(op), "add") == 0;
-	DType work = adds && is_narrow(t) ? TY_F32 : t;
+	DType work = adds && dtype_is_narrow(t) ? TY_F32 : t;
 	host_declare(h, out);
 	host_open(h, "for (int i = 0; i < %d; i++)", (int)type_count(out->type));
 	const char *e = host_at(h, op->in[0], "i");

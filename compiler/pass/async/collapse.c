@@ -21,13 +21,6 @@ typedef struct Nest {
 	int carried;                                    /* columns that both carry; the inner one's others are counters */
 } Nest;
 
-static bool
-steps_up(const Op *loop)
-{
-	int64_t step;
-	return value_int(loop->in[2], &step) && step > 0;
-}
-
 /* The inner loop goes on with the outer one's values, and nothing else uses them. */
 static bool
 is_handed_down(const Nest *n)
@@ -62,7 +55,7 @@ static bool
 find_nest(Nest *n, Func *f, Op *inner)
 {
 	Op *outer = inner->home->parent;
-	if (!outer || outer->kind != OP_FOR || outer->nout > inner->nout || !steps_up(outer) || !steps_up(inner))
+	if (!outer || outer->kind != OP_FOR || outer->nout > inner->nout || !loop_steps_up(outer) || !loop_steps_up(inner))
 		return false;
 	lift_invariant(outer);
 	*n = (Nest){f, outer, inner, outer->nout};

@@ -295,14 +295,6 @@ choose_stages(const Pipeline *p)
 	return n * each + once + scratch <= p->t->shared_bytes ? n : 1;
 }
 
-static bool
-has_constant_step(const Op *loop)
-{
-	int64_t step;
-
-	return value_int(loop->in[2], &step) && step > 0;
-}
-
 static void
 find_wanted(Pipeline *p)
 {
@@ -351,7 +343,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	Pipeline p = {.m = m, .tmp = m->cx->tmp, .t = t, .f = f, .loop = loop, .body = loop->region[0]};
 
 	p.is_async = (t->has & HAS_CP_ASYNC) && f->schedule.stages != 1;
-	if (!has_constant_step(loop))
+	if (!loop_steps_up(loop))
 		return;
 	if (p.is_async && (t->has & HAS_WGMMA) && f->schedule.specialize != 1) {
 		p.loop = hold_narrow(p);
@@ -401,12 +393,6 @@ pass_pipeline(Func *f, const Target *t)
 
 /* ---- the fact STAGED: copies are committed before the next wait, and waited for before their ring is read ---- */
 
-static bool
-is_async_copy(const Op *op)
-{
-	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
-}
-
 /* The next op of that kind behind `op`, in its block or those around it within one loop, before any of kind `end`. */
 static bool
 has_behind(const Op *op, OpKind kind, OpKind end)
@@ -433,7 +419,7 @@ static bool
 is_copied_to(const Func *f, const Op *alloc)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (is_async_copy(op) && buffer_owner(op->in[access_data(op)]) == alloc)
+		if (op_is_grouped_copy(op) && buffer_owner(op->in[access_data(op)]) == alloc)
 			return true;
 	return false;
 }
@@ -445,7 +431,7 @@ check_staged(Func *f, const Target *t, const Op **at)
 		*at = op;
 		if (op->kind == OP_SLOT && attr_wrapped(op) && !ring_holds(op->in[1], op->in[0]->type->slots))
 			return "{wrapped} of a number that may not be one of the ring's slots";
-		if (is_async_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
+		if (op_is_grouped_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
 			return "an asynchronous copy that is not committed before the next wait";
 		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_before(op, OP_WAIT))
 			return "a get of what asynchronous copies fill, without a wait before it";

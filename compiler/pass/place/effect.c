@@ -80,17 +80,11 @@ effects_drop_duplicates(Effects *all)
 
 /* ---- shared memory ---- */
 
-static bool
-copies_in_groups(const Op *op)
-{
-	return op->kind == OP_COPY && strcmp(attr_kind(op), "cp_async") == 0;
-}
-
 /* The threads that touch each byte of a slot as `op` copies a tile there, gets it, or, where that is asked for, puts it. */
 static bool
 find_owners(const Op *op, const Op *buffer, bool puts, ScratchOwners *out)
 {
-	bool known = op->kind == OP_GET || (op->kind == OP_PUT && puts) || copies_in_groups(op);
+	bool known = op->kind == OP_GET || (op->kind == OP_PUT && puts) || op_is_grouped_copy(op);
 	const Layout *held = !known ? NULL : op->kind == OP_PUT ? op->in[1]->layout : op->out[0].layout;
 
 	return held && buffer->out[0].layout && buffer_owners(held, buffer->out[0].layout, buffer->out[0].type->elem,
@@ -221,7 +215,7 @@ find_filled(const Block *body, Arena *tmp)
 	Buffers filled = {0};
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		const Op *of = copies_in_groups(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
+		const Op *of = op_is_grouped_copy(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
 		bool known = !of;
 		for (int i = 0; i < filled.n; i++)
 			known |= filled.at[i] == of;
@@ -239,7 +233,7 @@ ring_copy(const Op *wait, const Op *buffer)
 	int behind;
 
 	for (const Op *op = wait->home->first; op; op = op_after(op, wait->home)) {
-		if (!copies_in_groups(op) || buffer_owner(op->in[access_data(op)]) != buffer)
+		if (!op_is_grouped_copy(op) || buffer_owner(op->in[access_data(op)]) != buffer)
 			continue;
 		const Op *slot = op->in[access_data(op)]->def;
 		if (found || slot->kind != OP_SLOT || !ring_counter(slot->in[1], buffer->out[0].type->slots, &behind))

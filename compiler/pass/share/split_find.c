@@ -9,14 +9,6 @@
  * states join.  Of several the last is taken: what follows it is work of one block. */
 #include "pass/share/split_k.h"
 
-static bool
-has_step(const Op *loop)
-{
-	int64_t step;
-
-	return loop->nout > 0 && value_int(loop->in[2], &step) && step > 0;
-}
-
 /* Is v the carried value `arg` and what this iteration adds, or the greater or lesser of it and another? */
 static bool
 folds_into(const Value *v, const Value *arg, OpKind fold)
@@ -53,7 +45,7 @@ is_fold(const Op *loop)
 	for (int i = 0; i < loop->nout; i++)
 		if (split_fold(loop, i) == OP_COUNT)
 			return false;
-	return has_step(loop);
+	return loop->nout > 0 && loop_steps_up(loop);
 }
 
 Op *
@@ -74,7 +66,7 @@ split_merged(const Op *merge)
 		if (!is_joined)
 			return NULL;
 	}
-	return loop && has_step(loop) ? loop : NULL;
+	return loop && loop->nout > 0 && loop_steps_up(loop) ? loop : NULL;
 }
 
 static Found
