@@ -1,5 +1,6 @@
 /* The kernels of gen.c on the interpreter. */
 #include "ir_run.h"
+#include "tests/interp/gpu.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,6 +89,7 @@ run(Module *m, Memory *mem, PlanOptions opt)
 
 	opt.print = on_print;
 	opt.user = &mem->lines;
+	opt.gpu = &gpu_ops;
 	Plan *plan = plan_open(m->funcs.at[0], &opt, &why);
 	if (!plan) {
 		fprintf(stderr, "no plan: %s\n", why);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp/interp.h"
+#include "tests/interp/gpu.h"
 #include "ir/ir.h"
 
 typedef struct Buffer {
@@ -68,7 +68,9 @@ run_once(Module *m, const PlanOptions *opt, Buffer *buffers, int n, const int64_
 {
 	PlanArg args[32];
 	const char *why = NULL;
-	Plan *p = plan_open(m->funcs.at[0], opt, &why);
+	PlanOptions with = opt ? *opt : (PlanOptions){0};
+	with.gpu = &gpu_ops;
+	Plan *p = plan_open(m->funcs.at[0], &with, &why);
 
 	if (!p)
 		fail_msg("plan: %s", why);

@@ -1,13 +1,14 @@
 /* The definition of each op by its kind, and control flow: a block is run op by op, a region as often as its op says.
  *
  * An elementwise op has one definition for all; every other op has define_<NAME>, so that a new one without does not
- * link. */
+ * link.  What only the passes of GPUs make has none here. */
 #include "ir/interp/run.h"
 
 #include <string.h>
 
 DefineFn *const definition[OP_COUNT] = {
-#define OP(NAME, text, in, out, infer, traits, ...) [OP_##NAME] = (traits) & ELEM ? define_elementwise : define_##NAME,
+#define OP(NAME, text, in, out, infer, traits, cost, family, ...)                                    \
+	[OP_##NAME] = IS_OF_GPUS(FAMILY_##family) ? NULL : (traits) & ELEM ? define_elementwise : define_##NAME,
 #include "ir/ops.def"
 #undef OP
 };
@@ -27,7 +28,7 @@ block_run(Worker *w, const Block *b)
 	int depth = w->depth;
 
 	for (const Op *op = b->first; op; op = op->next) {
-		if (!definition[op->kind](w, op))
+		if (!op_run(w, op))
 			return false;
 		w->depth = depth;
 		if (w->plan->opt.trace && !w->untraced)

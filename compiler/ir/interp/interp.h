@@ -42,6 +42,7 @@ typedef struct PlanOptions {
 	/* called after each op that gives values, if not NULL (--trace) */
 	void (*trace)(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data);
 	void *user;
+	const struct GpuOps *gpu;                       /* runs what only the passes of GPUs make; NULL: that is refused */
 } PlanOptions;
 
 typedef enum FaultKind {

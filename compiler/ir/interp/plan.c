@@ -22,13 +22,12 @@ static const char *
 why_refused(Plan *p, const Op *op)
 {
 	Arena *tmp = p->func->module->cx->tmp;
-	const IntList *copies = op->kind == OP_ROLES ? attr_copies(op) : NULL;
 	Elementwise e;
 
 	if (op->kind == OP_INLINE_PTX)
 		return "inline_ptx runs on PTX devices only; this device takes the `else` of a static if";
-	if (copies && copies->at[0] + copies->at[1] > MAX_ROLES)
-		return "roles: more than 32 run here at once";
+	if (!definition[op->kind] && !p->opt.gpu)
+		return arena_printf(tmp, "%s is of code for GPUs", op_info[op->kind].text);
 	if (op_has_fn(op) && op->nin > MAX_FOLD)
 		return arena_printf(tmp, "%s of %d tiles; this device takes at most %d", op_info[op->kind].text, op->nin,
 		    MAX_FOLD);
@@ -40,7 +39,7 @@ why_refused(Plan *p, const Op *op)
 static void
 share_memory(Plan *p, const Op *op)
 {
-	int64_t bytes = shared_bytes(op);
+	int64_t bytes = p->opt.gpu ? p->opt.gpu->shared_bytes(op) : 0;
 
 	if (bytes == 0)
 		return;

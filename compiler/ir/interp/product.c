@@ -69,13 +69,10 @@ product_run(Worker *w, const Product *p, const Op *op, Operand a, Operand b, con
 	return true;
 }
 
-/* A tile, or what a buffer of one slot holds. */
 static Operand
 operand(const Worker *w, const Value *v)
 {
-	char *at = value_at(w, v);
-
-	return operand_dense(v->type, v->type->kind == TYPE_BUFFER ? *(char **)at : at);
+	return operand_dense(v->type, value_at(w, v));
 }
 
 DEFINE(DOT)
@@ -85,39 +82,6 @@ DEFINE(DOT)
 	product_make(w->plan, &d, op);
 	return product_run(w, &d, op, operand(w, op->in[0]), operand(w, op->in[1]), value_at(w, op->in[2]),
 	    value_at(w, &op->out[0]));
-}
-
-static void
-swap(int64_t *a, int64_t *b)
-{
-	int64_t was = *a;
-	*a = *b;
-	*b = was;
-}
-
-DEFINE(DOT_START)
-{
-	const IntList *flipped = attr_transposed(op);
-	Operand x[2] = {operand(w, op->in[0]), operand(w, op->in[1])};
-	Product d;
-
-	product_make(w->plan, &d, op);
-	for (int i = 0; i < 2 && flipped; i++)
-		if (flipped->at[i])
-			swap(&x[i].stride[1], &x[i].stride[2]);
-	if (flipped && flipped->at[0])
-		swap(&d.dot.m, &d.dot.k);
-	if (flipped && flipped->at[1])
-		d.dot.n = op->in[1]->type->extent[0];
-	return product_run(w, &d, op, x[0], x[1], value_at(w, op->in[2]), value_at(w, &op->out[0]));
-}
-
-/* A dot that was begun is done at once. */
-DEFINE(DOT_WAIT)
-{
-	for (int i = 0; i < op->nin; i++)
-		memmove(value_at(w, &op->out[i]), value_at(w, op->in[i]), (size_t)value_bytes(op->in[i]));
-	return true;
 }
 
 /* A scale of type u8 is a power of two, 2^(x - 127) (e8m0, 255: NaN). */

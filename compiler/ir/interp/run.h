@@ -45,9 +45,9 @@ struct Worker {
 	int ntemps, depth;
 	int untraced;                                   /* > 0: in a region whose ops are not traced */
 	char *shared;                                   /* buffers and mbarriers; of a role, its parent's */
-	Flight *flight;                                 /* asynchronous copies before their waits, in order */
-	int64_t groups;                                 /* committed */
-	Roles *roles;                                   /* that it is one of, or NULL */
+	Flight *flight;                                 /* of GpuOps: asynchronous copies before their waits, in order */
+	int64_t groups;                                 /* … committed */
+	Roles *roles;                                   /* … that it is one of, or NULL */
 	const PlanArg *args;
 	Shadow *shadow;
 	Fault *fault;
@@ -107,7 +107,22 @@ typedef bool DefineFn(Worker *w, const Op *op);         /* false: w->fault is fi
 #define OP(NAME, ...) DEFINE(NAME);                     /* elementwise ops have define_elementwise instead */
 #include "ir/ops.def"
 #undef OP
-extern DefineFn *const definition[OP_COUNT];
+/* What only the passes of GPUs make: shared memory, copies, mbarriers, roles.  The cpu device has none of it; tests that run
+ * a module after these passes bring the definitions (tests/interp/). */
+#define IS_OF_GPUS(family) ((family) == FAMILY_BUFFER || (family) == FAMILY_DOT_ASYNC || (family) == FAMILY_ROLES)
+struct GpuOps {
+	DefineFn *define[OP_COUNT];
+	int64_t (*shared_bytes)(const Op *op);          /* of what an op allocates, or 0 */
+	void (*end_program)(Worker *w);
+};
+extern DefineFn *const definition[OP_COUNT];            /* NULL: of GPUs */
+static inline bool
+op_run(Worker *w, const Op *op)
+{
+	DefineFn *define = definition[op->kind];
+
+	return (define ? define : w->plan->opt.gpu->define[op->kind])(w, op);
+}
 bool block_run(Worker *w, const Block *b);
 
 /* plan.c */
@@ -117,7 +132,6 @@ int slot_add(Plan *p, int64_t bytes);                   /* 0: only a pointer */
 /* worker.c */
 /* Memory until the op that runs is done, not initialised; NULL: a fault.  The caller of an op restores w->depth. */
 char *temp_take(Worker *w, const Op *op, int64_t bytes);
-Worker *worker_clone(const Worker *w);                  /* slots as they are now; shares memory; NULL: none left */
 bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
 
 /* elementwise.c: one elementwise op on rows of elements */
@@ -219,13 +233,6 @@ void product_make(const Plan *p, Product *d, const Op *op);
 /* acc: NULL for zeros. */
 bool product_run(Worker *w, const Product *d, const Op *op, Operand a, Operand b, const void *acc, void *out);
 Operand operand_dense(const Type *t, const void *at);
-
-/* buffer.c: shared memory; roles.c: the warp groups of a block */
-int64_t shared_bytes(const Op *op);                     /* of what an op allocates, or 0 */
-void flights_drop(Worker *w);                           /* copies that no wait has finished */
-void roles_progress(Worker *w);                         /* a phase ended */
-bool roles_yield(Worker *w, const Op *op);              /* let another role run; false after a fault */
-enum { MAX_ROLES = 32 };
 
 /* disturb.c */
 double accumulation_unit(const Plan *p);

@@ -273,49 +273,6 @@ DEFINE(MERGE)
 	return true;
 }
 
-DEFINE(SPLIT_PUT)
-{
-	return true;
-}
-
-DEFINE(SPLIT_MEET)
-{
-	*value_at(w, &op->out[0]) = 1;
-	return true;
-}
-
-/* Of rank 0, the only one. */
-DEFINE(SPLIT_GET)
-{
-	const Value *put = op->in[0]->def->in[0];
-
-	memcpy(value_at(w, &op->out[0]), value_at(w, put), (size_t)value_bytes(put));
-	return true;
-}
-
-DEFINE(SPLIT_SUM)
-{
-	return true;
-}
-
-DEFINE(SPLIT_DONE)
-{
-	return true;
-}
-
-/* One block has all of each program. */
-DEFINE(STREAM_GIVE)
-{
-	return true;
-}
-
-DEFINE(STREAM_JOIN)
-{
-	for (int i = 0; i < op->nout; i++)
-		memcpy(value_at(w, &op->out[i]), value_at(w, op->in[1 + i]), (size_t)value_bytes(op->in[1 + i]));
-	return true;
-}
-
 DEFINE(CAT)
 {
 	int axis = (int)attr_axis(op);

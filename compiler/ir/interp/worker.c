@@ -72,46 +72,28 @@ worker_open(const Plan *p)
 	return w;
 }
 
+static void
+end_program(Worker *w)
+{
+	if (w->plan->opt.gpu)
+		w->plan->opt.gpu->end_program(w);
+}
+
 void
 worker_close(Worker *w)
 {
 	if (!w)
 		return;
+	end_program(w);
 	if (w->block)
 		munmap(w->block, w->mapped);
 	for (int i = 0; i < w->ntemps; i++)
 		if (w->temp[i].at)
 			munmap(w->temp[i].at, w->temp[i].bytes);
-	flights_drop(w);
 	free(w->temp);
 	free(w->view);
 	free(w->at);
 	free(w);
-}
-
-Worker *
-worker_clone(const Worker *w)
-{
-	const Plan *p = w->plan;
-	Worker *c = worker_open(p);
-
-	if (!c)
-		return NULL;
-	memcpy(c->block, w->block, (size_t)align_up(p->bytes));
-	for (int s = 0; s < p->slot_bytes.n; s++) {
-		bool is_own = w->at[s] >= w->block && w->at[s] < w->block + w->mapped;
-		c->at[s] = is_own ? c->block + (w->at[s] - w->block) : w->at[s];
-	}
-	c->shared = w->shared;
-	c->has_constants = w->has_constants;
-	c->args = w->args;
-	c->shadow = w->shadow;
-	c->fault = w->fault;
-	memcpy(c->grid, w->grid, sizeof c->grid);
-	memcpy(c->program, w->program, sizeof c->program);
-	c->linear = w->linear;
-	c->rng = w->rng;
-	return c;
 }
 
 /* The temporaries are a stack: each depth keeps the largest so far. */
@@ -204,7 +186,7 @@ plan_run(const Plan *p, Worker *w, Shadow *s, const PlanArg *args, const int64_t
 		find_program(w, i);
 		w->rng = p->opt.seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15);
 		well = p->fast ? fast_run(w) : block_run(w, body);
-		flights_drop(w);
+		end_program(w);
 	}
 	stream_fence();
 	return well;

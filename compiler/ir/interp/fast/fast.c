@@ -48,7 +48,7 @@ strip_want(Plan *p, int64_t bytes)
 static bool
 run_definition(Worker *w, const Step *s)
 {
-	return definition[s->op->kind](w, s->op);
+	return op_run(w, s->op);
 }
 
 typedef struct ReductionStep {

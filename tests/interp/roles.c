@@ -6,7 +6,7 @@
  * same every time, and a ring that is too short or an arrival that is missing is found.
  *
  * A role's worker starts as a copy of its parent's slots and shares the parent's buffers. */
-#include "ir/interp/run.h"
+#include "tests/interp/gpu.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -93,13 +93,41 @@ run_role(void *user)
 	return NULL;
 }
 
+/* Slots as they are now; shares memory; NULL: none left. */
+static Worker *
+worker_clone(const Worker *w)
+{
+	const Plan *p = w->plan;
+	Worker *c = worker_open(p);
+
+	if (!c)
+		return NULL;
+	memcpy(c->block, w->block, (size_t)p->bytes);
+	for (int s = 0; s < p->slot_bytes.n; s++) {
+		bool is_own = w->at[s] >= w->block && w->at[s] < w->block + w->mapped;
+		c->at[s] = is_own ? c->block + (w->at[s] - w->block) : w->at[s];
+	}
+	c->shared = w->shared;
+	c->has_constants = w->has_constants;
+	c->args = w->args;
+	c->shadow = w->shadow;
+	c->fault = w->fault;
+	memcpy(c->grid, w->grid, sizeof c->grid);
+	memcpy(c->program, w->program, sizeof c->program);
+	c->linear = w->linear;
+	c->rng = w->rng;
+	return c;
+}
+
 static bool
 open_roles(Worker *w, const Op *op, Roles *r)
 {
 	const int64_t *copies = attr_copies(op)->at;
 
+	if (copies[0] + copies[1] > MAX_ROLES)
+		return false;
 	for (int k = 0; k < 2; k++)
-		for (int64_t c = 0; c < copies[k] && r->n < MAX_ROLES; c++) {
+		for (int64_t c = 0; c < copies[k]; c++) {
 			Role *role = &r->role[r->n];
 			role->w = worker_clone(w);
 			if (!role->w)
@@ -157,6 +185,6 @@ DEFINE(ROLES)
 	pthread_cond_destroy(&r.turned);
 	pthread_mutex_destroy(&r.lock);
 	if (!opened)
-		return fault_at(w, op, FAULT_MEMORY, "no memory or no thread for a role");
+		return fault_at(w, op, FAULT_MEMORY, "no memory or no thread for a role, or more than %d", MAX_ROLES);
 	return well;
 }

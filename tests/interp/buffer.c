@@ -7,7 +7,7 @@
  *
  * A phase of an mbarrier is over after `count` arrivals and all bytes expected.  An await of it lets the other roles run
  * (roles.c); outside of roles nothing could end the phase, which is a fault. */
-#include "ir/interp/run.h"
+#include "tests/interp/gpu.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
