@@ -21,12 +21,13 @@ enum {
 	HAS_SETMAXNREG = 1 << 8,
 	HAS_CLUSTER = 1 << 9,
 	HAS_REDUX = 1 << 10,                            /* integer reductions over a warp */
+	HAS_ATOMIC_PAIRS = 1 << 11,                     /* atomic sums of two neighbouring floats at once */
 	HAS_TCGEN05 = 1 << 12,
 	HAS_SIMDGROUP_MATRIX = 1 << 13,                 /* 8 x 8 matrices held by a simdgroup */
 	HAS_F64 = 1 << 14,
 	HAS_MMA_SYNC = 1 << 15,                         /* matrix instructions of a warp on packed words */
 	HAS_SIMD_REDUCE = 1 << 16,                      /* sums, least and greatest of floats over a simdgroup */
-	HAS_ATOMIC_NARROW = 1 << 17,                    /* atomic sums of f16 and bf16, compare-and-swap of 16 bits */
+	HAS_ATOMIC_NARROW = 1 << 17,                    /* atomic sums of f16, compare-and-swap of 16 bits */
 	HAS_ATOMIC_64 = 1 << 18,
 	HAS_PIPELINES = 1 << 20,                        /* loops are worth a software pipeline; else other blocks fill in */
 	HAS_ATOMIC_ORDER = 1 << 22,                     /* atomics that acquire and release memory between programs */

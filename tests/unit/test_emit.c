@@ -226,7 +226,7 @@ test_words(void **unused)
 			}
 			keep(&b, thread_pack(to, v, rows[i].n));
 		}
-		for (RegType t = REG_F16; t <= REG_BF16; t++) {
+		for (RegType t = REG_F16; t <= (b.t->has & HAS_ATOMIC_PAIRS ? REG_BF16 : REG_F16); t++) {
 			Reg v[2] = {thread_cast(to, CAST_FTRUNC, t, get(&b, REG_F32)), thread_cast(to, CAST_FTRUNC, t, get(&b, REG_F32))};
 			keep(&b, thread_pack(to, v, 2));
 		}
@@ -315,10 +315,12 @@ test_atomics(void **unused)
 	static const RegType types[] = {REG_I16, REG_I32, REG_I64, REG_F16, REG_BF16, REG_F32, REG_F64};
 	EACH_TARGET(b) {
 		for (int i = 0; i < LEN(types); i++) {
+			if (types[i] == REG_BF16 && !(b.t->has & HAS_ATOMIC_PAIRS))
+				continue;
 			atomics(&b, types[i], SPACE_GLOBAL);
 			atomics(&b, types[i], SPACE_SHARED);
 		}
-		for (RegType t = REG_F16; t <= REG_BF16; t++) {
+		for (RegType t = REG_F16; t <= (b.t->has & HAS_ATOMIC_PAIRS ? REG_BF16 : REG_F16); t++) {
 			ThreadAccess at = {.space = SPACE_GLOBAL, .type = t, .n = 2, .base = b.out, .align = 4,
 			    .mask = get(&b, REG_PRED)};
 			keep(&b, thread_atomic(b.to, ATOMIC_ADD, &at, get(&b, REG_I32), 0));

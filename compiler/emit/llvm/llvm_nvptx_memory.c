@@ -331,62 +331,11 @@ atomic_text(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, RegType type, LLV
 	return old;
 }
 
-/* bf16 atomics came with sm_90; before, a compare-and-swap of 16 bits. */
-static LLVMValueRef
-add_by_swap(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v)
-{
-	ThreadAccess word = *at;
-	LLVMTypeRef bf16 = l->type[REG_BF16], f32 = l->type[REG_F32], bits = l->type[REG_I16];
-	LLVMValueRef on = LLVMConstInt(l->type[REG_PRED], 1, false), first, sum, old;
-	LLVMBasicBlockRef then = llvm_block(l, "then"), end = llvm_block(l, "endif"), other = llvm_block(l, "else");
-	word.type = REG_I16;
-	word.mask = 0;
-	LLVMBuildCondBr(l->b, at->mask ? llvm_value(l, at->mask) : on, then, other);
-	LLVMPositionBuilderAtEnd(l->b, then);
-	llvm_nvptx_load(l, &word, &first);
-	LLVMBasicBlockRef head = llvm_block(l, "while"), body = llvm_block(l, "do"), after = llvm_block(l, "after");
-	LLVMBuildBr(l->b, head);
-	LLVMPositionBuilderAtEnd(l->b, head);
-	LLVMValueRef was = llvm_phi(l, first, then, NULL, NULL), turns = llvm_phi(l, on, then, NULL, NULL);
-	LLVMBuildCondBr(l->b, turns, body, after);
-	LLVMPositionBuilderAtEnd(l->b, body);
-	sum = LLVMBuildFPExt(l->b, LLVMBuildBitCast(l->b, was, bf16, ""), f32, "");
-	sum = LLVMBuildFAdd(l->b, sum, LLVMBuildFPExt(l->b, v, f32, ""), "");
-	LLVMSetFastMathFlags(sum, LLVMFastMathAllowContract);
-	sum = LLVMBuildBitCast(l->b, LLVMBuildFPTrunc(l->b, sum, bf16, ""), bits, "");
-	old = atomic_text(l, ATOMIC_CAS, &word, REG_I16, sum, was);
-	LLVMValueRef again = LLVMBuildICmp(l->b, LLVMIntNE, old, was, "");
-	LLVMAddIncoming(was, &old, &body, 1);
-	LLVMAddIncoming(turns, &again, &body, 1);
-	LLVMBuildBr(l->b, head);
-	LLVMPositionBuilderAtEnd(l->b, after);
-	LLVMBuildBr(l->b, end);
-	LLVMPositionBuilderAtEnd(l->b, other);
-	LLVMBuildBr(l->b, end);
-	LLVMMoveBasicBlockAfter(end, other);
-	LLVMPositionBuilderAtEnd(l->b, end);
-	return LLVMBuildBitCast(l->b, llvm_phi(l, LLVMConstNull(bits), other, was, after), bf16, "");
-}
-
-static LLVMValueRef
-add_pair_by_swap(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v)
-{
-	ThreadAccess one = *at;
-	LLVMValueRef part[2], old[2];
-	one.n = 1;
-	llvm_split(l, v, REG_BF16, part, 2);
-	for (int i = 0; i < 2; i++, one.constant += 2)
-		old[i] = add_by_swap(l, &one, part[i]);
-	return llvm_word(l, old, REG_BF16, 2);
-}
-
 LLVMValueRef
 llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef v, LLVMValueRef compare)
 {
 	RegType type = at->n == 2 ? REG_I32 : at->type;
 	if (llvm_constant_mask(l, at) == 0)
 		return LLVMConstNull(l->type[type]);
-	if (at->type == REG_BF16 && l->target->capability < 90)
-		return at->n == 2 ? add_pair_by_swap(l, at, v) : add_by_swap(l, at, v);
 	return atomic_text(l, k, at, type, v, compare);
 }

@@ -1,8 +1,8 @@
 /* Atomics on elements of tensors and through pointers.
  *
  * Of the threads that hold the same element the first one acts; where the old values are used, the others get them from
- * it through shared memory.  What a machine has no atomic for (narrow types, the least and greatest of floats) is made
- * of compare-and-swap on the element, or for bytes on the word around it:
+ * it through shared memory.  What a machine has no atomic for (narrow types, bf16 before sm_90, the least and greatest of
+ * floats) is made of compare-and-swap on the element, or for bytes on the word around it:
  *
  *     old = load                                    until no other thread came between
  *     loop: new = fn(old, v); old = cas(old, new)
@@ -54,7 +54,8 @@ make(const Op *op, const Type *tile, const Target *t)
 	a.is_float = dtype_is_float(a.t);
 	bool word = dtype_info[a.t].bits >= 32;
 	if (a.is_float)
-		a.native = a.kind == ATOMIC_ADD ? a.reg != REG_I8 : a.combine == OP_COUNT && word;
+		a.native = a.kind == ATOMIC_ADD ? a.reg != REG_I8 && (a.t != TY_BF16 || t->has & HAS_ATOMIC_PAIRS)
+		                                : a.combine == OP_COUNT && word;
 	else
 		a.native = word;
 	a.native = a.native || (a.is_cas && dtype_info[a.t].bits == 16);
