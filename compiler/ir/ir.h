@@ -46,7 +46,6 @@ static inline bool dtype_is_signed(DType t) { return dtype_info[t].class == 'S';
 static inline bool dtype_is_unsigned(DType t) { return dtype_info[t].class == 'U'; }
 static inline bool dtype_is_int(DType t) { return dtype_is_signed(t) || dtype_is_unsigned(t); }
 static inline bool dtype_is_f8(DType t) { return dtype_info[t].class == 'F' && dtype_info[t].bits == 8; }
-static inline bool dtype_is_narrow(DType t) { return dtype_is_float(t) && t != TY_F32 && t != TY_F64; }
 static inline bool dtype_is_packed(DType t) { return dtype_info[t].bits < 8; }
 int dtype_tile_size(DType t);                           /* bytes of one element in an interpreter tile */
 int64_t dtype_bytes(DType t, int64_t n);                /* bytes of n elements in memory; packed: rounded up */
@@ -310,7 +309,6 @@ struct Module {
 
 /* layouts.c: one object for equal layouts, so that == compares them; lives as long as the module. */
 const Layout *layout_intern(Module *m, const Layout *l);
-
 Module *module_open(Compile *cx);                       /* freed with cx->mem */
 
 /* build.c: make, insert, replace, erase; uses are counted */
@@ -490,9 +488,8 @@ extern const FactInfo fact_info[FACT_COUNT];
 void facts_print(unsigned facts, const char *between, Text *out);
 Module *module_parse(Compile *cx, int file);                    /* NULL after errors (E09xx) */
 
-/* verify.c */
-
-/* Structure, types and layouts; pass.c checks the other facts that a module claims.  NULL, or what is wrong and where. */
+/* verify.c: structure, types and layouts; pass.c checks the other facts that a module claims.  NULL, or what is wrong and
+ * where. */
 const char *module_verify(Module *m);
 const char *verify_message(Module *m, const char *why, const Op *at);   /* the same text of what another check found */
 /* The same; *at is the op to blame, or NULL. */

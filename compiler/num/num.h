@@ -55,6 +55,8 @@ struct Elem {
 	int ntable;
 };
 
+static inline bool dtype_is_narrow(DType t) { return dtype_is_float(t) && t != TY_F32 && t != TY_F64; }
+
 /* Prepares an op for operand types in[0..nin) and result type out.  False only for what is not an ELEM op
  * on plain elements (select of pointers: give TY_I64 for them; bool tiles are TY_BOOL). */
 bool elem_make(Elem *e, CpuLevel level, OpKind kind, const DType *in, int nin, DType out, unsigned flags);

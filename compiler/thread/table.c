@@ -40,7 +40,7 @@ RegType
 prim_result(PrimKind k)
 {
 	const char *ptx = prim_info[k].ptx;
-	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || (ptx && strstr(ptx, "%q")))
+	if (ptx && strstr(ptx, "%q"))
 		return REG_PRED;
 	if (k == PRIM_KEEP)
 		return REG_I64;

@@ -35,12 +35,6 @@ simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 	return block ? simt_rank_alive(t, block - 1, what) : t;
 }
 
-PRIMITIVE(simt_ncluster)
-{
-	int n = simt_launch(t)->cluster;
-	out[0] = n > 0 ? (uint32_t)n : 1;
-}
-
 PRIMITIVE(simt_cluster_address)
 {
 	uint32_t at = (uint32_t)in[0] & ((1u << OFFSET_BITS) - 1), rank = (uint32_t)in[1];

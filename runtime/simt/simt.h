@@ -114,7 +114,6 @@ void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes
 void simt_global_landed(SimtThread *t, uint64_t address, int bytes);
 
 typedef enum SimtFence {
-	SIMT_FENCE_GPU,                                 /* of all memory, towards the whole device */
 	SIMT_FENCE_MBAR,                                /* of mbarriers just set up, towards the cluster */
 	SIMT_FENCE_ASYNC,                               /* t's accesses to shared memory, towards the async proxy */
 } SimtFence;

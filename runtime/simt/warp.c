@@ -27,19 +27,8 @@ first_words(const SimtLanes *l, uint32_t *v)
 	}
 SHUFFLE(shuffle, l->in[k][1] % SIMT_LANES)
 SHUFFLE(shuffle_xor, k ^ BY)
-SHUFFLE(shuffle_up, k >= BY ? k - BY : k)
-SHUFFLE(shuffle_down, k + BY < SIMT_LANES ? k + BY : k)
 #undef SHUFFLE
 #undef BY
-
-static uint32_t
-ballot(const SimtLanes *l)
-{
-	uint32_t bits = 0;
-	for (int k = 0; k < SIMT_LANES; k++)
-		bits |= (uint32_t)(l->in[k][0] & 1) << k;
-	return bits;
-}
 
 static void
 set_all(const SimtLanes *l, uint64_t v)
@@ -48,15 +37,14 @@ set_all(const SimtLanes *l, uint64_t v)
 		l->out[k][0] = v;
 }
 
-#define VOTE(name, result)                                                                         \
-	static void name(const SimtLanes *l, const void *info)                                     \
-	{                                                                                          \
-		set_all(l, result);                                                               \
-	}
-VOTE(vote_any, ballot(l) != 0)
-VOTE(vote_all, ballot(l) == UINT32_MAX)
-VOTE(vote_ballot, ballot(l))
-#undef VOTE
+static void
+vote_ballot(const SimtLanes *l, const void *info)
+{
+	uint32_t bits = 0;
+	for (int k = 0; k < SIMT_LANES; k++)
+		bits |= (uint32_t)(l->in[k][0] & 1) << k;
+	set_all(l, bits);
+}
 
 static void
 elect(const SimtLanes *l, const void *info)
@@ -88,9 +76,9 @@ REDUX(or, a | b)
 REDUX(xor, a ^ b)
 #undef REDUX
 
-#define COLLECTIVES(X)                                                                                   \
-	X(shuffle) X(shuffle_xor) X(shuffle_up) X(shuffle_down) X(vote_any) X(vote_all)            \
-	X(vote_ballot) X(elect) X(redux_add) X(redux_min) X(redux_max) X(redux_umin)               \
+#define COLLECTIVES(X)                                                                             \
+	X(shuffle) X(shuffle_xor) X(vote_ballot) X(elect) X(redux_add) X(redux_min)                \
+	X(redux_max) X(redux_umin)                                                                 \
 	X(redux_umax) X(redux_and) X(redux_or) X(redux_xor)
 #define X(name)                                                                                    \
 	PRIMITIVE(simt_##name)                                                                     \
@@ -140,12 +128,12 @@ pack(DType type, const uint64_t *in)
 }
 
 static uint64_t
-unpack(DType type, uint64_t word)
+unpack_e4m3(uint64_t word)
 {
 	uint8_t byte[2] = {(uint8_t)word, (uint8_t)(word >> 8)};
 	uint16_t half[2];
 	for (int k = 0; k < 2; k++)
-		dtype_store_f64(TY_F16, half, k, dtype_load_f64(type, byte, k));
+		dtype_store_f64(TY_F16, half, k, dtype_load_f64(TY_F8E4M3, byte, k));
 	return (uint64_t)half[0] | (uint64_t)half[1] << 16;
 }
 
@@ -168,8 +156,7 @@ halves(DType type, uint64_t x, uint64_t y, uint64_t z)
 	}
 CONVERSION(simt_pack_e4m3, pack(TY_F8E4M3, in))
 CONVERSION(simt_pack_e5m2, pack(TY_F8E5M2, in))
-CONVERSION(simt_unpack_e4m3, unpack(TY_F8E4M3, in[0]))
-CONVERSION(simt_unpack_e5m2, unpack(TY_F8E5M2, in[0]))
+CONVERSION(simt_unpack_e4m3, unpack_e4m3(in[0]))
 CONVERSION(simt_halves_add_f16, halves(TY_F16, in[0], 0x3c003c00, in[1]))
 CONVERSION(simt_halves_sub_f16, halves(TY_F16, in[1], 0xbc00bc00, in[0]))
 CONVERSION(simt_halves_mul_f16, halves(TY_F16, in[0], in[1], 0x80008000))
@@ -200,26 +187,15 @@ PRIMITIVE(simt_never)
 	die("a primitive of Apple's");
 }
 
-/* A hint may name any address. */
-PRIMITIVE(simt_prefetch)
-{
-}
-
 /* ---- fences: between this machine's threads, and for the checks ---- */
 
 static void
 fence(SimtThread *t, SimtFence kind)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (kind != SIMT_FENCE_GPU)
-		simt_mbarrier_fence(t);
+	simt_mbarrier_fence(t);
 	if (simt_launch(t)->checks)
 		simt_fenced(t, kind);
-}
-
-PRIMITIVE(simt_fence_gpu)
-{
-	fence(t, SIMT_FENCE_GPU);
 }
 
 PRIMITIVE(simt_fence_mbar)

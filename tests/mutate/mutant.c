@@ -117,9 +117,9 @@ is_mutable_prim(MutantKind kind, PrimKind p)
 		return kind == MUTANT_ARRIVE;
 	case PRIM_MBAR_EXPECT:
 		return kind == MUTANT_EXPECT || kind == MUTANT_SURPLUS || kind == MUTANT_DEFICIT;
-	case PRIM_WGMMA_FENCE: case PRIM_FENCE_ASYNC: case PRIM_FENCE_MBAR: case PRIM_FENCE_GPU:
+	case PRIM_WGMMA_FENCE: case PRIM_FENCE_ASYNC: case PRIM_FENCE_MBAR:
 		return kind == MUTANT_FENCE;
-	case PRIM_SHUFFLE: case PRIM_SHUFFLE_XOR: case PRIM_SHUFFLE_UP: case PRIM_SHUFFLE_DOWN:
+	case PRIM_SHUFFLE: case PRIM_SHUFFLE_XOR:
 		return kind == MUTANT_SHUFFLE;
 	default:
 		return false;

@@ -367,12 +367,12 @@ prim_operand(PrimKind k, int i)
 {
 	if (k == PRIM_KEEP)
 		return REG_I64;
-	if (k == PRIM_VOTE_ANY || k == PRIM_VOTE_ALL || k == PRIM_VOTE_BALLOT || k == PRIM_GRID_NEXT)
+	if (k == PRIM_VOTE_BALLOT || k == PRIM_GRID_NEXT)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
 		return REG_F32;
 	bool is_bulk = k >= PRIM_BULK_COPY && k <= PRIM_TENSOR_STORE_5;
-	int global = k == PRIM_PREFETCH_L2 || k == PRIM_TENSOR_MAP || k == PRIM_BULK_STORE ? 0 :
+	int global = k == PRIM_TENSOR_MAP || k == PRIM_BULK_STORE ? 0 :
 	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || k == PRIM_CP_ASYNC_LINE || (is_bulk && k != PRIM_BULK_SEND) ? 1 : -1;
 	int barrier = k == PRIM_BULK_COPY || k == PRIM_BULK_COPY_MULTI ? 3 :
 	    k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_MULTI_5 ? 2 : -1;

@@ -328,7 +328,6 @@ body_cluster(SimtThread *t, void *user)
 		call(t, PRIM_MBAR_WAIT, IN(BAR, 0));
 		memcpy(&x->seen[rank][0], t->shared + 512, 4);
 		x->seen[rank][1] = (uint32_t)call(t, PRIM_CLUSTER_LOAD, IN(call(t, PRIM_CLUSTER_ADDRESS, IN(BOX, other))));
-		x->seen[rank][2] = (uint32_t)call(t, PRIM_NCLUSTER, NOTHING);
 		x->seen[rank][3] = (uint32_t)call(t, PRIM_CLUSTER_LOAD, IN(512));       /* one's own */
 		memcpy(&x->seen[rank][4], t->shared + 528, 12);
 		x->seen[rank][7] = (uint32_t)call(t, PRIM_CLUSTER_LOAD_4, IN(528));
@@ -357,7 +356,6 @@ clusters(void **state)
 			uint32_t byte = 40 + (rank ^ 1);
 			assert_int_equal(x->seen[rank][0], 0x1234 + (rank ^ 1));
 			assert_int_equal(x->seen[rank][1], byte * 0x01010101u);
-			assert_int_equal(x->seen[rank][2], 2);
 			assert_int_equal(x->seen[rank][3], 0x1234 + (rank ^ 1));
 			for (uint32_t i = 0; i < 3; i++)
 				assert_int_equal(x->seen[rank][4 + i], (rank ^ 1) + 2 * i);
@@ -370,7 +368,7 @@ clusters(void **state)
 	free(x);
 	all_called(PRIM_CLUSTER_RANK, PRIM_CLUSTER_RANK);
 	all_called(PRIM_CLUSTER_ARRIVE, PRIM_CLUSTER_WAIT);
-	all_called(PRIM_NCLUSTER, PRIM_CLUSTER_SIGNAL);
+	all_called(PRIM_CLUSTER_ADDRESS, PRIM_CLUSTER_SIGNAL);
 	all_called(PRIM_BULK_COPY_MULTI, PRIM_BULK_SEND);
 	all_called(PRIM_TENSOR_MAP, PRIM_TENSOR_STORE_5);
 }

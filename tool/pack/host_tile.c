@@ -4,6 +4,8 @@
  * once, matrix products in float, row by row of b, so that C compilers make vectors of them. */
 #include "tool/pack/host.h"
 
+#include "num/num.h"
+
 #include <string.h>
 
 typedef struct Lines {

@@ -37,7 +37,7 @@ msl_prim_expr(Msl *m, MslNode *n)
 		x.text = arena_printf(m->mem, "simd_shuffle(%s, %s)", v.text, lane.text);
 		return x;
 	}
-	case PRIM_SHUFFLE_XOR: case PRIM_SHUFFLE_UP: case PRIM_SHUFFLE_DOWN:
+	case PRIM_SHUFFLE_XOR:
 		x.text = arena_printf(m->mem, "%s(%s, %lld)", name, v.text, (long long)n->t->imm[0]);
 		return x;
 	case PRIM_VOTE_BALLOT:

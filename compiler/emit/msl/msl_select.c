@@ -105,8 +105,7 @@ retype_shuffle(ThreadBuilder *b, const int *uses, const ThreadNode *to)
 {
 	ThreadModule *m = thread_module_of(b);
 	ThreadNode *n = thread_def(m, to->in[0]);
-	bool is_shuffle = n->kind == NODE_PRIM && (n->op == PRIM_SHUFFLE || n->op == PRIM_SHUFFLE_XOR ||
-	    n->op == PRIM_SHUFFLE_UP || n->op == PRIM_SHUFFLE_DOWN);
+	bool is_shuffle = n->kind == NODE_PRIM && (n->op == PRIM_SHUFFLE || n->op == PRIM_SHUFFLE_XOR);
 	if (!is_shuffle || to->op != CAST_BITS || to->type != REG_F32 || uses[to->in[0] - 1] > 1)
 		return 0;
 	const ThreadNode *bits = thread_def(m, n->in[0]);

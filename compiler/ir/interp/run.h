@@ -107,8 +107,8 @@ typedef bool DefineFn(Worker *w, const Op *op);         /* false: w->fault is fi
 #define OP(NAME, ...) DEFINE(NAME);                     /* elementwise ops have define_elementwise instead */
 #include "ir/ops.def"
 #undef OP
-/* What only the passes of GPUs make: shared memory, copies, mbarriers, roles.  The cpu device has none of it; tests that run
- * a module after these passes bring the definitions (tests/interp/). */
+/* What only the passes of GPUs make: shared memory, copies, mbarriers, roles.  The cpu device has none of it; tests that
+ * run a module after these passes bring the definitions (tests/interp/). */
 #define IS_OF_GPUS(family) ((family) == FAMILY_BUFFER || (family) == FAMILY_DOT_ASYNC || (family) == FAMILY_ROLES)
 struct GpuOps {
 	DefineFn *define[OP_COUNT];
