@@ -253,7 +253,7 @@ static bool
 may_have_masks(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind >= OP_LT && op->kind <= OP_GE && op->out[0].type->rank > 0 && op->home->parent &&
+		if (op_family(op) == FAMILY_COMPARE && op->out[0].type->rank > 0 && op->home->parent &&
 		    op->home->parent->kind == OP_FOR)
 			return true;
 	return false;
