@@ -227,7 +227,7 @@ real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	case REAL_ADD: return lower_op2(l, THREAD_FADD, a, b);
 	case REAL_SUB: return lower_op2(l, THREAD_FSUB, a, b);
 	case REAL_MUL: return lower_op2(l, THREAD_FMUL, a, b);
-	case REAL_DIV: return lower_op2(l, x->fast ? THREAD_FDIV_FAST : THREAD_FDIV, a, b);
+	case REAL_DIV: return lower_op2(l, x->fast && x->t != TY_F64 ? THREAD_FDIV_FAST : THREAD_FDIV, a, b);
 	case REAL_MIN:
 	case REAL_MAX: return order(l, x, a, b);
 	case REAL_FMA: return lower_op3(l, THREAD_FMA, a, b, c);

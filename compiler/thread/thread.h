@@ -25,8 +25,8 @@ typedef enum Space { SPACE_GLOBAL, SPACE_SHARED } Space;
 /* Arithmetic: name, word of the text, operands.  Lowering sees to it that no divisor is 0 or overflows and that no
  * shift reaches the width.  FMIN and FMAX: a NaN loses to a number, and -0 is less than 0.  FNE and FUNO are true of
  * a NaN, the other comparisons false.  FRCP_FAST, FRSQRT_FAST and EXP2_FAST of REG_F32 may take and give 0 for what
- * is denormal.  FMA_SAT, held to 0 .. 1 (a NaN is 0), and those after EXP2_FAST are not of REG_F64.  Integers are of
- * any width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
+ * is denormal.  FMA_SAT, held to 0 .. 1 (a NaN is 0), and what is _FAST are not of REG_F64.  Integers are of any
+ * width; ADD, SUB, AND … of REG_PRED: only AND, OR, XOR, NOT and SELECT. */
 #define THREAD_OPS(X)                                                                                      \
 	X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2) X(SDIV, "sdiv", 2) X(UDIV, "udiv", 2)           \
 	X(SREM, "srem", 2) X(UREM, "urem", 2) X(AND, "and", 2) X(OR, "or", 2) X(XOR, "xor", 2)             \

@@ -144,7 +144,7 @@ takes(ThreadOp op, RegType t)
 		return true;
 	if (t == REG_PRED)
 		return op == THREAD_AND || op == THREAD_OR || op == THREAD_XOR || op == THREAD_NOT;
-	if (t == REG_F64 && op >= THREAD_EXP2_FAST && op <= THREAD_TANH_FAST)
+	if (t == REG_F64 && (op == THREAD_FDIV_FAST || (op >= THREAD_FSQRT_FAST && op <= THREAD_TANH_FAST)))
 		return false;
 	if ((op >= THREAD_FNEG && op <= THREAD_FTRUNC) || (op >= THREAD_FEQ && op <= THREAD_FUNO))
 		return is_float;

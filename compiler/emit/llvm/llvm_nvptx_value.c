@@ -4,20 +4,6 @@
  * language wants; from f64 or to 64 bits NaN gives the sign bit alone, so a select puts the 0 (PTX ISA, cvt). */
 #include "emit/llvm/llvm.h"
 
-/* The approximations of f64 are its exact operations; it has no others. */
-static LLVMValueRef
-approximate_f64(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
-{
-	LLVMValueRef one = LLVMConstReal(l->type[REG_F64], 1);
-	switch (op) {
-	case THREAD_FDIV_FAST: return LLVMBuildFDiv(l->b, v[0], v[1], "");
-	case THREAD_FSQRT_FAST: return llvm_call1(l, "llvm.sqrt", v, 1);
-	case THREAD_FRSQRT_FAST: return LLVMBuildFDiv(l->b, one, llvm_call1(l, "llvm.sqrt", v, 1), "");
-	case THREAD_FRCP_FAST: return LLVMBuildFDiv(l->b, one, v[0], "");
-	default: die("%s of f64: there is no such instruction", thread_op_text[op]);
-	}
-}
-
 /* Most are of the special function unit. */
 LLVMValueRef
 llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
@@ -38,7 +24,7 @@ llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type)
 	case THREAD_TANH_FAST: text = "tanh.approx.f32 $0, $1;"; break;
 	default: die("%s of floats", thread_op_text[op]);
 	}
-	return type == REG_F64 ? approximate_f64(l, op, v) : llvm_asm_op(l, text, REG_F32, v, thread_op_operands[op]);
+	return llvm_asm_op(l, text, REG_F32, v, thread_op_operands[op]);
 }
 
 /* 32 or 64 bits; the names of cvt's intrinsics. */
