@@ -657,6 +657,18 @@ tgp_takes(const TgpKernel *k, const TgpForm *f, const TgpPlan *p)
 	return 1;
 }
 
+/* The extent of a map's dimension, which may be several of the tensor's. */
+static int64_t
+tgp_mapped(const TgpMap *m, int i, const int64_t *extent)
+{
+	int64_t n = extent[m->dim[i]];
+	int j;
+	for (j = 1; j <= m->merged[i]; j++)
+		if (__builtin_mul_overflow(n, extent[m->dim[i] - j], &n))
+			return INT64_MAX;
+	return n;
+}
+
 /* An i32 axis, blocks that one launch takes, and maps that the driver encodes. Strides are looked at once they are known. */
 static int
 tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
@@ -670,7 +682,7 @@ tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
 	}
 	for (i = 0; i < f->nmaps; i++)
 		for (j = 0; j < f->map[i].rank; j++)
-			if (o->extent[f->map[i].param][f->map[i].dim[j]] > TGP_EXTENT_MOST)
+			if (tgp_mapped(&f->map[i], j, o->extent[f->map[i].param]) > TGP_EXTENT_MOST)
 				return 0;
 	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX / f->split)));
 }
@@ -939,7 +951,7 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	unsigned box[TGP_RANK], step[TGP_RANK];
 	int i, is_empty = p->bytes[m->param] == 0;
 	for (i = 0; i < m->rank; i++) {
-		int64_t n = p->extent[m->param][m->dim[i]], s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
+		int64_t n = tgp_mapped(m, i, p->extent[m->param]), s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
 		extent[i] = is_empty ? 1 : (uint64_t)n;
 		box[i] = (unsigned)m->box[i];
 		step[i] = 1;

@@ -16,7 +16,7 @@ typedef struct TgpAbi {
 
 typedef struct TgpMap {
 	int param, elem_bytes, rank, swizzle, is_stored;
-	int dim[TGP_RANK], box[TGP_RANK];
+	int dim[TGP_RANK], merged[TGP_RANK], box[TGP_RANK];  /* dimensions before it that are one with it */
 } TgpMap;
 
 struct TgpCall;

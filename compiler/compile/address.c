@@ -283,6 +283,16 @@ first_step(Walk *w, const Value *v, const int64_t *at)
 
 /* ---- where an element of an access lies ---- */
 
+/* Of the tensor, with what the access merges with dimension d. */
+static int64_t
+extent_of(const InspectArg *x, const Op *access, int d)
+{
+	int64_t n = x->dim[d];
+	for (int i = 1; i <= access_merged(access, d); i++)
+		n = wrapping_mul(n, x->dim[d - i]);
+	return n;
+}
+
 /* Bits from the tensor's start to the element at[] of the tile that `op` moves; an index tile has some of its
  * coordinates. */
 static Where
@@ -308,7 +318,7 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 		if (i.unit && step && unit_scaled(i.unit, step) % SECTOR_BITS)
 			return AT_UNKNOWN;
 		i.v += index[d] == 'p' ? at[tile++] : 0;
-		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= x->dim[d]))
+		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= extent_of(x, op, d)))
 			return AT_OUTSIDE;
 		*bits = wrapping_add(*bits, wrapping_mul(i.v, step));
 	}

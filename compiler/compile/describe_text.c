@@ -186,12 +186,20 @@ put_faults(const Func *f, Text *out)
 	}
 }
 
+/* ", 0 x 1": dimensions that are one in the map. */
+static void
+put_map_dim(const TensorMap *m, int d, Text *out)
+{
+	for (int i = m->merged[d]; i >= 0; i--)
+		text_printf(out, "%s %d", i < m->merged[d] ? " x" : d ? "," : "", m->dim[d] - i);
+}
+
 static void
 put_map(const char *name, const TensorMap *m, Text *out)
 {
 	text_printf(out, "%s: tensor map of %d-byte elements, dimensions", name, m->elem_bytes);
 	for (int d = 0; d < m->rank; d++)
-		text_printf(out, "%s %d", d ? "," : "", m->dim[d]);
+		put_map_dim(m, d, out);
 	text_put(out, ", box");
 	for (int d = 0; d < m->rank; d++)
 		text_printf(out, "%s %d", d ? " x" : "", m->box[d]);

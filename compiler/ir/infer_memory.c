@@ -106,6 +106,29 @@ valid_extents(Infer *x, const Type *tile)
 	return true;
 }
 
+/* {merged}: dimensions that run on into one behind them have the index 0. */
+static bool
+merged_dims(Infer *x, const Type *tensor)
+{
+	const IntList *merged = attr_merged(x->op);
+	int64_t zero;
+
+	if (!merged)
+		return true;
+	if (merged->n != tensor->rank)
+		return infer_fail(x, "%d counts of merged dimensions; expected one for each dimension of %s", merged->n,
+		    infer_text(x, tensor));
+	for (int d = 0; d < tensor->rank; d++)
+		if (merged->at[d] < 0 || merged->at[d] > d)
+			return infer_fail(x, "%lld dimensions merged with dimension %d; expected 0 to %d",
+			    (long long)merged->at[d], d, d);
+	for (int d = 0; d < tensor->rank; d++)
+		if (access_merges_away(x->op, d) && (attr_index(x->op)[d] != 'i' || merged->at[d] ||
+		    !value_int(x->op->in[1 + d], &zero) || zero != 0))
+			return infer_fail(x, "dimension %d is merged with one behind it; expected i and 0", d);
+	return true;
+}
+
 bool
 infer_accessed(Infer *x, const Type **tile)
 {
@@ -115,7 +138,7 @@ infer_accessed(Infer *x, const Type **tile)
 	if (x->op->nin == 0 || infer_in(x, 0)->kind != TYPE_TENSOR)
 		return x->op->nin ? infer_expect(x, 0, "a tensor parameter")
 			      : infer_fail(x, "no operands; expected a tensor and its indices");
-	if (!selected(x, infer_in(x, 0), true, &rank, extent))
+	if (!selected(x, infer_in(x, 0), true, &rank, extent) || !merged_dims(x, infer_in(x, 0)))
 		return false;
 	*tile = type_tile(x->m, infer_in(x, 0)->elem, rank, extent);
 	return valid_extents(x, *tile);

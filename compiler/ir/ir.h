@@ -361,7 +361,6 @@ void func_number(Func *f);                                      /* dense ids in 
 typedef VEC(Value *) ValueList;
 ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
 const Type **value_types(Value *const *v, int n, Arena *mem);
-
 /* query.c: what passes and lowering ask of values and ops */
 
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
@@ -377,6 +376,8 @@ int64_t buffer_slot_bytes(const Op *owner);             /* of an alloc or mbarri
 const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
 bool access_is_tensor(const Op *op);                            /* else its operand is pointers */
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
+int access_merged(const Op *op, int d);         /* {merged}: dimensions before d of the tensor that are one with it */
+bool access_merges_away(const Op *op, int d);   /* is d one with a dimension behind it? */
 Value *access_tile(const Op *op);                               /* what moves, by its layout; or NULL */
 Value *access_mask(const Op *op);                               /* of an access through pointers; or NULL */
 const Op *block_find(const Block *b, OpKind kind);              /* the first of that kind, regions entered; or NULL */

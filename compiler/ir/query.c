@@ -92,6 +92,23 @@ access_is_tensor(const Op *op)
 }
 
 int
+access_merged(const Op *op, int d)
+{
+	const IntList *merged = attr_merged(op);
+	return merged && d < merged->n ? (int)merged->at[d] : 0;
+}
+
+bool
+access_merges_away(const Op *op, int d)
+{
+	const IntList *merged = attr_merged(op);
+	for (int i = d + 1; merged && i < merged->n; i++)
+		if (i - merged->at[i] <= d)
+			return true;
+	return false;
+}
+
+int
 access_data(const Op *op)
 {
 	return 1 + op->in[0]->type->rank;

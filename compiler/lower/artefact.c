@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 6\n";
+static const char heading[] = "tegula artefact 7\n";
 
 enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
 
@@ -64,6 +64,7 @@ put_map(Text *out, const TensorMap *m)
 	put_number(out, m->rank);
 	for (int d = 0; d < KERNEL_RANK; d++) {
 		put_number(out, m->dim[d]);
+		put_number(out, m->merged[d]);
 		put_number(out, m->box[d]);
 	}
 }
@@ -165,7 +166,7 @@ get_abi(Reader *r, Artefact *out)
 static void
 get_maps(Reader *r, Artefact *out)
 {
-	out->nmaps = get_count(r, (5 + 2 * KERNEL_RANK) * (int)sizeof(int64_t));
+	out->nmaps = get_count(r, (5 + 3 * KERNEL_RANK) * (int)sizeof(int64_t));
 	out->map = get_room(r, out->nmaps, sizeof *out->map);
 	for (int i = 0; i < out->nmaps && !r->bad; i++) {
 		TensorMap *m = &out->map[i];
@@ -176,6 +177,7 @@ get_maps(Reader *r, Artefact *out)
 		m->rank = (int)get_number(r);
 		for (int d = 0; d < KERNEL_RANK; d++) {
 			m->dim[d] = (int)get_number(r);
+			m->merged[d] = (int)get_number(r);
 			m->box[d] = (int)get_number(r);
 		}
 		r->bad |= m->rank < 1 || m->rank > KERNEL_RANK;

@@ -70,6 +70,7 @@ Reg lower_program_at(Lower *l, const Op *op, int axis);
 Reg lower_program_exists(Lower *l, const Op *op);
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
+Reg lower_extent(Lower *l, const Op *access, int dim);          /* with what the access merges with it */
 Reg lower_stride(Lower *l, const Value *tensor, int dim);
 /* Elements between neighbours where it is known when compiling, else -1. */
 int64_t lower_constant_stride(Lower *l, const Value *tensor, int dim);

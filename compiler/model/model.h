@@ -189,7 +189,8 @@ bool access_fill_is_zero(const Op *op);
 typedef struct TensorMap {
 	int param;                                      /* the tensor */
 	int elem_bytes, rank;
-	int dim[KERNEL_RANK];                           /* of the tensor */
+	int dim[KERNEL_RANK];                           /* of the tensor … */
+	int merged[KERNEL_RANK];                        /* … and so many before it, which are one with it */
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
 	bool is_stored;                                 /* boxes go to the tensor */

@@ -208,25 +208,29 @@ share_rows(const Op *op, const Layout *slot, TensorMap *out)
 	return NULL;
 }
 
-/* The tensor's dimensions: the tile's in the slot's order, then those of one element. */
+/* The tensor's dimensions: the tile's in the slot's order, then those of one element, but for those that are one with
+ * others. */
 static void
 set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
 {
 	int at[KERNEL_RANK];
 	access_dims(op, at);
-	out->rank = op->in[0]->type->rank;
 	int n = rank;
-	for (int d = 0; d < out->rank; d++) {
-		if (attr_index(op)[d] != 'p') {
-			out->dim[n] = d;
-			out->boxes[n] = 1;
-			out->box[n++] = 1;
+	for (int d = 0; d < op->in[0]->type->rank; d++) {
+		if (access_merges_away(op, d))
 			continue;
+		int i = 0;
+		while (i < rank && !(attr_index(op)[d] == 'p' && order[i] == at[d]))
+			i++;
+		if (i == rank) {
+			out->boxes[n] = 1;
+			out->box[n] = 1;
+			i = n++;
 		}
-		for (int i = 0; i < rank; i++)
-			if (order[i] == at[d])
-				out->dim[i] = d;
+		out->dim[i] = d;
+		out->merged[i] = access_merged(op, d);
 	}
+	out->rank = n;
 }
 
 /* Slots of a ring, and boxes of a slot, stand where the hardware takes them. */
@@ -258,7 +262,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 		return "the slot's layout is not of boxes that a tensor map fills";
 	int64_t boxes = set_boxes(op, &layout, order, out);
 	set_dims(op, order, layout.rank, out);
-	if (out->dim[0] != out->rank - 1)
+	if (out->dim[0] != op->in[0]->type->rank - 1)
 		return "the slot's rows do not run along the tensor's contiguous dimension";
 	if (out->box[0] * out->elem_bytes < MAP_ALIGN)
 		return "a row of the slot's boxes is shorter than 16 bytes";
@@ -276,6 +280,6 @@ map_equal(const TensorMap *a, const TensorMap *b)
 	bool same = a->param == b->param && a->elem_bytes == b->elem_bytes && a->rank == b->rank &&
 	    a->swizzle == b->swizzle && a->is_stored == b->is_stored;
 	for (int d = 0; d < a->rank && same; d++)
-		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d];
+		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d] && a->merged[d] == b->merged[d];
 	return same;
 }

@@ -39,6 +39,17 @@ abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MAX_AXES])
 /* Coordinates are 32 bits, signed, and code moves starts that are further out to this one (lower/memory/bulk.c). */
 enum { MAP_EXTENT_MOST = INT32_MAX - 0xffff };
 
+/* Of the map's dimension i, which may be several of the tensor. */
+static int64_t
+mapped_extent(const TensorMap *m, const PlanArg *a, int i)
+{
+	int64_t n = a->dim[m->dim[i]];
+	for (int k = 1; k <= m->merged[i]; k++)
+		if (__builtin_mul_overflow(n, a->dim[m->dim[i] - k], &n))
+			return INT64_MAX;
+	return n;
+}
+
 bool
 abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out)
 {
@@ -46,7 +57,7 @@ abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothin
 	bool is_empty = false;
 	*out = (MapShape){.address = (uint64_t)(uintptr_t)a->data};
 	for (int i = 0; i < m->rank; i++) {
-		int64_t extent = a->dim[m->dim[i]], stride = a->stride[m->dim[i]] * m->elem_bytes;
+		int64_t extent = mapped_extent(m, a, i), stride = a->stride[m->dim[i]] * m->elem_bytes;
 		is_empty |= extent == 0;
 		out->extent[i] = extent;
 		out->stride[i] = extent > 1 ? stride : 16;

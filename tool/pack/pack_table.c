@@ -207,6 +207,9 @@ put_abi(const PackKernel *k, int form, Text *out)
 			text_printf(out, "%s%d", d ? ", " : "", d < m->rank ? m->dim[d] : 0);
 		text_put(out, "}, {");
 		for (int d = 0; d < KERNEL_RANK; d++)
+			text_printf(out, "%s%d", d ? ", " : "", d < m->rank ? m->merged[d] : 0);
+		text_put(out, "}, {");
+		for (int d = 0; d < KERNEL_RANK; d++)
 			text_printf(out, "%s%d", d ? ", " : "", d < m->rank ? m->box[d] : 0);
 		text_put(out, "}},\n");
 	}

@@ -49,7 +49,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,flatten,axis"
 /* choose_roles.c */
 int choose_count_dots(const Func *f);
 /* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One

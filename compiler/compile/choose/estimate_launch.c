@@ -130,6 +130,16 @@ estimate_lines(const Bound *b, const Op *read, int ranks, int along)
 	return (estimate_reads_astride(b, read) ? ASTRIDE : 1) / estimate_sharers(read, ranks, along);
 }
 
+/* Of the tensor, with what the access merges with dimension d. */
+static int64_t
+extent_of(const Bound *b, const Op *access, int d)
+{
+	int64_t n = b->param[access->in[0]->index].dim[d];
+	for (int i = 1; i <= access_merged(access, d); i++)
+		n *= MAX(b->param[access->in[0]->index].dim[d - i], 1);
+	return n;
+}
+
 /* What moves with the loop is not known, and counts as inside; boxes that lie outside as a whole bring other rows
  * (plan_map.c). */
 static double
@@ -146,7 +156,7 @@ rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along
 		int64_t begin = scalar(&s, read->in[1 + d], INT64_MIN, DEPTH);
 		int64_t extent = attr_index(read)[d] == 'p' ? read->out[0].type->extent[at[d]] : 0;
 		if (extent && begin != INT64_MIN)
-			rows += (double)(MAX(begin + extent - b->param[tensor->index].dim[d], 0) % MAP_ROWS);
+			rows += (double)(MAX(begin + extent - extent_of(b, read, d), 0) % MAP_ROWS);
 	}
 	return rows;
 }

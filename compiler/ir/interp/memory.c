@@ -21,6 +21,7 @@ access_make(TensorAccess *a, const Op *op, const Type *tile)
 	    .rank = tile->rank, .valid = valid ? valid->at : NULL};
 	for (int d = 0; d < a->nd; d++) {
 		a->letter[d] = index[d];
+		a->merged[d] = access_merged(op, d);
 		a->index[d] = op->in[1 + d];
 		if (index[d] == 'p') {
 			a->extent[d] = extents->at[e++];
@@ -41,6 +42,16 @@ access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *h
 		return;
 	*lo = start < 0 ? -start : 0;
 	*hi = MAX(*lo, MIN(extent, size - start));
+}
+
+int64_t
+access_extent(const TensorAccess *a, const PlanArg *t, int d)
+{
+	int64_t n = t->dim[d];
+
+	for (int i = 1; i <= a->merged[d]; i++)
+		n *= t->dim[d - i];
+	return n;
 }
 
 /* Tensor dimension of result dimension `at`, or -1 if it belongs to the gather shape. */
@@ -92,7 +103,7 @@ rows_open(const Worker *w, const TensorAccess *a, TensorRows *r)
 	    .count = 1, .length = 1, .hi = 1};
 	if (inner >= 0) {
 		r->length = a->extent[inner];
-		access_clip(value_i64(w, a->index[inner]), r->length, r->t->dim[inner], &r->lo, &r->hi);
+		access_clip(value_i64(w, a->index[inner]), r->length, access_extent(a, r->t, inner), &r->lo, &r->hi);
 		r->stride = r->t->stride[inner];
 		if (a->valid)
 			r->hi = MAX(r->lo, MIN(r->hi, a->valid[a->rank - 1]));
@@ -103,7 +114,7 @@ rows_open(const Worker *w, const TensorAccess *a, TensorRows *r)
 		int64_t start = value_i64(w, a->index[d]);
 		r->base += scaled(start, r->t->stride[d]);
 		if (a->letter[d] == 'i')
-			r->inside = r->inside && start >= 0 && start < r->t->dim[d];
+			r->inside = r->inside && start >= 0 && start < access_extent(a, r->t, d);
 	}
 	for (int k = 0; k < r->rank; k++) {
 		r->count *= a->tile->extent[k];
@@ -123,7 +134,7 @@ add_gathers(const Worker *w, const TensorRows *r, int64_t g, uint64_t *at)
 			continue;
 		/* A u64 beyond i64 turns negative: outside either way. */
 		int64_t i = dtype_load_i64(a->index[d]->type->elem, value_at(w, a->index[d]), g);
-		if (i < 0 || i >= r->t->dim[d])
+		if (i < 0 || i >= access_extent(a, r->t, d))
 			return false;
 		*at += scaled(i, r->t->stride[d]);
 	}
@@ -147,7 +158,8 @@ row_is_inside(const Worker *w, const TensorRows *r, int64_t *at)
 			g = g * r->a->tile->extent[k] + r->index[k];
 			continue;
 		}
-		if (__builtin_add_overflow(r->start[k], r->index[k], &sum) || sum < 0 || sum >= r->t->dim[d])
+		if (__builtin_add_overflow(r->start[k], r->index[k], &sum) || sum < 0 ||
+		    sum >= access_extent(r->a, r->t, d))
 			return false;
 		offset += scaled(r->index[k], r->t->stride[d]);
 	}

@@ -164,11 +164,13 @@ typedef struct TensorAccess {
 	const Value *index[MAX_RANK];
 	const Type *tile;                               /* that it moves */
 	int64_t extent[MAX_RANK];                       /* p: its extent, by tensor dimension */
+	int merged[MAX_RANK];                           /* dimensions before it that are one with it */
 	const int64_t *valid;                           /* by dimension of the tile: its extent before padding; or NULL */
 	bool gathers;
 	int gather_at, gather_rank;                     /* result dimensions that the gather shape takes */
 } TensorAccess;
 void access_make(TensorAccess *a, const Op *op, const Type *tile);
+int64_t access_extent(const TensorAccess *a, const PlanArg *t, int d);  /* of the tensor, with what is merged with d */
 void access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *hi);
 /* What a read or copy takes from its tensor, as a tile of that type; fill: NULL, a scalar or a tile. */
 bool tensor_read(Worker *w, const Op *op, const Type *tile, const Value *fill, char *out);

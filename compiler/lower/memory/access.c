@@ -89,7 +89,7 @@ static void
 limit_root(Lower *l, LowerAccess *a, int d)
 {
 	Reg root = lower_regs(l, a->dim[d].root)[0], least = lower_i64(l, -NEAR), most = lower_i64(l, FAR);
-	Reg room = lower_op2(l, THREAD_SUB, lower_dim(l, a->tensor, d), root);
+	Reg room = lower_op2(l, THREAD_SUB, lower_extent(l, a->op, d), root);
 	room = lower_op2(l, THREAD_SMIN, lower_op2(l, THREAD_SMAX, room, least), most);
 	a->dim[d].hi = lower_as(l, CAST_TRUNC, REG_I32, room);
 	a->dim[d].is_rooted = true;
@@ -108,7 +108,7 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	const IntList *valid = attr_valid(a->op);
 	int64_t extent = INT64_C(1) << a->layout->out[at];
 	int64_t real = valid && at < valid->n ? valid->at[at] : a->tile->extent[at];
-	int64_t start, size = a->tensor->type->extent[d];
+	int64_t start, size = access_merged(a->op, d) ? -1 : a->tensor->type->extent[d];
 	const Value *v = a->dim[d].index;
 	bool inside = proven_inside(a, d);
 	if (value_constant(v, &start) && size >= 0 && start >= 0 && start <= size) {
@@ -126,8 +126,8 @@ limit_part(Lower *l, LowerAccess *a, int d)
 	}
 	Reg at_start = lower_regs(l, v)[0];
 	bool from_zero = value_constant(v, &start) && start == 0;
-	Reg room = from_zero ? lower_dim(l, a->tensor, d)
-			     : lower_op2(l, THREAD_SUB, lower_dim(l, a->tensor, d), at_start);
+	Reg room = from_zero ? lower_extent(l, a->op, d)
+			     : lower_op2(l, THREAD_SUB, lower_extent(l, a->op, d), at_start);
 	a->dim[d].hi = clamp(l, room, lower_i64(l, real), from_zero);
 	name_after(l, a, a->dim[d].hi, "%s_left");
 	if (axis_of(v)->lo < 0)
@@ -140,7 +140,7 @@ limit_scalar(Lower *l, LowerAccess *a, int d)
 {
 	if (proven_inside(a, d))
 		return;
-	Reg in = lower_op2(l, THREAD_ULT, lower_regs(l, a->dim[d].index)[0], lower_dim(l, a->tensor, d));
+	Reg in = lower_op2(l, THREAD_ULT, lower_regs(l, a->dim[d].index)[0], lower_extent(l, a->op, d));
 	a->uniform = lower_both(l, a->uniform, in);
 }
 
@@ -157,7 +157,7 @@ limit_gather(Lower *l, LowerAccess *a, int d)
 {
 	if (proven_inside(a, d))
 		return;
-	Reg size = lower_dim(l, a->tensor, d);
+	Reg size = lower_extent(l, a->op, d);
 	if (is_short_index(a->dim[d].index))
 		size = lower_as(l, CAST_TRUNC, REG_I32,
 		    lower_op2(l, THREAD_SMIN, size, lower_i64(l, INT64_C(1) << 31)));

@@ -64,7 +64,7 @@ or_first(Lower *l, const Boxes *x, int i, Reg start)
 	int d = x->map.dim[i];
 	if (attr_index(x->op)[d] != 'p' || !map_moves_outside(x->op, x->at[d]))
 		return start;
-	Reg end = lower_as(l, CAST_TRUNC, REG_I32, lower_dim(l, x->op->in[0], d));
+	Reg end = lower_as(l, CAST_TRUNC, REG_I32, lower_extent(l, x->op, d));
 	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_SLT, start, end), start, lower_i32(l, 0));
 }
 

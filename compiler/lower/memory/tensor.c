@@ -24,6 +24,15 @@ lower_dim(Lower *l, const Value *tensor, int dim)
 	return symbol >= 0 ? lower_param(l, ABI_DIM, symbol, 0) : lower_param(l, ABI_EXTENT, p, dim);
 }
 
+Reg
+lower_extent(Lower *l, const Op *access, int dim)
+{
+	Reg r = lower_dim(l, access->in[0], dim);
+	for (int i = 1; i <= access_merged(access, dim); i++)
+		r = lower_op2(l, THREAD_MUL, r, lower_dim(l, access->in[0], dim - i));
+	return r;
+}
+
 /* Rows of packed elements start on a byte. */
 static bool
 rows_are_even(const Value *tensor, int dim)

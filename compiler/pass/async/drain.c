@@ -365,7 +365,7 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	int rank = write->in[0]->type->rank, nattr = 1, at[KERNEL_RANK];
 	const Type *t = slot->type;
 	int64_t left = written(write, dim) - from;
-	Attr attr[3] = {attr_new_index(d->m, attr_index(write))};
+	Attr attr[4] = {attr_new_index(d->m, attr_index(write))};
 	memcpy(in, write->in, sizeof(Value *) * (size_t)(1 + rank));
 	access_dims(write, at);
 	for (int i = 0; i < rank && from; i++)
@@ -374,6 +374,8 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	in[1 + rank] = slot;
 	if (attr_extents(write))
 		attr[nattr++] = attr_new_extents(d->m, t->extent, t->rank);
+	if (attr_merged(write))
+		attr[nattr++] = *op_attr(write, ATTR_MERGED);
 	if (d->is_by_warp)
 		attr[nattr++] = attr_new_by(d->m, "warp");
 	Op *send = op_make(b, OP_SEND, in, 2 + rank, attr, nattr, NULL, 0);

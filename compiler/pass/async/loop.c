@@ -61,7 +61,7 @@ pipeline_counters(const Pipeline *p, Value **out)
 Op *
 pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index)
 {
-	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_UNDEF,
+	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_MERGED, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_UNDEF,
 		ATTR_OUTSIDE_UNDEF, ATTR_CACHE};
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;

@@ -50,6 +50,27 @@ dim_range(const Value *tensor, int d, int64_t *lo, int64_t *hi)
 	*hi = extent >= 0 ? extent : MAX_ELEMENTS;
 }
 
+/* The same of an access, with the dimensions that it merges with d. */
+static int
+extent_div(const Op *op, int d)
+{
+	int k = dim_div(op->in[0], d);
+	for (int i = 1; i <= access_merged(op, d); i++)
+		k += dim_div(op->in[0], d - i);
+	return MIN(k, DIV_MOST);
+}
+
+static int64_t
+extent_least(const Op *op, int d)
+{
+	int64_t lo, hi, n = 1;
+	for (int i = 0; i <= access_merged(op, d); i++) {
+		dim_range(op->in[0], d - i, &lo, &hi);
+		n = MIN(n, MAX_ELEMENTS) * MIN(lo, INT32_MAX);
+	}
+	return MIN(n, MAX_ELEMENTS);
+}
+
 /* Where an access's tile lies along each dimension of the tensor. */
 typedef struct Span {
 	const Op *op;
@@ -141,7 +162,7 @@ part_contiguity(const Span *x, int d)
 	const IntList *valid = attr_valid(x->op);
 	int k = MIN(axis_of(x->op->in[1 + d])->div[0], trailing_zeros(x->tile->extent[x->at[d]]));
 	if (!access_is_inside(x->op, d))
-		k = MIN(k, dim_div(x->tensor, d));
+		k = MIN(k, extent_div(x->op, d));
 	return valid ? MIN(k, trailing_zeros(valid->at[x->at[d]])) : k;
 }
 
@@ -180,7 +201,7 @@ tensor_contiguity(const Op *op, int *dim)
 		return 0;
 	if (x.index[last] == 'g') {
 		k = gather_contiguity(&x, dim);
-		k = access_is_inside(op, last) ? k : MIN(k, dim_div(x.tensor, last));
+		k = access_is_inside(op, last) ? k : MIN(k, extent_div(op, last));
 		k = valid ? MIN(k, trailing_zeros(valid->at[*dim])) : k;
 	} else if (x.index[last] == 'p') {
 		*dim = x.at[last];
@@ -221,7 +242,7 @@ access_halo(const Op *op, const Layout *l, const Target *t)
 		return 0;
 	const Value *root = access_root(op->in[1 + last], &shift);
 	int k = MIN(axis_of(root)->div[0], trailing_zeros(x.tile->extent[x.at[last]]));
-	k = MIN(MIN(k, dim_div(x.tensor, last)), rows_div(&x, last));
+	k = MIN(MIN(k, extent_div(op, last)), rows_div(&x, last));
 	k = MIN(k, MIN(MAX(axis_of(x.tensor)->div[0] - bytes, 0), log2_floor(t->vector_bytes) - bytes));
 	k = l ? MIN(k, layout_contiguous(l, x.at[last])) : k;
 	return k > 0 && shift % (INT64_C(1) << k) ? k : 0;
@@ -435,13 +456,14 @@ access_is_inside(const Op *op, int d)
 	const IntList *valid = attr_valid(op);
 	const Value *v = op->in[1 + d];
 	const AxisInfo *i = axis_of(v);
-	int64_t lo, hi, extent = 1;
+	int64_t extent = 1;
+	if (access_merges_away(op, d))
+		return true;                            /* without elements the other dimension has none */
 	if (x.at[d] >= 0)
 		extent = valid ? valid->at[x.at[d]] : x.tile->extent[x.at[d]];
-	dim_range(x.tensor, d, &lo, &hi);
-	if (i->lo >= 0 && i->hi <= lo - extent)
+	if (i->lo >= 0 && i->hi <= extent_least(op, d) - extent)
 		return true;
-	return x.index[d] != 'g' &&
+	return x.index[d] != 'g' && !access_merged(op, d) &&
 	       (loop_stays_inside(&x, d, v, extent) || part_stays_inside(&x, d, v, extent) ||
 		   program_stays_inside(&x, d, v, extent));
 }

@@ -84,7 +84,8 @@ has_same_bounds(const Op *read, const Op *write)
 	const FuncParam *param = read->home->func->param;
 	const Value *x = read->in[0], *y = write->in[0];
 	if (x->def || y->def || x->type->rank != y->type->rank || strcmp(attr_index(read), attr_index(write)) != 0 ||
-	    !ints_same(attr_extents(read), attr_extents(write)) || !ints_same(attr_valid(read), attr_valid(write)))
+	    !ints_same(attr_extents(read), attr_extents(write)) || !ints_same(attr_merged(read), attr_merged(write)) ||
+	    !ints_same(attr_valid(read), attr_valid(write)))
 		return false;
 	for (int d = 0; d < x->type->rank; d++) {
 		int dim = param[x->index].dim[d];

@@ -24,11 +24,11 @@ access_view(const Worker *w, const TensorAccess *a, const char *fill, View *v)
 		int64_t start = value_i64(w, a->index[d]);
 		first += (uint64_t)start * (uint64_t)t->stride[d];
 		if (a->letter[d] == 'i') {
-			inside = inside && start >= 0 && start < t->dim[d];
+			inside = inside && start >= 0 && start < access_extent(a, t, d);
 			continue;
 		}
 		v->stride[k] = t->stride[d];
-		access_clip(start, a->extent[d], t->dim[d], &v->lo[k], &v->hi[k]);
+		access_clip(start, a->extent[d], access_extent(a, t, d), &v->lo[k], &v->hi[k]);
 		if (a->valid)
 			v->hi[k] = MAX(v->lo[k], MIN(v->hi[k], a->valid[k]));
 		k++;
@@ -98,7 +98,7 @@ read_scalar(Worker *w, const Step *step)
 
 	for (int d = 0; d < a->nd; d++) {
 		int64_t i = value_i64(w, a->index[d]);
-		inside = inside && i >= 0 && i < t->dim[d];
+		inside = inside && i >= 0 && i < access_extent(a, t, d);
 		at += (uint64_t)i * (uint64_t)t->stride[d];
 	}
 	char *out = w->at[s->tile.slot];
