@@ -154,11 +154,14 @@ uint64_t abi_value(const AbiParam *p, const PlanArg *args, const int64_t grid[MA
 typedef struct MapShape {
 	uint64_t address;
 	int64_t extent[KERNEL_RANK], stride[KERNEL_RANK];
+	int lower[WINDOW_RANK], upper[WINDOW_RANK];     /* of windows: corners of the bounding box, from the tensor's */
 } MapShape;
 
 /* `nothing`: 16 bytes of zeros, which stand for a tensor without elements, and 16 that such a one is stored to.  False: no
  * map has such a tensor, *e says why. */
 bool abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out);
+/* Do the bounding boxes and offsets of maps of windows fit what such a map holds? */
+bool abi_windows_fit(const TensorMap *map, int n, const PlanArg *args);
 /* The blocks of a grid; resident: as many at most, 0: the grid is not persistent.  False: too many, d->error says so. */
 bool abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t resident, unsigned *out);
 

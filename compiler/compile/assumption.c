@@ -278,4 +278,5 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 	note_grid(f, k, b, p);
 	if (p)
 		set_assumptions(f, k, b, p);
+	f->no_windows = !p || p->no_windows;
 }

@@ -27,6 +27,7 @@ typedef struct ArgAssumptions {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
 	const int64_t *symbol;                          /* assumption_of_size */
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
+	bool no_windows;                                /* maps of windows have other limits: Func.no_windows */
 } ArgAssumptions;
 
 /* What a launch with just these sizes has, on tensors of its own.  In `mem`. */

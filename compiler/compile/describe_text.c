@@ -194,8 +194,21 @@ put_map_dim(const TensorMap *m, int d, Text *out)
 		text_printf(out, "%s %d", i < m->merged[d] ? " x" : d ? "," : "", m->dim[d] - i);
 }
 
+/* " -1 + 2 * pad + extent 1 of y" */
 static void
-put_map(const char *name, const TensorMap *m, Text *out)
+put_sum(const Func *f, const LaunchSum *s, Text *out)
+{
+	text_printf(out, " %lld", (long long)s->number);
+	for (int i = 0; i < s->n; i++) {
+		text_printf(out, " + %lld * ", (long long)s->term[i].factor);
+		if (s->term[i].dim >= 0)
+			text_printf(out, "extent %d of ", s->term[i].dim);
+		text_put(out, f->param[s->term[i].param].name);
+	}
+}
+
+static void
+put_map(const Func *f, const char *name, const TensorMap *m, Text *out)
 {
 	text_printf(out, "%s: tensor map of %d-byte elements, dimensions", name, m->elem_bytes);
 	for (int d = 0; d < m->rank; d++)
@@ -203,7 +216,15 @@ put_map(const char *name, const TensorMap *m, Text *out)
 	text_put(out, ", box");
 	for (int d = 0; d < m->rank; d++)
 		text_printf(out, "%s %d", d ? " x" : "", m->box[d]);
-	text_printf(out, ", swizzle %d, 0 outside;\n      at an address that is a multiple of 64", m->swizzle);
+	text_printf(out, ", swizzle %d, 0 outside", m->swizzle);
+	for (int i = 0; i < m->windows; i++) {
+		text_printf(out, ";\n      im2col: along dimension %d steps of %d, lower corner", m->dim[1 + i],
+		    m->window[i].step);
+		put_sum(f, &m->window[i].lower, out);
+		text_put(out, ", upper corner lower + step * (n - 1) + 1 - extent, n =");
+		put_sum(f, &m->window[i].count, out);
+	}
+	text_put(out, ";\n      at an address that is a multiple of 64");
 }
 
 static void
@@ -226,7 +247,7 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, const TensorMap *map
 		text_printf(out, "of d programs along %s: m | s << 32, where s is the number of bits of d - 1\n"
 		    "      and m = (2^s - d) 2^32 / d + 1, rounded down", name);
 		break;
-	case ABI_TENSOR_MAP: put_map(name, &map[a->dim], out); break;
+	case ABI_TENSOR_MAP: put_map(f, name, &map[a->dim], out); break;
 	case ABI_FAULTS: put_faults(f, out); break;
 	case ABI_COUNTER: text_put(out, "address of 8 bytes, 0 before the launch"); break;
 	case ABI_ARRIVALS:

@@ -138,6 +138,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	x->layout = op->out[0].layout;
 	x->tested = bounds_tested(op, mem);
 	x->way = attr_kind(op);
+	x->no_map = t->has & HAS_TMA ? map_reason(op, t) : NULL;
 	x->sectors_known = true;
 	if (!x->layout)
 		return;
@@ -163,8 +164,8 @@ note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	x->way = "by tensor map";
 	if (plan_map(op, t, &m))
 		return;
-	text_put(&way, "by tensor map, boxes of");
-	for (int d = 0; d < m.rank; d++)
+	text_put(&way, m.windows ? "by tensor map, windows of" : "by tensor map, boxes of");
+	for (int d = 0; d < (m.windows ? 2 : m.rank); d++)
 		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
 	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
 	if (m.ranks > 1)

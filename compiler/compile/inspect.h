@@ -45,6 +45,7 @@ typedef struct InspectLine {
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	InspectBanks in, out;                           /* to shared memory, and from it */
+	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
 	SyncScope sync;                                 /* of the barrier between writing scratch and reading it */

@@ -139,6 +139,8 @@ inspect_details(const InspectLine *x, Text *out)
 			    strcmp(x->way, "cp_async") == 0  ? "asynchronous"
 			    : strcmp(x->way, "counted") == 0 ? "asynchronous, by the threads of a role"
 			                                     : x->way);
+		if (x->kind == INSPECT_COPY && x->no_map)
+			text_printf(out, "; no tensor map: %s", x->no_map);
 		break;
 	case INSPECT_CONVERT:
 		text_printf(out, "through %s", x->way);

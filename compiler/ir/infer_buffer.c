@@ -79,13 +79,19 @@ RULE(copy)
 
 	if (!infer_accessed(x, &tile))
 		return false;
-	int at = 1 + infer_in(x, 0)->rank, n = at + (counts ? 3 : 1);
+	int windows = copy_windows(x->op), at = 1 + infer_in(x, 0)->rank;
+	int n = at + (counts ? 3 : 1) + 3 * windows;
+	if (windows && (!op_is_bulk_copy(x->op) || !attr_steps(x->op) || attr_steps(x->op)->n != windows))
+		return infer_fail(x, "a copy of windows; expected kind = \"bulk\" and %d steps", windows);
 	if (!infer_count(x, n, n) || !need_slot(x, at))
 		return false;
 	if (tile_of(x, infer_in(x, at)) != tile)
 		return infer_expect(x, at, "a buffer of one slot of %s", infer_text(x, tile));
 	if (counts && infer_in(x, at + 1)->kind != TYPE_MBARRIER)
 		return infer_expect(x, at + 1, "an mbarrier");
+	for (int i = 0; i < 3 * windows; i++)
+		if (!infer_i64(x, at + 3 + i))
+			return false;
 	return (!counts || infer_i64(x, at + 2)) && infer_out(x, type_token(x->m));
 }
 

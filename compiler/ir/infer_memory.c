@@ -4,7 +4,9 @@
  * the g's, all of one shape, stand where the first g stands:
  *
  *     x: tensor<f32[?, ?, 64]>   read %x, %ids, %r, %c {index = "gip", extents = [8]}
- *     ids: i64[4, 2]             =>  f32[4, 2, 8] */
+ *     ids: i64[4, 2]             =>  f32[4, 2, 8]
+ *
+ * The w's of a copy, which stand before all others, take one of {extents} together. */
 #include "ir/infer.h"
 
 #include <string.h>
@@ -31,7 +33,10 @@ selected(Infer *x, const Type *of, bool gathers, int *rank, int64_t *extent)
 		if (index[d] == 'i') {
 			if (!infer_i64(x, i))
 				return false;
-		} else if (index[d] == 'p') {
+		} else if (index[d] == 'w' && d > 0 && index[d - 1] == 'w') {
+			if (!infer_i64(x, i))
+				return false;
+		} else if (index[d] == 'p' || (index[d] == 'w' && d == 0 && x->op->kind == OP_COPY)) {
 			if (!infer_i64(x, i))
 				return false;
 			if (next == nextents)

@@ -275,7 +275,7 @@ struct Func {
 	int stream;                                     /* blocks of a persistent kernel that share a program, at most; 0 */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
-	bool has_axes;                                  /* Value.axis is of the function as it is */
+	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
 	const char *coarsen_reason;                     /* why a block runs one program at a time; or NULL */
@@ -391,7 +391,7 @@ int op_warps(const Op *op);                                     /* of the role t
 bool op_is_grouped_copy(const Op *op);                          /* by threads, which commit groups and wait for them */
 bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
-int copy_threads(const Op *op);                                 /* that arrive then */
+int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
 int func_cluster_axis(const Func *f);                    /* of the grid, along which its blocks run neighbours, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */

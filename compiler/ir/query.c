@@ -246,6 +246,16 @@ op_is_counted_copy(const Op *op)
 }
 
 int
+copy_windows(const Op *op)
+{
+	int n = 0;
+
+	while (attr_index(op)[n] == 'w')
+		n++;
+	return MAX(n - 1, 0);
+}
+
+int
 copy_threads(const Op *op)
 {
 	const Layout *l = op->out[0].layout;

@@ -55,6 +55,18 @@ put_bytes(Text *out, const char *s, size_t n)
 }
 
 static void
+put_sum(Text *out, const LaunchSum *s)
+{
+	put_number(out, s->number);
+	put_number(out, s->n);
+	for (int i = 0; i < s->n; i++) {
+		put_number(out, s->term[i].factor);
+		put_number(out, s->term[i].param);
+		put_number(out, s->term[i].dim);
+	}
+}
+
+static void
 put_map(Text *out, const TensorMap *m)
 {
 	put_number(out, m->param);
@@ -66,6 +78,13 @@ put_map(Text *out, const TensorMap *m)
 		put_number(out, m->dim[d]);
 		put_number(out, m->merged[d]);
 		put_number(out, m->box[d]);
+	}
+	put_number(out, m->windows);
+	for (int i = 0; i < m->windows; i++) {
+		put_number(out, m->window[i].step);
+		put_sum(out, &m->window[i].lower);
+		put_sum(out, &m->window[i].count);
+		put_sum(out, &m->window[i].reach);
 	}
 }
 
@@ -164,9 +183,22 @@ get_abi(Reader *r, Artefact *out)
 }
 
 static void
+get_sum(Reader *r, LaunchSum *s)
+{
+	s->number = get_number(r);
+	s->n = (int)get_number(r);
+	r->bad |= s->n < 0 || s->n > LAUNCH_TERMS;
+	for (int i = 0; i < s->n && !r->bad; i++) {
+		s->term[i].factor = get_number(r);
+		s->term[i].param = (int)get_number(r);
+		s->term[i].dim = (int)get_number(r);
+	}
+}
+
+static void
 get_maps(Reader *r, Artefact *out)
 {
-	out->nmaps = get_count(r, (5 + 3 * KERNEL_RANK) * (int)sizeof(int64_t));
+	out->nmaps = get_count(r, (6 + 3 * KERNEL_RANK) * (int)sizeof(int64_t));
 	out->map = get_room(r, out->nmaps, sizeof *out->map);
 	for (int i = 0; i < out->nmaps && !r->bad; i++) {
 		TensorMap *m = &out->map[i];
@@ -180,7 +212,14 @@ get_maps(Reader *r, Artefact *out)
 			m->merged[d] = (int)get_number(r);
 			m->box[d] = (int)get_number(r);
 		}
-		r->bad |= m->rank < 1 || m->rank > KERNEL_RANK;
+		m->windows = (int)get_number(r);
+		r->bad |= m->rank < 1 || m->rank > KERNEL_RANK || m->windows < 0 || m->windows > WINDOW_RANK;
+		for (int k = 0; k < m->windows && !r->bad; k++) {
+			m->window[k].step = (int)get_number(r);
+			get_sum(r, &m->window[k].lower);
+			get_sum(r, &m->window[k].count);
+			get_sum(r, &m->window[k].reach);
+		}
 	}
 }
 

@@ -185,6 +185,22 @@ bool access_fill_is_zero(const Op *op);
 
 /* plan_map.c: bulk copies of boxes by tensor maps */
 
+/* Of a launch's arguments: a number and multiples of scalars, symbols and extents. */
+enum { LAUNCH_TERMS = 6, WINDOW_RANK = 2 };
+typedef struct LaunchSum {
+	int64_t number;
+	int n;
+	struct { int64_t factor; int param, dim; } term[LAUNCH_TERMS];  /* dim -1: the parameter's value */
+} LaunchSum;
+bool launch_sum_equal(const LaunchSum *a, const LaunchSum *b);
+
+/* One dimension of the images of which a map takes windows (im2col): `count` places, `step` apart, from `lower` on; an
+ * access adds up to `reach`. */
+typedef struct MapWindow {
+	int step;
+	LaunchSum lower, count, reach;
+} MapWindow;
+
 /* A tensor map without what a launch adds: address, extents, strides.  Fastest dimension first. */
 typedef struct TensorMap {
 	int param;                                      /* the tensor */
@@ -194,6 +210,8 @@ typedef struct TensorMap {
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
 	bool is_stored;                                 /* boxes go to the tensor */
+	int windows;                                    /* dimensions from 1 on along which a box's box[1] rows go on */
+	MapWindow window[WINDOW_RANK];
 	/* of the copy, not the map: boxes along each dimension; blocks that share them out, and along which */
 	int boxes[KERNEL_RANK], ranks, shared;
 } TensorMap;

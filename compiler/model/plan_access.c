@@ -11,7 +11,7 @@ access_dims(const Op *op, int at[KERNEL_RANK])
 	int next = 0, gathered = -1;
 	for (int d = 0; d < op->in[0]->type->rank; d++) {
 		at[d] = index[d] == 'g' && gathered >= 0 ? gathered : next;
-		if (index[d] == 'p') {
+		if (index[d] == 'p' || (index[d] == 'w' && index[d + 1] != 'w')) {
 			next++;
 		} else if (index[d] == 'g' && gathered < 0) {
 			gathered = next;

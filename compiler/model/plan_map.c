@@ -10,13 +10,14 @@
  *
  * What the driver asks for is known when compiling: the address and all strides but the first are multiples of 16 bytes.
  * Source: CUDA driver API, cuTensorMapEncodeTiled. */
-#include "model/model.h"
+#include "model/digits/digits.h"
 
 #include <string.h>
 
 enum {
 	MAP_ALIGN = 16,                                 /* bytes, of the address and of strides; the least row of a box */
 	MAP_BOX = 256,                                  /* elements of a box along a dimension */
+	MAP_PLACES = 1024,                              /* of a box of windows */
 	MAP_BOXES = 64,                                 /* of a tile: each is instructions of its own */
 	MAP_SLOT_ALIGN = 128,                           /* bytes, of a box in shared memory */
 };
@@ -50,13 +51,25 @@ strides_fit(const Func *f, const FuncParam *p, const Type *t)
 	return true;
 }
 
+/* Of a gather: may a map of windows serve it? */
+static const char *
+windows_reason(const Op *op)
+{
+	Window w;
+	LaunchSum reach;
+	const char *why = window_find(op, &w);
+	if (!why && op->home->func->no_windows)
+		return "a map of windows has other limits than these arguments (a gather)";
+	return why ? why : window_reach(op, 0, &reach);
+}
+
 static const char *
 letters_reason(const Op *op)
 {
 	const char *index = attr_index(op);
 	int rank = op->in[0]->type->rank;
 	if (strchr(index, 'g'))
-		return "its indices are a tile (a gather)";
+		return windows_reason(op);
 	if (!strchr(index, 'p'))
 		return "it moves one element";
 	return index[rank - 1] == 'p' ? NULL : "it is one element wide along the tensor's contiguous dimension";
@@ -208,6 +221,32 @@ share_rows(const Op *op, const Layout *slot, TensorMap *out)
 	return NULL;
 }
 
+/* The map's dimensions are the tensor's, the last one first; a box is so many places of windows. */
+static const char *
+set_windows(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
+{
+	int rank = op->in[0]->type->rank, n = copy_windows(op), data = access_data(op);
+	int64_t places = brought(op, 0, INT64_C(1) << slot->out[0]);
+	if (slot->rank != 2 || order[0] != 1 || places > MAP_PLACES)
+		return "the slot does not hold rows of windows, 1024 at most";
+	out->boxes[1] = 1;
+	for (int i = 0; i < rank; i++) {
+		out->dim[i] = rank - 1 - i;
+		out->box[i] = i == 0 ? out->box[0] : i == 1 ? (int)places : 1;
+	}
+	for (int i = 0; i < n; i++) {
+		int d = n - 1 - i;
+		MapWindow *w = &out->window[i];
+		w->step = (int)attr_steps(op)->at[d];
+		if (!launch_sum_of(op->in[data + 3 + 3 * d + 1], &w->lower) ||
+		    !launch_sum_of(op->in[data + 3 + 3 * d + 2], &w->count) || window_reach(op, d, &w->reach))
+			return "the bounds of its windows do not follow from a launch's arguments";
+	}
+	out->rank = rank;
+	out->windows = n;
+	return NULL;
+}
+
 /* The tensor's dimensions: the tile's in the slot's order, then those of one element, but for those that are one with
  * others. */
 static void
@@ -261,7 +300,10 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	if (!slot_order(&layout, out->elem_bytes, order, out))
 		return "the slot's layout is not of boxes that a tensor map fills";
 	int64_t boxes = set_boxes(op, &layout, order, out);
-	set_dims(op, order, layout.rank, out);
+	if (copy_windows(op) && (why = set_windows(op, &layout, order, out)))
+		return why;
+	if (!copy_windows(op))
+		set_dims(op, order, layout.rank, out);
 	if (out->dim[0] != op->in[0]->type->rank - 1)
 		return "the slot's rows do not run along the tensor's contiguous dimension";
 	if (out->box[0] * out->elem_bytes < MAP_ALIGN)
@@ -281,5 +323,11 @@ map_equal(const TensorMap *a, const TensorMap *b)
 	    a->swizzle == b->swizzle && a->is_stored == b->is_stored;
 	for (int d = 0; d < a->rank && same; d++)
 		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d] && a->merged[d] == b->merged[d];
+	same = same && a->windows == b->windows;
+	for (int i = 0; i < a->windows && same; i++)
+		same = a->window[i].step == b->window[i].step &&
+		    launch_sum_equal(&a->window[i].lower, &b->window[i].lower) &&
+		    launch_sum_equal(&a->window[i].count, &b->window[i].count) &&
+		    launch_sum_equal(&a->window[i].reach, &b->window[i].reach);
 	return same;
 }

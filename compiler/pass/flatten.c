@@ -15,164 +15,16 @@
  *
  * A tile of indices along one dimension that counts up is a part of it, "gp" becomes "pp".
  *
+ * A convolution's gather of its images keeps its indices, and {reach} says how far loops move them (model/window.c).
+ *
  * Other accesses of the tensor must be reads: what orders accesses compares their dimensions one by one. */
+#include "model/digits/digits.h"
 #include "pass/layout/axis.h"
 #include "pass/pass.h"
 
 #include <string.h>
 
-enum { FACTORS = 8, DEPTH = 8 };
-
-/* A scalar, or the extent of a tensor that no symbol names. */
-typedef struct Factor {
-	const Value *v;                                 /* or the tensor … */
-	int axis;                                       /* … and the dimension of it; -1: a scalar */
-} Factor;
-
-/* A number times scalars. */
-typedef struct Product {
-	int64_t number;
-	Factor factor[FACTORS];
-	int n;                                          /* FACTORS + 1: too many */
-} Product;
-
-/* linear / by, and the remainder of that by `mod`. */
-typedef struct Digit {
-	const Value *linear;
-	Product by, mod;
-	bool is_rest;
-} Digit;
-
-/* ---- products of scalars ---- */
-
-static const Value *
-unwrap(const Value *v)
-{
-	while (v->def && (v->def->kind == OP_BROADCAST || (v->def->kind == OP_CAST && dtype_is_int(v->type->elem) &&
-	    dtype_is_signed(v->def->in[0]->type->elem) && dtype_is_int(v->def->in[0]->type->elem) &&
-	    dtype_info[v->type->elem].bits >= dtype_info[v->def->in[0]->type->elem].bits)))
-		v = v->def->in[0];
-	return v;
-}
-
-static Factor
-extent_of(const Value *tensor, int d)
-{
-	const Func *f = tensor->block->func;
-	int symbol = f->param[tensor->index].dim[d];
-	return symbol >= 0 ? (Factor){&f->body->arg[symbol], -1} : (Factor){tensor, d};
-}
-
-static Factor
-factor_of(const Value *v)
-{
-	const Op *op = v->def;
-	return op && op->kind == OP_DIM && !op->in[0]->def ? extent_of(op->in[0], (int)attr_axis(op)) : (Factor){v, -1};
-}
-
-static bool
-is_same(Factor a, Factor b)
-{
-	return a.v == b.v && a.axis == b.axis;
-}
-
-static void
-multiply(Product *p, const Value *v)
-{
-	int64_t n;
-	v = unwrap(v);
-	if (value_int(v, &n)) {
-		if (n <= 0 || __builtin_mul_overflow(p->number, n, &p->number))
-			p->n = FACTORS + 1;
-	} else if (v->def && v->def->kind == OP_MUL) {
-		multiply(p, v->def->in[0]);
-		multiply(p, v->def->in[1]);
-	} else if (p->n < FACTORS) {
-		p->factor[p->n++] = factor_of(v);
-	} else {
-		p->n = FACTORS + 1;
-	}
-}
-
-static void
-multiply_extent(Product *p, const Op *op, int d)
-{
-	const Value *tensor = op->in[0];
-	if (tensor->type->extent[d] > 0)
-		p->number *= tensor->type->extent[d];
-	else if (p->n < FACTORS)
-		p->factor[p->n++] = extent_of(tensor, d);
-	else
-		p->n = FACTORS + 1;
-}
-
-static bool
-is_equal(const Product *a, const Product *b)
-{
-	bool used[FACTORS] = {0};
-	if (a->n != b->n || a->n > FACTORS || a->number != b->number)
-		return false;
-	for (int i = 0; i < a->n; i++) {
-		int k = 0;
-		while (k < b->n && (used[k] || !is_same(a->factor[i], b->factor[k])))
-			k++;
-		if (k == b->n)
-			return false;
-		used[k] = true;
-	}
-	return true;
-}
-
-/* ---- digits ---- */
-
-static const Value *
-through_casts(const Value *v)
-{
-	while (v->def && v->def->kind == OP_CAST && unwrap(v) != v)
-		v = v->def->in[0];
-	return v;
-}
-
-/* a - a / k * k */
-static const Op *
-rest_of(const Op *op)
-{
-	const Op *mul = op->kind == OP_SUB ? op->in[1]->def : NULL;
-	for (int i = 0; mul && mul->kind == OP_MUL && i < 2; i++) {
-		const Op *div = mul->in[i]->def;
-		if (div && div->kind == OP_DIV && div->in[0] == op->in[0] && unwrap(div->in[1]) == unwrap(mul->in[1 - i]))
-			return div;
-	}
-	return NULL;
-}
-
-static Digit
-digit_of(const Value *v)
-{
-	v = through_casts(v);
-	const Op *op = v->def, *rest = op ? rest_of(op) : NULL;
-	Digit none = {.linear = v, .by.number = 1, .mod.number = 1};
-	int64_t n;
-	if (!op || op->nin != 2)
-		return none;
-	Digit d = digit_of(op->in[0]);
-	bool is_shift = op->kind == OP_SHR && value_int(unwrap(op->in[1]), &n) && n >= 0 && n < 31;
-	bool is_mask = op->kind == OP_AND && value_int(unwrap(op->in[1]), &n) && n >= 0 && (n & (n + 1)) == 0;
-	if (d.is_rest)
-		return none;
-	if (op->kind == OP_DIV || op->kind == OP_FLOORDIV)
-		multiply(&d.by, op->in[1]);
-	else if (is_shift)
-		d.by.number *= INT64_C(1) << n;
-	else if (op->kind == OP_REM || rest)
-		multiply(&d.mod, rest ? rest->in[1] : op->in[1]);
-	else if (is_mask)
-		d.mod.number = n + 1;
-	else
-		return none;
-	d.is_rest = op->kind == OP_REM || rest || is_mask;
-	return d;
-}
+enum { DEPTH = 8, REACH_MOST = 255 };
 
 /* Is the index of dimension d the digit of `linear` before what `behind` counts?  Takes dimension d to `behind`. */
 static bool
@@ -181,12 +33,12 @@ is_digit(const Op *op, int d, bool is_first, const Value *linear, Product *behin
 	const Value *v = op->in[1 + d];
 	Digit digit = digit_of(v);
 	Product extent = {.number = 1};
-	multiply_extent(&extent, op, d);
+	product_extent(&extent, op, d);
 	int64_t n;
-	bool is_one = extent.n == 0 && extent.number == 1 && value_int(unwrap(v), &n) && n == 0;
-	bool fits = digit.linear == linear && is_equal(&digit.by, behind) &&
-	    (is_first ? !digit.is_rest : digit.is_rest && is_equal(&digit.mod, &extent));
-	multiply_extent(behind, op, d);
+	bool is_one = extent.n == 0 && extent.number == 1 && value_int(digit_unwrap(v), &n) && n == 0;
+	bool fits = digit.linear == linear && product_equal(&digit.by, behind) &&
+	    (is_first ? !digit.is_rest : digit.is_rest && product_equal(&digit.mod, &extent));
+	product_extent(behind, op, d);
 	return fits || (is_one && !is_first);
 }
 
@@ -199,7 +51,7 @@ is_affine(const Value *v, int *counts, int depth)
 	const Op *op = v->def;
 	int64_t n;
 	int right = 0;
-	v = through_casts(v);
+	v = digit_root(v);
 	op = v->def;
 	if (!op || depth == 0 || v->type->rank != 1)
 		return false;
@@ -277,7 +129,7 @@ linear_of(const Op *op, int first, int last)
 static bool
 fits_64_bits(const Value *v)
 {
-	return dtype_info[through_casts(v)->type->elem].bits == 64 || axis_of(v)->lo >= 0;
+	return dtype_info[digit_root(v)->type->elem].bits == 64 || axis_of(v)->lo >= 0;
 }
 
 /* In place: the op has the indices, letters and extents of the other form. */
@@ -312,6 +164,77 @@ change(Op *op, int first, int last, const Value *linear)
 		attr_set_merged(m, op, merged, op->in[0]->type->rank);
 }
 
+/* ---- windows ---- */
+
+/* The most that a value of loops adds, `factor` times. */
+static bool
+add_most(LaunchSum *s, const Value *v, int64_t factor)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+	LaunchSum end;
+	if (axis_of(v)->lo < 0)
+		return false;
+	if (axis_of(v)->hi <= REACH_MOST) {
+		s->number += factor * axis_of(v)->hi;
+		return true;
+	}
+	if (!loop || loop->kind != OP_FOR || v->index || !launch_sum_of(loop->in[1], &end) || s->n + end.n > LAUNCH_TERMS)
+		return false;
+	s->number += factor * (end.number - 1);
+	for (int i = 0; i < end.n; i++) {
+		s->term[s->n] = end.term[i];
+		s->term[s->n++].factor *= factor;
+	}
+	return true;
+}
+
+static int
+put_reach(const WindowDim *d, int64_t *out)
+{
+	LaunchSum s = {.number = d->offset.number};
+	int n = 2;
+	for (int i = 0; i < d->offset.n; i++)
+		if (!add_most(&s, d->offset.v[i], d->offset.factor[i]))
+			return 0;
+	out[0] = s.number;
+	out[1] = s.n;
+	for (int i = 0; i < s.n; i++) {
+		out[n++] = s.term[i].factor;
+		out[n++] = s.term[i].param;
+		out[n++] = s.term[i].dim;
+	}
+	return n;
+}
+
+static bool
+is_count(const Product *p)
+{
+	LaunchSum sum;
+	return p->n == 0 || p->factor[0].axis >= 0 || launch_sum_of(p->factor[0].v, &sum);
+}
+
+/* A gather of windows of an image has {reach}, by which a tensor map may serve it. */
+static void
+note_windows(Op *op)
+{
+	int64_t reach[WINDOW_RANK * (2 + 3 * LAUNCH_TERMS)];
+	int n = 0, counts = 0;
+	Window w;
+	if (op->kind != OP_READ || window_find(op, &w))
+		return;
+	axis_keep(op->home->func);
+	const Value *linear = w.dim[w.n - 1].digit.linear;
+	if (!is_affine(linear, &counts, DEPTH) || counts != 1 || axis_of(linear)->lo < 0)
+		return;
+	for (int i = 0; i < w.n; i++) {
+		int more = is_count(&w.dim[i].digit.mod) ? put_reach(&w.dim[i], reach + n) : 0;
+		if (more == 0)
+			return;
+		n += more;
+	}
+	attr_set_reach(op->home->func->module, op, reach, n);
+}
+
 static bool
 is_candidate(const Op *op)
 {
@@ -332,6 +255,8 @@ pass_flatten(Func *f, const Target *t)
 		axis_keep(f);
 		const Value *linear = linear_of(op, first, last);
 		counts = 0;
+		if (first < last && !linear)
+			note_windows(op);
 		if (linear && is_affine(linear, &counts, DEPTH) && counts == 1 && fits_64_bits(linear) &&
 		    (first == last || !has_other_writes(op)))
 			change(op, first, last, linear);

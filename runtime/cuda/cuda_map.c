@@ -21,6 +21,12 @@ encode(Device *d, const TensorMap *m, const MapShape *shape, CudaMap *to)
 			stride[i - 1] = (uint64_t)shape->stride[i];
 	}
 	int swizzle = m->swizzle ? log2_floor(m->swizzle / 16) : 0;
+	for (int i = 0; i < m->windows; i++)
+		step[1 + i] = (unsigned)m->window[i].step;
+	if (m->windows)
+		return CUDA_CALL(d, cuTensorMapEncodeIm2col, to->bytes, type[m->elem_bytes], (unsigned)m->rank,
+		    (void *)(uintptr_t)shape->address, extent, stride, shape->lower, shape->upper, box[0], box[1], step, 0,
+		    swizzle, MAP_PROMOTION_128, 0);
 	return CUDA_CALL(d, cuTensorMapEncodeTiled, to->bytes, type[m->elem_bytes], (unsigned)m->rank,
 	    (void *)(uintptr_t)shape->address, extent, stride, box, step, 0, swizzle, MAP_PROMOTION_128, 0);
 }
@@ -28,7 +34,8 @@ encode(Device *d, const TensorMap *m, const MapShape *shape, CudaMap *to)
 static bool
 same_shape(const MapShape *a, const MapShape *b)
 {
-	return memcmp(a->extent, b->extent, sizeof a->extent) == 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+	return memcmp(a->extent, b->extent, sizeof a->extent) == 0 && memcmp(a->stride, b->stride, sizeof a->stride) == 0 &&
+	    memcmp(a->lower, b->lower, sizeof a->lower) == 0 && memcmp(a->upper, b->upper, sizeof a->upper) == 0;
 }
 
 static bool
@@ -52,7 +59,7 @@ cuda_set_maps(Device *d, Loaded *l, const PlanArg *args)
 	const Artefact *a = l->artefact;
 	uint64_t nothing = s->counters + COUNTER_BYTES * MAX_COUNTERS;
 	MapShape shape;
-	if (!s->cuda.cuTensorMapEncodeTiled || !s->cuda.cuTensorMapReplaceAddress)
+	if (!s->cuda.cuTensorMapEncodeTiled || !s->cuda.cuTensorMapEncodeIm2col || !s->cuda.cuTensorMapReplaceAddress)
 		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver to one for CUDA 12 or later",
 		    "the driver does not know tensor maps");
 	for (int i = 0; i < a->nmaps; i++)

@@ -2,6 +2,7 @@
 #include "runtime/device.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Floats come as f64 and are known by their parameter's type. */
 uint64_t
@@ -50,6 +51,47 @@ mapped_extent(const TensorMap *m, const PlanArg *a, int i)
 	return n;
 }
 
+/* Saturates. */
+static int64_t
+launch_sum(const LaunchSum *s, const PlanArg *args)
+{
+	int64_t sum = s->number, v;
+	for (int i = 0; i < s->n; i++) {
+		const PlanArg *a = &args[s->term[i].param];
+		v = s->term[i].dim < 0 ? a->i : a->dim[s->term[i].dim];
+		if (__builtin_mul_overflow(v, s->term[i].factor, &v) || __builtin_add_overflow(sum, v, &sum))
+			return INT64_MAX;
+	}
+	return sum;
+}
+
+/* CUDA driver API, cuTensorMapEncodeIm2col, and PTX ISA 9.0, 5.5.4: signed corners and offsets without a sign, of 16 bits
+ * along one dimension, 8 bits along each of two. */
+static bool
+set_corners(const TensorMap *m, const PlanArg *args, int i, MapShape *out)
+{
+	int64_t most = m->windows == 1 ? INT16_MAX : INT8_MAX, extent = args[m->param].dim[m->dim[1 + i]], upper;
+	int64_t lower = launch_sum(&m->window[i].lower, args), count = MAX(launch_sum(&m->window[i].count, args), 1);
+	if (__builtin_mul_overflow(count - 1, m->window[i].step, &upper) || __builtin_add_overflow(upper, lower, &upper))
+		return false;
+	upper += 1 - extent;
+	out->lower[i] = (int)lower;
+	out->upper[i] = (int)upper;
+	return lower >= -most - 1 && lower <= most && upper >= -most - 1 && upper <= most &&
+	    launch_sum(&m->window[i].reach, args) <= 2 * most + 1;
+}
+
+bool
+abi_windows_fit(const TensorMap *map, int n, const PlanArg *args)
+{
+	MapShape shape;
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < map[k].windows; i++)
+			if (!set_corners(&map[k], args, i, &shape))
+				return false;
+	return true;
+}
+
 bool
 abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out)
 {
@@ -67,10 +109,16 @@ abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothin
 			    "map takes at most %d, less than 2^40 bytes apart", m->dim[i], m->param, extent, stride,
 			    MAP_EXTENT_MOST);
 	}
+	for (int i = 0; i < m->windows; i++)
+		if (!set_corners(m, args, i, out))
+			return device_error(e, DEVICE_FAILED, "", "windows of parameter %d are further apart or outside "
+			    "of it than a tensor map holds", m->param);
 	for (int i = 0; i < m->rank && is_empty; i++) {
 		out->address = nothing + (m->is_stored ? 16 : 0);
 		out->extent[i] = 1;
 		out->stride[i] = 16;
+		memset(out->lower, 0, sizeof out->lower);
+		memset(out->upper, 0, sizeof out->upper);
 	}
 	return true;
 }

@@ -323,16 +323,35 @@ warn_spilled(TglKernel *k, const Instance *in, const Binding *b)
 	    in->spilled);
 }
 
-Instance *
-instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status)
+/* May a form's maps of windows have the binding's shapes? */
+static bool
+windows_fit(TglKernel *k, const Binding *b, const Instance *in)
+{
+	int n = k->k->params.n, nmaps = in->artefact.nmaps;
+	Arena *tmp = k->program->compile->tmp;
+	PlanArg *args = NEW_ARRAY(tmp, PlanArg, n + b->bound.nsymbol);
+	const Target *t = target_named(in->dev->dev.target);
+	const TensorMap *map = in->artefact.map;
+	if (t && !in->dev->dev.load_artefact)
+		map = artefact_maps(in->func, t, tmp, &nmaps);
+	for (int i = 0; i < n; i++) {
+		const BoundParam *p = &b->bound.param[i];
+		args[i].i = b->info[i].scalar.kind == CONST_INT ? b->info[i].scalar.i : 0;
+		for (int d = 0; d < MIN(p->rank, KERNEL_RANK); d++)
+			args[i].dim[d] = p->dim[d];
+	}
+	for (int i = 0; i < b->bound.nsymbol; i++)
+		args[n + i].i = b->bound.symbol[i].value.i;
+	return abi_windows_fit(map, nmaps, args);
+}
+
+/* The form of that key, first in the list; made if there is none. */
+static Instance *
+find_form(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Artefact *take,
+    TglStatus *status)
 {
 	Text key = {0};
 	Instance *in = NULL;
-	ArgAssumptions made, *assumptions = NULL;
-	if (dev->dev.load_artefact || dev->dev.specialises) {
-		assumptions = &made;
-		specialise(k, b, k->program->compile->tmp, assumptions);
-	}
 	specialise_key(k, &b->bound, assumptions, &key);
 	for (Instance **at = &k->instances; *at; at = &(*at)->next)
 		if ((*at)->dev == dev && (*at)->nkey == key.n &&
@@ -344,9 +363,27 @@ instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, T
 		}
 	if (!in && !(in = make_instance(k, b, dev, assumptions, &key, take, status)))
 		return NULL;
-	warn_spilled(k, in, b);
 	in->next = k->instances;
 	k->instances = in;
+	return in;
+}
+
+Instance *
+instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status)
+{
+	ArgAssumptions made, *assumptions = NULL;
+	if (dev->dev.load_artefact || dev->dev.specialises) {
+		assumptions = &made;
+		specialise(k, b, k->program->compile->tmp, assumptions);
+	}
+	Instance *in = find_form(k, b, dev, assumptions, take, status);
+	if (in && assumptions && !windows_fit(k, b, in)) {
+		made.no_windows = true;
+		in = find_form(k, b, dev, assumptions, NULL, status);
+	}
+	if (!in)
+		return NULL;
+	warn_spilled(k, in, b);
 	drop_old(k);
 	return in;
 }

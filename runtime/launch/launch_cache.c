@@ -246,6 +246,16 @@ slot_of(const TglKernel *k, const Instance *in, int param)
 	return -1;
 }
 
+/* Whether their maps fit depends on scalars. */
+static bool
+has_windows(const Artefact *a)
+{
+	for (int i = 0; i < a->nmaps; i++)
+		if (a->map[i].windows)
+			return true;
+	return false;
+}
+
 static void
 keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *arg, int param,
     const Binding *b)
@@ -259,7 +269,7 @@ keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *ar
 	if (arg->kind != TGL_ARG_TENSOR) {
 		if (param < 0 || k->in_header[param])
 			return;
-		to->is_free = true;
+		to->is_free = !has_windows(&in->artefact);
 		to->dtype = (TglDType)b->bound.param[param].dtype;
 		to->divides = assumption_of((uint64_t)arg->i);
 		to->slot = slot_of(k, in, param);

@@ -41,7 +41,7 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 	bool *contiguous = NEW_ARRAY(mem, bool, nparams);
 	for (int i = 0; i < nparams; i++)
 		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);
-	*out = (ArgAssumptions){param, symbol, contiguous};
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
 }
 
 /* Keys are bytes, compared whole; what varies in length carries its length. */
@@ -76,6 +76,7 @@ specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumpt
 	text_putn(key, (const char *)assumptions->param, sizeof *assumptions->param * (size_t)nparams);
 	text_putn(key, (const char *)assumptions->symbol, sizeof *assumptions->symbol * (size_t)b->nsymbol);
 	text_putn(key, (const char *)assumptions->contiguous, sizeof *assumptions->contiguous * (size_t)nparams);
+	text_putn(key, assumptions->no_windows ? "g" : "w", 1);
 }
 
 /* A text and its end, so that two of them can't run together. */

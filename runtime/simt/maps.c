@@ -13,6 +13,11 @@ encode(const TensorMap *m, const MapShape *shape, void *to, DeviceError *e)
 	memcpy(t.extent, shape->extent, sizeof t.extent);
 	memcpy(t.stride, shape->stride, sizeof t.stride);
 	memcpy(t.box, m->box, sizeof t.box);
+	memcpy(t.lower, shape->lower, sizeof t.lower);
+	memcpy(t.upper, shape->upper, sizeof t.upper);
+	t.windows = m->windows;
+	for (int i = 0; i < m->windows; i++)
+		t.step[i] = m->window[i].step;
 	const char *why = simt_tensor_encode(to, &t);
 	return !why || device_error(e, DEVICE_FAILED, "", "no tensor map of parameter %d: %s", m->param, why);
 }

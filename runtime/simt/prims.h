@@ -77,7 +77,7 @@ struct BulkCopy {
 	int bytes;                                      /* of shared memory */
 	uint8_t *global;                                /* one run, or */
 	const SimtTensorMap *map;                       /* the tensor, and the box's first element, */
-	int32_t first[SIMT_TENSOR_RANK];
+	int32_t first[SIMT_TENSOR_RANK], offset[SIMT_WINDOWS];
 	SimtThread *from;                               /* or the sender's block, and where there */
 	uint32_t from_at;
 	uint32_t group;                                 /* of a store */

@@ -270,7 +270,7 @@ void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
 /* bulk_tensor.c: a tensor in global memory as a bulk tensor copy takes it, and as the driver's cuTensorMapEncodeTiled gives
  * it to a GPU: extents, strides and boxes with the fastest dimension first. */
-enum { SIMT_TENSOR_RANK = 5 };
+enum { SIMT_TENSOR_RANK = 5, SIMT_WINDOWS = 2 };
 typedef enum SimtSwizzle { SIMT_SWIZZLE_NONE, SIMT_SWIZZLE_32, SIMT_SWIZZLE_64, SIMT_SWIZZLE_128 } SimtSwizzle;
 
 typedef struct SimtTensorMap {
@@ -278,7 +278,8 @@ typedef struct SimtTensorMap {
 	uint64_t stride[SIMT_TENSOR_RANK];              /* bytes */
 	uint32_t extent[SIMT_TENSOR_RANK];
 	uint16_t box[SIMT_TENSOR_RANK];
-	uint8_t rank, dtype, swizzle, fills_nan;
+	int16_t lower[SIMT_WINDOWS], upper[SIMT_WINDOWS];
+	uint8_t rank, dtype, swizzle, fills_nan, windows, step[SIMT_WINDOWS];
 } SimtTensorMap;                                        /* at most 128 bytes, aligned to 64 where it is used */
 
 typedef struct SimtTensor {
@@ -289,6 +290,9 @@ typedef struct SimtTensor {
 	int box[SIMT_TENSOR_RANK];
 	SimtSwizzle swizzle;
 	bool fills_nan;                                 /* what is outside: NaN instead of 0 */
+	/* of windows (cuTensorMapEncodeIm2col): dimensions from 1 on that have them, corners of the bounding box from the
+	 * tensor's, steps; a box is box[0] channels of box[1] places */
+	int windows, lower[SIMT_WINDOWS], upper[SIMT_WINDOWS], step[SIMT_WINDOWS];
 } SimtTensor;
 
 /* NULL, or why there is no such map: what the driver refuses too. */

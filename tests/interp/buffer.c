@@ -161,7 +161,9 @@ DEFINE(COPY)
 		return tensor_read(w, op, &tile, NULL, to);
 	if (op_is_bulk_copy(op)) {
 		Mbarrier *b = mbarrier_at(w, op->in[at + 1], op->in[at + 2]);
-		if (!tensor_read(w, op, &tile, NULL, to))
+		if (copy_windows(op))
+			window_read(w, op, &tile, to);
+		else if (!tensor_read(w, op, &tile, NULL, to))
 			return false;
 		b->bytes -= dtype_bytes(tile.elem, type_count(&tile));  /* as they stand in device memory */
 		advance_phase(w, b);

@@ -956,7 +956,8 @@ typedef struct Map {
 	Pointer address;
 	uint64_t extent[5], stride[4];
 	uint32_t rank, type;
-	uint16_t box[5], swizzle;
+	uint16_t box[5], swizzle, windows;
+	int16_t corner[3][2];
 } Map;
 
 enum { MAGIC_MAP = 0x6d617021 };
@@ -989,6 +990,33 @@ cuTensorMapEncodeTiled(Map *m, int type, unsigned rank, Pointer address, const u
 	return OK;
 }
 
+/* The box is channels and pixels; corners go before the swizzle. */
+EXPORT int cuTensorMapEncodeIm2col(Map *m, int type, unsigned rank, Pointer address, const uint64_t *extent,
+    const uint64_t *stride, const int *lower, const int *upper, unsigned channels, unsigned pixels, const unsigned *step,
+    int interleave, int swizzle, int promotion, int fill);
+int
+cuTensorMapEncodeIm2col(Map *m, int type, unsigned rank, Pointer address, const uint64_t *extent, const uint64_t *stride,
+    const int *lower, const int *upper, unsigned channels, unsigned pixels, const unsigned *step, int interleave, int swizzle,
+    int promotion, int fill)
+{
+	static const int most[] = {[3] = 32767, [4] = 127, [5] = 15};
+	unsigned box[5] = {channels, 1, 1, 1, 1};
+	if (rank < 3 || rank > 5 || pixels < 1 || pixels > 1024)
+		return INVALID;
+	for (unsigned i = 0; i < rank - 2; i++)
+		if (lower[i] < -most[rank] - 1 || lower[i] > most[rank] || upper[i] < -most[rank] - 1 || upper[i] > most[rank] ||
+		    lower[i] >= (int64_t)extent[1 + i] + upper[i])
+			return INVALID;
+	TRY(cuTensorMapEncodeTiled(m, type, rank, address, extent, stride, box, step, interleave, swizzle, promotion, fill));
+	m->box[1] = (uint16_t)pixels;
+	m->windows = (uint16_t)(rank - 2);
+	for (unsigned i = 0; i < rank - 2; i++) {
+		m->corner[i][0] = (int16_t)lower[i];
+		m->corner[i][1] = (int16_t)upper[i];
+	}
+	return OK;
+}
+
 EXPORT int cuTensorMapReplaceAddress(Map *m, Pointer address);
 int
 cuTensorMapReplaceAddress(Map *m, Pointer address)
@@ -1009,6 +1037,8 @@ map_text(const Map *m, char *out, size_t size)
 		at += snprintf(out + at, size - (size_t)at, "%s%llu", i ? "x" : " ", (unsigned long long)m->extent[i]);
 	for (unsigned i = 0; i < m->rank; i++)
 		at += snprintf(out + at, size - (size_t)at, "%s%u", i ? "x" : " box ", m->box[i]);
+	for (unsigned i = 0; i < m->windows; i++)
+		at += snprintf(out + at, size - (size_t)at, " window %d…%d", m->corner[i][0], m->corner[i][1]);
 	return at + snprintf(out + at, size - (size_t)at, " swizzle %u", m->swizzle);
 }
 

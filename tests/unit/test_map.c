@@ -318,6 +318,36 @@ too_long(void **state)
 	assert_int_equal(shape.stride[1], 16);
 }
 
+/* Corners follow from the launch: x[B, 20, 30, 64], 3 x 5 filters, padding 1 and 2, steps of 2 along columns. */
+static void
+corners(void **state)
+{
+	(void)state;
+	TensorMap m = {.param = 0, .elem_bytes = 2, .rank = 4, .dim = {3, 2, 1, 0}, .box = {64, 128, 1, 1}, .windows = 2,
+		.window = {{.step = 2, .lower = {-2, 0}, .count = {0, 1, {{1, 1, -1}}}, .reach = {4, 0}},
+			{.step = 1, .lower = {0, 1, {{-1, 2, -1}}}, .count = {-1, 2, {{1, 0, 1}, {1, 2, -1}}}, .reach = {2, 0}}}};
+	PlanArg args[3] = {{.dim = {3, 20, 30, 64}, .stride = {38400, 1920, 64, 1}}, {.i = 15}, {.i = 1}};
+	DeviceError e = {0};
+	MapShape shape;
+	assert_true(abi_map(&e, &m, args, 0, &shape));
+	assert_int_equal(shape.lower[0], -2);
+	assert_int_equal(shape.upper[0], -2 + 28 + 1 - 30);
+	assert_int_equal(shape.lower[1], -1);
+	assert_int_equal(shape.upper[1], -1 + 19 + 1 - 20);
+	assert_true(abi_windows_fit(&m, 1, args));
+	args[1].i = 80;                                     /* the box ends 127 columns behind the image, 129 */
+	assert_true(abi_windows_fit(&m, 1, args));
+	args[1].i = 81;
+	assert_false(abi_windows_fit(&m, 1, args));
+	assert_false(abi_map(&e, &m, args, 0, &shape));
+	assert_non_null(strstr(e.text, "windows of parameter 0"));
+	args[1].i = 15;
+	m.window[0].reach.number = 256;
+	assert_false(abi_windows_fit(&m, 1, args));
+	args[1].i = INT64_MAX;
+	assert_false(abi_windows_fit(&m, 1, args));
+}
+
 int
 main(void)
 {
@@ -326,6 +356,7 @@ main(void)
 		cmocka_unit_test(sends),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(too_long),
+		cmocka_unit_test(corners),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -192,6 +192,95 @@ boxes(void **state)
 	free(x);
 }
 
+/* ---- windows ---- */
+
+/* Walks from place to place as PTX ISA 9.0, 5.5.4, says: along the row, to the next one at the bounding box's end, and so on. */
+static void
+next_place(const SimtTensor *t, int64_t at[SIMT_TENSOR_RANK])
+{
+	for (int w = 0; w < t->windows; w++) {
+		at[1 + w] += t->step[w];
+		if (at[1 + w] < t->extent[1 + w] + t->upper[w])
+			return;
+		at[1 + w] = t->lower[w];
+	}
+	at[1 + t->windows]++;
+}
+
+static void
+body_windows(SimtThread *t, void *user)
+{
+	Boxes *x = user;
+	uint64_t in[9] = {BOX, (uintptr_t)&x->map, BAR};
+	int rank = x->tensor.rank;
+	if (t->thread != 0)
+		return;
+	for (int d = 0; d < rank; d++)
+		in[3 + d] = (uint32_t)x->first[d];
+	for (int w = 0; w < x->tensor.windows; w++)
+		in[3 + rank + w] = (uint64_t)(2 - w);
+	call(t, PRIM_MBAR_INIT, IN(BAR, 1));
+	call(t, PRIM_FENCE_MBAR, NOTHING);
+	call(t, (PrimKind)(PRIM_WINDOW_LOAD_3 + rank - 3), in);
+	call(t, PRIM_MBAR_EXPECT, IN(BAR, (uint64_t)x->bytes));
+	call(t, PRIM_MBAR_WAIT, IN(BAR, 0));
+	memcpy(x->out[0], t->shared + BOX, (size_t)x->bytes);
+}
+
+static void
+judge_windows(const Boxes *x)
+{
+	const SimtTensor *t = &x->tensor;
+	int64_t at[SIMT_TENSOR_RANK];
+	for (int d = 0; d < t->rank; d++)
+		at[d] = x->first[d];
+	for (int row = 0; row < t->box[1]; row++, next_place(t, at))
+		for (int c = 0; c < t->box[0]; c++) {
+			int64_t from = (int64_t)(t->address - (uintptr_t)x->global) + 2 * (at[0] + c);
+			bool inside = at[0] + c >= 0 && at[0] + c < t->extent[0];
+			for (int d = 1; d < t->rank; d++) {
+				int64_t i = at[d] + (d <= t->windows ? 3 - d : 0);
+				inside = inside && i >= 0 && i < t->extent[d];
+				from += i * t->stride[d];
+			}
+			int i[SIMT_TENSOR_RANK] = {c, row};
+			for (int b = 0; b < 2; b++)
+				if (x->out[0][place(t, i) + b] != (inside ? byte_at((uint64_t)(from + b)) : 0))
+					fail_msg("rank %d: wrong at place %d, channel %d", t->rank, row, c);
+		}
+}
+
+static void
+windows(void **state)
+{
+	static const int cases[][6] = {{-1, -1, -1, -1, 1, 1}, {0, 0, 0, 0, 2, 3}, {-3, -2, 4, 3, 1, 1}, {1, 1, -3, -1, 2, 2},
+		{-2, -1, -5, 0, 1, 2}};
+	Boxes *x = aligned_alloc(64, sizeof *x);
+	assert_non_null(x);
+	for (int rank = 3; rank <= 4; rank++)
+		for (int k = 0; k < LEN(cases); k++) {
+			const int *c = cases[k];
+			SimtTensor t = tensor_of(rank, k % 2 ? SIMT_SWIZZLE_128 : SIMT_SWIZZLE_32, TY_F16);
+			t.fills_nan = false;
+			t.windows = rank - 2;
+			for (int w = 0; w < t.windows; w++) {
+				t.lower[w] = c[w];
+				t.upper[w] = c[2 + w];
+				t.step[w] = c[4 + w];
+			}
+			t.box[1] = 50;
+			for (int d = 2; d < rank; d++)
+				t.box[d] = 1;
+			begin(x, t);
+			x->first[0] = 16;
+			for (int w = 0; w < t.windows; w++)
+				x->first[1 + w] = t.lower[w] + t.step[w];
+			runs(body_windows, x, (SimtLaunch){0});
+			judge_windows(x);
+		}
+	free(x);
+}
+
 static void
 maps(void **state)
 {
@@ -224,6 +313,22 @@ maps(void **state)
 	t.dtype = TY_I16;
 	t.fills_nan = true;
 	assert_non_null(strstr(simt_tensor_encode(&m, &t), "only floats"));
+	const SimtTensor images = {.dtype = TY_F16, .rank = 4, .extent = {64, 8, 8, 2}, .stride = {2, 128, 1024, 8192},
+		.box = {64, 1024, 1, 1}, .swizzle = SIMT_SWIZZLE_128, .windows = 2, .lower = {-128, -1}, .upper = {127, -1},
+		.step = {1, 8}};
+	assert_null(simt_tensor_encode(&m, &images));
+	t = images;
+	t.lower[0] = -129;
+	assert_non_null(strstr(simt_tensor_encode(&m, &t), "a corner"));
+	t = images;
+	t.upper[1] = -9;
+	assert_non_null(strstr(simt_tensor_encode(&m, &t), "empty"));
+	t = images;
+	t.step[1] = 9;
+	assert_non_null(strstr(simt_tensor_encode(&m, &t), "a step"));
+	t = images;
+	t.windows = 1;
+	assert_non_null(strstr(simt_tensor_encode(&m, &t), "two dimensions more"));
 }
 
 static void
@@ -377,7 +482,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(boxes), cmocka_unit_test(maps), cmocka_unit_test(refused), cmocka_unit_test(multicast),
+		cmocka_unit_test(boxes), cmocka_unit_test(windows), cmocka_unit_test(maps), cmocka_unit_test(refused), cmocka_unit_test(multicast),
 		cmocka_unit_test(clusters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,7 +262,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(e, op->out[0].type) : 0;
 		e->beside += in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0]) ? bytes : 0;
 		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
-		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g'))
+		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && map_reason(op, e->t))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);

@@ -15,6 +15,10 @@
  *     tensor_multi_2 slot + 16384 * rank,        map, bar, 3, n + 128 * rank,      k
  *     tensor_multi_2 slot + 16384 * rank + 8192, map, bar, 3, n + 128 * rank + 64, k
  *
+ * Of a copy of windows (letters w) the hardware goes on from the first window itself, at an offset that loops move:
+ *
+ *     window_load_4 slot, map, bar, c, w, h, n, s, r
+ *
  * Of a send by warp, a lane of each takes the boxes of its warp's rows in the same way.
  *
  * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
@@ -22,6 +26,8 @@
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
+
+#include <string.h>
 
 /* A launch refuses longer tensors; see abi_map.  A start beyond it stays outside with what the boxes add. */
 enum { COORDINATE_MOST = INT32_MAX - 0xffff };
@@ -46,6 +52,7 @@ typedef struct Boxes {
 	F2 offset;                                      /* in the slot, elements, of packed coordinates of the tile */
 	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
 	Reg base, param, bar, start[KERNEL_RANK];       /* start: by the map's dimensions */
+	Reg moved[WINDOW_RANK];                         /* of a copy of windows, by the map's dimensions from 1 on */
 } Boxes;
 
 /* Where the box at the packed coordinates begins in the slot: with a row, of which a swizzle moves chunks. */
@@ -75,7 +82,7 @@ issue(Lower *l, const Boxes *x, int number)
 	const TensorMap *m = &x->map;
 	bool is_shared = m->ranks > 1 && !m->is_stored;
 	int first = m->is_stored ? 2 : is_shared ? 4 : 3;
-	Reg in[4 + KERNEL_RANK] = {0, x->param, x->bar};
+	Reg in[4 + KERNEL_RANK + WINDOW_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
 	for (int i = 0; i < m->rank; i++) {
 		int64_t moved = 0;
@@ -95,8 +102,9 @@ issue(Lower *l, const Boxes *x, int number)
 		in[3] = lower_i32(l, attr_mask(x->op));
 	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
 	PrimKind one = m->is_stored ? PRIM_TENSOR_STORE_1 : is_shared ? PRIM_TENSOR_MULTI_1 : PRIM_TENSOR_LOAD_1;
-	PrimKind prim = (PrimKind)(one + m->rank - 1);
-	thread_prim(l->b, prim, in, first + m->rank, NULL, 0, NULL, 0);
+	PrimKind prim = m->windows ? (PrimKind)(PRIM_WINDOW_LOAD_3 + m->rank - 3) : (PrimKind)(one + m->rank - 1);
+	memcpy(in + first + m->rank, x->moved, sizeof *in * (size_t)m->windows);
+	thread_prim(l->b, prim, in, first + m->rank + m->windows, NULL, 0, NULL, 0);
 	return true;
 }
 
@@ -170,6 +178,11 @@ issue_all(Lower *l, Boxes *x)
 {
 	for (int i = 0; i < x->map.rank; i++)
 		x->start[i] = coordinate(l, x->op->in[1 + x->map.dim[i]]);
+	for (int i = 0; i < x->map.windows; i++) {
+		int d = x->map.windows - 1 - i;
+		Reg r = lower_regs(l, x->op->in[access_data(x->op) + 3 + 3 * d])[0];
+		x->moved[i] = lower_as(l, CAST_TRUNC, REG_I32, r);
+	}
 	if (x->map.ranks > 1)
 		take_share(l, x);
 	for (int number = 0; issue(l, x, number);)

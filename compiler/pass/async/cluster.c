@@ -11,6 +11,8 @@
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
+#include <string.h>
+
 enum { MOST_BLOCKS = 8 };                               /* of a portable cluster: CUDA C++ Programming Guide */
 
 typedef struct Varying {
@@ -123,6 +125,8 @@ cluster_divides(const Op *read, int ranks)
 	const Type *t = read->out[0].type;
 	const IntList *valid = attr_undef(read) ? attr_valid(read) : NULL;
 	int64_t rows = 1;
+	if (strchr(attr_index(read), 'g'))              /* windows go on from where the first one is */
+		return false;
 	for (int d = 0; d < t->rank - 1; d++)
 		rows *= valid ? valid->at[d] : t->extent[d];
 	return rows % (8 * ranks) == 0;

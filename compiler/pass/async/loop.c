@@ -6,6 +6,9 @@
  */
 #include "pass/async/pipeline.h"
 #include "pass/async/ring.h"
+#include "model/digits/digits.h"
+
+#include <string.h>
 
 /* v as it is in the iteration of that index. */
 static Value *
@@ -58,15 +61,112 @@ pipeline_counters(const Pipeline *p, Value **out)
 	return n;
 }
 
+/* ---- copies of windows ---- */
+
+static Value *
+as_index(Builder *b, const Value *v)
+{
+	const Type *index = type_scalar(b->m, TY_I64);
+	return v->type == index ? (Value *)v : build1(b, OP_CAST, (Value *)v, index);
+}
+
+/* Element 0 of a tile of indices. */
+static Value *
+first_of(Builder *b, const Value *v)
+{
+	const Op *op = v->def;
+	int64_t n;
+	if (value_int(v, &n))
+		return build_index(b, n);
+	if (v->type->rank == 0)
+		return as_index(b, v);
+	if (op->kind == OP_IOTA)
+		return build_index(b, 0);
+	if (op->nin == 1)                               /* converts, casts and broadcasts */
+		return first_of(b, op->in[0]);
+	return build2(b, op->kind, first_of(b, op->in[0]), first_of(b, op->in[1]));
+}
+
+static Value *
+sum_of(Builder *b, const WindowSum *s)
+{
+	Value *sum = build_index(b, s->number);
+	for (int i = 0; i < s->n; i++) {
+		Value *v = as_index(b, s->v[i]);
+		if (s->factor[i] != 1)
+			v = build2(b, OP_MUL, v, build_index(b, s->factor[i]));
+		sum = build2(b, OP_ADD, sum, v);
+	}
+	return sum;
+}
+
+static Value *
+count_of(Builder *b, const Product *p)
+{
+	if (p->n == 0)
+		return build_index(b, p->number);
+	if (p->factor[0].axis < 0)
+		return as_index(b, p->factor[0].v);
+	Attr axis = attr_new_axis(b->m, p->factor[0].axis);
+	return &op_make(b, OP_DIM, (Value *[]){(Value *)p->factor[0].v}, 1, &axis, 1, NULL, 0)->out[0];
+}
+
+/* Behind the digit, so that what many iterations have in common is divided once. */
+static Value *
+first_digit(Builder *b, const WindowDim *w)
+{
+	Builder at = *b;
+	if (w->v->def) {
+		at.block = w->v->def->home;
+		at.before = w->v->def->next;
+	}
+	return first_of(&at, w->v);
+}
+
+/* The gather's tiles of indices become the first of them, and each dimension's offset, lower corner and count follow. */
+static int
+window_operands(Pipeline *p, Builder *b, const Op *read, Value **in, int nin, Attr *attr, int *nattr)
+{
+	int rank = read->in[0]->type->rank;
+	const IntList *extents = attr_extents(read);
+	int64_t steps[WINDOW_RANK], extent[2] = {read->out[0].type->extent[0], extents->at[0]};
+	char index[MAX_RANK + 1] = {0};
+	for (int d = 0; d < rank; d++) {
+		WindowDim w;
+		index[d] = d < rank - 1 ? 'w' : 'p';
+		if (d == rank - 1)
+			continue;
+		if (!window_take(in[1 + d], &w))
+			die("a gather of windows that has become another");
+		Value *lower = sum_of(b, &w.lower), *first = first_digit(b, &w);
+		if (w.step != 1)
+			first = build2(b, OP_MUL, first, build_index(b, w.step));
+		in[1 + d] = build2(b, OP_ADD, first, lower);
+		if (d == 0)
+			continue;
+		steps[d - 1] = w.step;
+		in[nin++] = sum_of(b, &w.offset);
+		in[nin++] = lower;
+		in[nin++] = count_of(b, &w.digit.mod);
+	}
+	for (int i = 0; i < *nattr; i++)
+		if (attr[i].name == ATTR_INDEX)
+			attr[i] = attr_new_index(p->m, intern(p->m->cx->names, index));
+		else if (attr[i].name == ATTR_EXTENTS)
+			attr[i] = attr_new_extents(p->m, extent, 2);
+	attr[(*nattr)++] = attr_new_steps(p->m, steps, rank - 2);
+	return nin;
+}
+
 Op *
 pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *slot, Value *index)
 {
-	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_MERGED, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID, ATTR_UNDEF,
-		ATTR_OUTSIDE_UNDEF, ATTR_CACHE};
+	const AttrName kept[] = {ATTR_INDEX, ATTR_EXTENTS, ATTR_MERGED, ATTR_REACH, ATTR_VECTOR, ATTR_INSIDE, ATTR_VALID,
+		ATTR_UNDEF, ATTR_OUTSIDE_UNDEF, ATTR_CACHE};
 	const Op *read = s->read;
 	int rank = read->in[0]->type->rank, n = 0, nin = 1 + rank;
-	Value *in[MAX_RANK + 4] = {read->in[0]};
-	Attr attr[LEN(kept) + 2];
+	Value *in[MAX_RANK + 4 + 3 * WINDOW_RANK] = {read->in[0]};
+	Attr attr[LEN(kept) + 3];
 
 	for (int i = 0; i < rank; i++)
 		in[1 + i] = shift(p, b, read->in[1 + i], index);
@@ -84,6 +184,8 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 		in[nin++] = p->full;
 		in[nin++] = slot->def->in[1];
 	}
+	if (kind == OP_COPY && s->is_bulk && strchr(attr_index(read), 'g'))
+		nin = window_operands(p, b, read, in, nin, attr, &n);
 	Op *op = op_make(b, kind, in, nin, attr, n, NULL, 0);
 	op->out[0].layout = read->out[0].layout;
 	return op;

@@ -378,6 +378,15 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 	}
 }
 
+static bool
+has_windows(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_COPY && copy_windows(op))
+			return true;
+	return false;
+}
+
 void
 pass_pipeline(Func *f, const Target *t)
 {
@@ -389,6 +398,8 @@ pass_pipeline(Func *f, const Target *t)
 	walk(f->module, t, f, f->body);
 	warpgroup_products(f->module, f);
 	pipeline_decode_ahead(f->module, f);
+	if (has_windows(f))                             /* their tiles of indices are dead */
+		sweep(f);
 }
 
 /* ---- the fact STAGED: copies are committed before the next wait, and waited for before their ring is read ---- */

@@ -4,7 +4,10 @@
  * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
  * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  A box that begins at another than a
  * multiple of 16 bytes along a row is an illegal instruction (measured on an H200, with swizzle and without).
- * Source: PTX ISA 9.0, 5.5; CUDA driver API, cuTensorMapEncodeTiled. */
+ *
+ * A box of windows (im2col) has rows at places: from the first on along dimension 1, by its step, up to the bounding box's
+ * end, then on along dimension 2 and so on; each lies an offset further.
+ * Source: PTX ISA 9.0, 5.5; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
 #include <string.h>
 
 #include "runtime/simt/prims.h"
@@ -16,6 +19,28 @@ static int
 map_element_bytes(const SimtTensorMap *m)
 {
 	return dtype_info[m->dtype].bits / 8;
+}
+
+/* Corners have 16 bits along one dimension, 8 along each of two. */
+static const char *
+set_windows(SimtTensorMap *map, const SimtTensor *t)
+{
+	int most = t->windows == 1 ? INT16_MAX : INT8_MAX;
+	if (t->windows && t->windows != t->rank - 2)
+		return "a tensor map of windows has two dimensions more than windows have";
+	map->windows = (uint8_t)t->windows;
+	for (int i = 0; i < t->windows; i++) {
+		if (t->lower[i] < -most - 1 || t->lower[i] > most || t->upper[i] < -most - 1 || t->upper[i] > most)
+			return "a corner of the bounding box is too far from the tensor's";
+		if (t->lower[i] >= t->extent[1 + i] + t->upper[i])
+			return "the bounding box is empty";
+		if (t->step[i] < 1 || t->step[i] > 8)
+			return "a step of windows is not in 1 … 8";
+		map->lower[i] = (int16_t)t->lower[i];
+		map->upper[i] = (int16_t)t->upper[i];
+		map->step[i] = (uint8_t)t->step[i];
+	}
+	return NULL;
 }
 
 const char *
@@ -39,7 +64,7 @@ simt_tensor_encode(SimtTensorMap *map, const SimtTensor *t)
 		int64_t stride = d ? t->stride[d] : size;
 		if (t->extent[d] < 1 || t->extent[d] > UINT32_MAX)
 			return "an extent of the tensor is not in 1 … 2^32 - 1";
-		if (t->box[d] < 1 || t->box[d] > 256)
+		if (t->box[d] < 1 || t->box[d] > (t->windows && d == 1 ? 1024 : 256))
 			return "an extent of the box is not in 1 … 256";
 		if (d && (stride % 16 || stride < 0 || stride >= INT64_C(1) << 40))
 			return "a stride of the tensor is not a multiple of 16 bytes below 2^40";
@@ -47,7 +72,7 @@ simt_tensor_encode(SimtTensorMap *map, const SimtTensor *t)
 		map->stride[d] = (uint64_t)stride;
 		map->box[d] = (uint16_t)t->box[d];
 	}
-	return NULL;
+	return set_windows(map, t);
 }
 
 /* ---- the rows of a box ---- */
@@ -68,18 +93,40 @@ row_count(const SimtTensorMap *m)
 	return n;
 }
 
+/* Where row `number` of a box lies, along dimensions from 1 on. */
+static void
+place_of(const BulkCopy *c, int number, int64_t at[SIMT_TENSOR_RANK])
+{
+	const SimtTensorMap *m = c->map;
+	int64_t left = number;
+	for (int d = 1; d < m->rank; d++) {
+		bool goes_on = m->windows && d <= m->windows;
+		int64_t n = goes_on ? 0 : m->box[d], i = left;
+		if (goes_on) {
+			int w = d - 1;
+			n = ((int64_t)m->extent[d] + m->upper[w] - m->lower[w] + m->step[w] - 1) / m->step[w];
+			i += (c->first[d] - m->lower[w]) / m->step[w];
+			at[d] = i % n * m->step[w] + m->lower[w] + c->offset[w];
+			left = i / n;
+		} else {
+			at[d] = c->first[d] + (m->windows ? left : left % n);
+			left /= n;
+		}
+	}
+}
+
 static Row
 row_of(const BulkCopy *c, int number)
 {
 	const SimtTensorMap *m = c->map;
+	int64_t at[SIMT_TENSOR_RANK];
 	int64_t first = c->first[0], low = first < 0 ? -first : 0, high = (int64_t)m->extent[0] - first;
 	bool is_inside = true;
 	Row r = {.at = m->address};
-	for (int d = 1, left = number; d < m->rank; d++) {
-		int64_t i = (int64_t)c->first[d] + left % m->box[d];
-		left /= m->box[d];
-		is_inside = is_inside && i >= 0 && i < m->extent[d];
-		r.at += is_inside ? (uint64_t)i * m->stride[d] : 0;
+	place_of(c, number, at);
+	for (int d = 1; d < m->rank; d++) {
+		is_inside = is_inside && at[d] >= 0 && at[d] < m->extent[d];
+		r.at += is_inside ? (uint64_t)at[d] * m->stride[d] : 0;
 	}
 	r.from = (int)MIN(low, m->box[0]);
 	r.to = is_inside ? (int)MAX(r.from, MIN(high, m->box[0])) : r.from;
@@ -146,6 +193,21 @@ simt_box_landed(const BulkCopy *c)
 /* ---- primitives ---- */
 
 /* A box at the coordinates in[at …]; its part of the tensor is touched. */
+static void
+check_windows(SimtThread *t, BulkCopy *c, const uint64_t *offset, const char *what)
+{
+	const SimtTensorMap *m = c->map;
+	uint64_t most = m->windows == 1 ? UINT16_MAX : UINT8_MAX;
+	for (int i = 0; i < m->windows; i++) {
+		int64_t from = (int64_t)c->first[1 + i] - m->lower[i], end = (int64_t)m->extent[1 + i] + m->upper[i];
+		if (!offset || offset[i] > most)
+			simt_fail(t, "%s: the offset of windows is not in 0 … %d", what, (int)most);
+		if (from < 0 || c->first[1 + i] >= end || from % m->step[i])
+			simt_fail(t, "%s: the first place, %d, is none of the bounding box", what, c->first[1 + i]);
+		c->offset[i] = (int32_t)offset[i];
+	}
+}
+
 static BulkCopy
 box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, const char *what)
 {
@@ -163,6 +225,7 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 	if ((int64_t)c.first[0] * map_element_bytes(m) % CHUNK)
 		simt_fail(t, "%s: the box begins %d elements into a row, not at a multiple of 16 bytes", what,
 		    c.first[0]);
+	check_windows(t, &c, access == SIMT_READ && m->windows ? in + at + rank : NULL, what);
 	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(&c, i);
 		if (r.bytes)
@@ -176,6 +239,15 @@ load(SimtThread *t, int rank, const uint64_t *in, const char *what)
 {
 	BulkCopy c = box_of(t, rank, in, 3, SIMT_READ, what);
 	simt_bulk_load(&c, (uint32_t)in[2], what);
+}
+
+static void
+window_load(SimtThread *t, int rank, const uint64_t *in, const char *what)
+{
+	const SimtTensorMap *m = (const SimtTensorMap *)(uintptr_t)in[1];
+	if (in[1] % 64 == 0 && m->mark == mark && !m->windows)
+		simt_fail(t, "%s: the tensor map has no windows", what);
+	load(t, rank, in, what);
 }
 
 static void
@@ -203,6 +275,16 @@ BOXES(multi)
 BOXES(store)
 #undef BOXES
 #undef BOX
+
+PRIMITIVE(simt_window_load_3)
+{
+	window_load(t, 3, in, "window_load_3");
+}
+
+PRIMITIVE(simt_window_load_4)
+{
+	window_load(t, 4, in, "window_load_4");
+}
 
 PRIMITIVE(simt_tensor_map_fetch)
 {
