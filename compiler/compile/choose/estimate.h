@@ -50,8 +50,9 @@ double estimate_product(const ProductLaunch *p);
 /* Rows of what is read that lie outside of the tensor in the last program, which a cluster's ranks may have added; *share:
  * at least that of the programs which have such rows. */
 double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share);
-/* Do rows of what is read begin within lines of the L2 cache? */
-bool estimate_reads_astride(const Bound *b, const Op *read);
+/* Lines of the L2 cache that boxes of what is read touch, by those that they would fill: up to 2 where the tensor's rows
+ * begin within lines. */
+double estimate_astride(const Bound *b, const Op *read);
 
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */

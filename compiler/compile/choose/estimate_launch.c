@@ -110,24 +110,37 @@ estimate_sharers(const Op *read, int ranks, int along)
 	    !cluster_varies(read->home->func, along, read) ? ranks : 1;
 }
 
-static bool
-has_rows_astride(const BoundParam *p)
+static int64_t
+common_divisor(int64_t a, int64_t b)
 {
-	return p->rank > 1 && p->dim[p->rank - 1] * dtype_info[p->dtype].bits / 8 % LINE;
+	for (int64_t rest; b; a = b, b = rest)
+		rest = a % b;
+	return a;
 }
 
-bool
-estimate_reads_astride(const Bound *b, const Op *read)
+double
+estimate_astride(const Bound *b, const Op *read)
 {
 	const Value *tensor = read->in[0];
 	bool is_tile = read->kind == OP_READ && read->out[0].type->rank > 1 && !tensor->def && !tensor->block->parent;
-	return is_tile && tensor->index < b->kernel->params.n && has_rows_astride(&b->param[tensor->index]);
+	if (!is_tile || tensor->index >= b->kernel->params.n)
+		return 1;
+	const BoundParam *p = &b->param[tensor->index];
+	const Type *t = read->out[0].type;
+	int64_t size = dtype_info[p->dtype].bits, row = t->extent[t->rank - 1] * size / 8, lines = 0, starts = 0;
+	int64_t stride = p->rank > 1 ? p->dim[p->rank - 1] * size / 8 : LINE, step = common_divisor(LINE, stride);
+	step = MAX(common_divisor(step, MAX(row, 1)), 1);
+	for (int64_t start = 0; start < LINE; start += step, starts++)
+		for (int64_t box = 0; box < row; box += LINE)
+			lines += (start + MIN(row - box, LINE) + LINE - 1) / LINE;
+	int64_t least = (row + LINE - 1) / LINE * starts;
+	return stride % LINE && least ? (double)lines / (double)least : 1;
 }
 
 double
 estimate_lines(const Bound *b, const Op *read, int ranks, int along)
 {
-	return (estimate_reads_astride(b, read) ? ASTRIDE : 1) / estimate_sharers(read, ranks, along);
+	return (1 + (ASTRIDE - 1) * (estimate_astride(b, read) - 1)) / estimate_sharers(read, ranks, along);
 }
 
 /* Of the tensor, with what the access merges with dimension d. */

@@ -230,10 +230,10 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 		return;
 	double lines = bytes_of(t) / row * ceil(row / line);
 	double part = estimate_sharers(op, ranks, e->along) > 1 ? MULTICAST : 1;
-	bool astride = estimate_reads_astride(e->b, op);
+	double astride = estimate_astride(e->b, op);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
-	u->lines += LINE_CYCLES * part * lines * (astride ? 2 : 1);
-	u->moved += line * part * lines * (astride ? ASTRIDE_BYTES : 1);
+	u->lines += LINE_CYCLES * part * lines * astride;
+	u->moved += line * part * lines * (1 + (ASTRIDE_BYTES - 1) * (astride - 1));
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
 		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);
