@@ -56,11 +56,11 @@ static const char *
 windows_reason(const Op *op)
 {
 	Window w;
-	LaunchSum reach;
+	LaunchSum reach, falls;
 	const char *why = window_find(op, &w);
 	if (!why && op->home->func->no_windows)
 		return "a map of windows has other limits than these arguments (a gather)";
-	return why ? why : window_reach(op, 0, &reach);
+	return why ? why : window_reach(op, 0, &reach, &falls);
 }
 
 static const char *
@@ -237,9 +237,10 @@ set_windows(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	for (int i = 0; i < n; i++) {
 		int d = n - 1 - i;
 		MapWindow *w = &out->window[i];
+		LaunchSum falls;
 		w->step = (int)attr_steps(op)->at[d];
 		if (!launch_sum_of(op->in[data + 3 + 3 * d + 1], &w->lower) ||
-		    !launch_sum_of(op->in[data + 3 + 3 * d + 2], &w->count) || window_reach(op, d, &w->reach))
+		    !launch_sum_of(op->in[data + 3 + 3 * d + 2], &w->count) || window_reach(op, d, &w->reach, &falls))
 			return "the bounds of its windows do not follow from a launch's arguments";
 	}
 	out->rank = rank;

@@ -166,7 +166,7 @@ change(Op *op, int first, int last, const Value *linear)
 
 /* ---- windows ---- */
 
-/* The most that a value of loops adds, `factor` times. */
+/* Adds the most that a value of loops is, `factor` times. */
 static bool
 add_most(LaunchSum *s, const Value *v, int64_t factor)
 {
@@ -189,21 +189,32 @@ add_most(LaunchSum *s, const Value *v, int64_t factor)
 }
 
 static int
-put_reach(const WindowDim *d, int64_t *out)
+put_sum(const LaunchSum *s, int64_t *out)
 {
-	LaunchSum s = {.number = d->offset.number};
 	int n = 2;
-	for (int i = 0; i < d->offset.n; i++)
-		if (!add_most(&s, d->offset.v[i], d->offset.factor[i]))
-			return 0;
-	out[0] = s.number;
-	out[1] = s.n;
-	for (int i = 0; i < s.n; i++) {
-		out[n++] = s.term[i].factor;
-		out[n++] = s.term[i].param;
-		out[n++] = s.term[i].dim;
+	out[0] = s->number;
+	out[1] = s->n;
+	for (int i = 0; i < s->n; i++) {
+		out[n++] = s->term[i].factor;
+		out[n++] = s->term[i].param;
+		out[n++] = s->term[i].dim;
 	}
 	return n;
+}
+
+/* 0: it is not known. */
+static int
+put_reach(const WindowDim *d, int64_t *out)
+{
+	LaunchSum most = {.number = 0}, falls = {.number = 0};
+	for (int i = 0; i < d->offset.n; i++) {
+		int64_t factor = d->offset.factor[i];
+		if (!add_most(&most, d->offset.v[i], factor < 0 ? -factor : factor) ||
+		    (factor < 0 && !add_most(&falls, d->offset.v[i], -factor)))
+			return 0;
+	}
+	int n = put_sum(&most, out);
+	return n + put_sum(&falls, out + n);
 }
 
 static bool
@@ -217,7 +228,7 @@ is_count(const Product *p)
 static void
 note_windows(Op *op)
 {
-	int64_t reach[WINDOW_RANK * (2 + 3 * LAUNCH_TERMS)];
+	int64_t reach[2 * WINDOW_RANK * (2 + 3 * LAUNCH_TERMS)];
 	int n = 0, counts = 0;
 	Window w;
 	if (op->kind != OP_READ || window_find(op, &w))

@@ -157,30 +157,76 @@ rest_of(const Op *op)
 	return NULL;
 }
 
+/* Takes k out of the product; false: it is no factor. */
+static bool
+divide(Product *p, const Product *k)
+{
+	Product rest = {.number = p->number / MAX(k->number, 1)};
+	bool used[FACTORS] = {0};
+	if (p->n > FACTORS || k->n > FACTORS || k->number < 1 || p->number % k->number)
+		return false;
+	for (int i = 0; i < k->n; i++) {
+		int at = 0;
+		while (at < p->n && (used[at] || !is_same(p->factor[at], k->factor[i])))
+			at++;
+		if (at == p->n)
+			return false;
+		used[at] = true;
+	}
+	for (int i = 0; i < p->n; i++)
+		if (!used[i])
+			rest.factor[rest.n++] = p->factor[i];
+	*p = rest;
+	return true;
+}
+
+/* What an op divides by; false: it is no division. */
+static bool
+divisor_of(const Op *op, bool *is_rest, Product *k)
+{
+	const Op *rest = rest_of(op);
+	int64_t n;
+	bool shifts = op->kind == OP_SHR || op->kind == OP_AND;
+	*k = (Product){.number = 1};
+	*is_rest = op->kind == OP_REM || op->kind == OP_AND || rest;
+	if (shifts && (!value_int(digit_unwrap(op->in[1]), &n) || n < 0 || n >= INT32_MAX))
+		return false;
+	if (op->kind == OP_AND) {
+		k->number = n + 1;
+		return (n & (n + 1)) == 0;
+	}
+	if (op->kind == OP_SHR) {
+		k->number = n < 31 ? INT64_C(1) << n : 0;
+		return n < 31;
+	}
+	if (op->kind != OP_DIV && op->kind != OP_FLOORDIV && !*is_rest)
+		return false;
+	multiply(k, rest ? rest->in[1] : op->in[1]);
+	return true;
+}
+
+/* Of numbers that are not negative (x % (k * m)) / k is (x / k) % m, and (x % (k * m)) % k is x % k. */
 Digit
 digit_of(const Value *v)
 {
 	v = digit_root(v);
-	const Op *op = v->def, *rest = op ? rest_of(op) : NULL;
-	Digit none = {.linear = v, .by.number = 1, .mod.number = 1};
-	int64_t n;
-	if (!op || op->nin != 2)
+	const Op *op = v->def;
+	const Digit none = {.linear = v, .by.number = 1, .mod.number = 1};
+	Product k;
+	bool is_rest;
+	if (!op || op->nin != 2 || !divisor_of(op, &is_rest, &k))
 		return none;
 	Digit d = digit_of(op->in[0]);
-	bool is_shift = op->kind == OP_SHR && value_int(digit_unwrap(op->in[1]), &n) && n >= 0 && n < 31;
-	bool is_mask = op->kind == OP_AND && value_int(digit_unwrap(op->in[1]), &n) && n >= 0 && (n & (n + 1)) == 0;
+	Product mod = d.mod;
+	if (d.is_rest && !divide(&mod, &k))
+		return none;
+	if (is_rest) {
+		d.mod = k;
+		d.is_rest = true;
+		return d;
+	}
+	product_multiply(&d.by, &k);
 	if (d.is_rest)
-		return none;
-	if (op->kind == OP_DIV || op->kind == OP_FLOORDIV)
-		multiply(&d.by, op->in[1]);
-	else if (is_shift)
-		d.by.number *= INT64_C(1) << n;
-	else if (op->kind == OP_REM || rest)
-		multiply(&d.mod, rest ? rest->in[1] : op->in[1]);
-	else if (is_mask)
-		d.mod.number = n + 1;
-	else
-		return none;
-	d.is_rest = op->kind == OP_REM || rest || is_mask;
+		d.mod = mod;
 	return d;
 }

@@ -65,6 +65,6 @@ typedef struct Window {
 const char *window_find(const Op *read, Window *out);
 bool window_take(const Value *index, WindowDim *out);           /* one index of it, as it may be in a later iteration */
 bool launch_sum_of(const Value *v, LaunchSum *out);
-/* {reach}: the greatest offsets along each of those dimensions. */
-const char *window_reach(const Op *op, int dim, LaunchSum *out);
+/* {reach}: the greatest offset along that dimension, and how much of it is for what falls. */
+const char *window_reach(const Op *op, int dim, LaunchSum *most, LaunchSum *falls);
 #endif

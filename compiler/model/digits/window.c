@@ -8,7 +8,8 @@
  * Such a map walks a tensor from a pixel on: so many along the row, at the row's end to the next row, at the image's end to
  * the next image.  Rows and images end where a bounding box does, which is the launch's: `lower` and the number of places
  * (rows, columns).  What loops add, r and s, is an offset of the instruction, 0 to 255 in images of two dimensions; pass
- * flatten notes how great it may be ({reach}), and that the indices are digits of one that counts up.
+ * flatten notes how great it may be ({reach}), and that the indices are digits of one that counts up.  What loops take off,
+ * as in x[n, i + pad - r, …], is counted from its greatest on: the lower corner is pad - (R - 1), the offset R - 1 - r.
  *
  * Elements outside of the tensor are 0, as those of the gather are.  Source: PTX ISA 9.0, 5.5.4. */
 #include "model/digits/digits.h"
@@ -153,9 +154,6 @@ dim_reason(const WindowDim *d)
 		return "its indices are not digits, 1 to 8 times, and scalars (a gather)";
 	if (!d->digit.is_rest || d->digit.mod.n > 1 || (d->digit.mod.n == 1 && d->digit.mod.number != 1))
 		return "an image's rows or columns are not counted by one scalar (a gather)";
-	for (int i = 0; i < d->offset.n; i++)
-		if (d->offset.factor[i] < 0)
-			return "an index falls as a loop goes on (a gather)";
 	return NULL;
 }
 
@@ -207,21 +205,28 @@ window_find(const Op *read, Window *out)
 	return NULL;
 }
 
+static int
+take_sum(const int64_t *from, LaunchSum *out)
+{
+	int at = 2;
+	*out = (LaunchSum){.number = from[0], .n = (int)from[1]};
+	for (int i = 0; i < out->n; i++, at += 3) {
+		out->term[i].factor = from[at];
+		out->term[i].param = (int)from[at + 1];
+		out->term[i].dim = (int)from[at + 2];
+	}
+	return at;
+}
+
 const char *
-window_reach(const Op *op, int dim, LaunchSum *out)
+window_reach(const Op *op, int dim, LaunchSum *most, LaunchSum *falls)
 {
 	const IntList *reach = attr_reach(op);
-	int at = 0;
 	if (!reach)
 		return "how far its indices move in loops is not known (a gather)";
-	for (int d = 0; d <= dim; d++) {
-		*out = (LaunchSum){.number = reach->at[at], .n = (int)reach->at[at + 1]};
-		at += 2;
-		for (int i = 0; i < out->n; i++, at += 3) {
-			out->term[i].factor = reach->at[at];
-			out->term[i].param = (int)reach->at[at + 1];
-			out->term[i].dim = (int)reach->at[at + 2];
-		}
+	for (int d = 0, at = 0; d <= dim; d++) {
+		at += take_sum(reach->at + at, most);
+		at += take_sum(reach->at + at, falls);
 	}
 	return NULL;
 }

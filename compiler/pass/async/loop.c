@@ -101,14 +101,35 @@ sum_of(Builder *b, const WindowSum *s)
 }
 
 static Value *
+extent_of(Builder *b, const Value *tensor, int dim)
+{
+	Attr axis = attr_new_axis(b->m, dim);
+	return &op_make(b, OP_DIM, (Value *[]){(Value *)tensor}, 1, &axis, 1, NULL, 0)->out[0];
+}
+
+/* v and `factor` times a sum of the launch's arguments. */
+static Value *
+add_launch_sum(Builder *b, Value *v, const LaunchSum *s, int64_t factor)
+{
+	const Block *body = b->block->func->body;
+	if (s->number)
+		v = build2(b, OP_ADD, v, build_index(b, factor * s->number));
+	for (int i = 0; i < s->n; i++) {
+		const Value *param = &body->arg[s->term[i].param];
+		Value *term = s->term[i].dim < 0 ? as_index(b, param) : extent_of(b, param, s->term[i].dim);
+		v = build2(b, OP_ADD, v, build2(b, OP_MUL, term, build_index(b, factor * s->term[i].factor)));
+	}
+	return v;
+}
+
+static Value *
 count_of(Builder *b, const Product *p)
 {
 	if (p->n == 0)
 		return build_index(b, p->number);
 	if (p->factor[0].axis < 0)
 		return as_index(b, p->factor[0].v);
-	Attr axis = attr_new_axis(b->m, p->factor[0].axis);
-	return &op_make(b, OP_DIM, (Value *[]){(Value *)p->factor[0].v}, 1, &axis, 1, NULL, 0)->out[0];
+	return extent_of(b, p->factor[0].v, p->factor[0].axis);
 }
 
 /* Behind the digit, so that what many iterations have in common is divided once. */
@@ -138,14 +159,17 @@ window_operands(Pipeline *p, Builder *b, const Op *read, Value **in, int nin, At
 			continue;
 		if (!window_take(in[1 + d], &w))
 			die("a gather of windows that has become another");
-		Value *lower = sum_of(b, &w.lower), *first = first_digit(b, &w);
+		LaunchSum most, falls = {.number = 0};
+		if (d > 0 && window_reach(read, d - 1, &most, &falls))
+			die("a gather of windows without its reach");
+		Value *lower = add_launch_sum(b, sum_of(b, &w.lower), &falls, -1), *first = first_digit(b, &w);
 		if (w.step != 1)
 			first = build2(b, OP_MUL, first, build_index(b, w.step));
 		in[1 + d] = build2(b, OP_ADD, first, lower);
 		if (d == 0)
 			continue;
 		steps[d - 1] = w.step;
-		in[nin++] = sum_of(b, &w.offset);
+		in[nin++] = add_launch_sum(b, sum_of(b, &w.offset), &falls, 1);
 		in[nin++] = lower;
 		in[nin++] = count_of(b, &w.digit.mod);
 	}
