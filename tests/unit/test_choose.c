@@ -389,6 +389,7 @@ test_larger_tiles(void **state)
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = 2 * x[p * B +: B]; }",
 		"kernel k<B = 90>" VECTORS "{ let i = p * B + arange(0, B); y[p * B +: B] = x[N - 1 - i] + (i as f32); }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B - 1 +: B] + x[p * B + 2 +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[p * B + arange(0, B)] = x[p * B +: B]; }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = sum(x[(p * B + arange(0, B))[:, new] + arange(0, 4)[new, :]], axis = 1); }",
 	};
 	Case c = {0};
@@ -401,6 +402,26 @@ test_larger_tiles(void **state)
 	c.nfixed = 1;
 	choose_vectors(&c, text[0], 1 << 26);
 	assert_false(has_chosen(&c, "B"));
+	compile_close(c.cx);
+}
+
+/* Rows of a convolution cut a grid of its output's pixels, which are digits of one index. */
+static void
+test_convolution(void **state)
+{
+	static const char text[] =
+	    "kernel k<BM = 64, BN = 64>(x: in f16[B, H, W, C], w: in f16[3, 3, C, F], y: out f16[B, H, W, F])\n"
+	    "grid(pm: cdiv(W * H * B, BM), pf: cdiv(F, BN)) { let p = pm * BM + arange(0, BM); var acc = zeros([BM, BN], f32);\n"
+	    "for r in range(0, 3) { for s in range(0, 3) { for c in range(0, C, 64) {\n"
+	    "acc += x[p / (H * W), p / W % H + r - 1, p % W + s - 1, c +: 64] @ w[r, s, c +: 64, pf * BN +: BN]; } } }\n"
+	    "y[p / (H * W), p / W % H, p % W, pf * BN +: BN] = acc as f16; }";
+	Case c = {0};
+	for (int i = 0; i < 3; i++)
+		c.args[i] = (ArgInfo){.given = true, .dtype = TY_F16, .rank = 4, .dim = {32, 56, 56, 256}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_F16, .rank = 4, .dim = {3, 3, 256, 256}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "BM") * value(&c, "BN"), 128 * 256);
+	assert_int_equal(value(&c, "specialize"), 1);
 	compile_close(c.cx);
 }
 
@@ -418,7 +439,7 @@ test_tiles_that_matter(void **state)
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B / 2 +: B]; }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B - 1 +: B] = x[p * B +: B]; }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B - 1] = x[p * B +: B - 1]; }",
-		"kernel k<B = 90>" VECTORS "{ y[p * B + arange(0, B)] = x[p * B +: B]; }",
+		"kernel k<B = 90>" VECTORS "{ y[(p * B + arange(0, B)) * 2] = x[p * B +: B]; }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = x[p * B +: B]; y[p] = 0.0; }",
 		"kernel k<B = 90>" VECTORS "{ y[p * B +: B] = reshape(reshape(x[p * B +: B], [3, B / 3]).T, [B]); }",
 		"kernel k<B = 90>(x: in f32[M], y: out f32[N]) grid(p: cdiv(M, B)) { y[p * B +: B] = x[p * B +: B]; }",
@@ -468,7 +489,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_small_products),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
+		cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution), cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,8 @@ typedef struct Sizes {
 static Module *
 elaborate(Kernel *k, const Bound *b, const Target *t)
 {
-	const PassOptions opt = {.only = "simplify,licm,simplify"};
+	const char *passes = target_named(t->name) ? "simplify,licm,simplify,flatten,simplify" : "simplify,licm,simplify";
+	const PassOptions opt = {.only = passes};
 	ArgAssumptions a = assumptions_of_sizes(k->program->cx->mem, b);
 	return compile_kernel(k, b, t->name, &a, &opt);
 }

@@ -14,7 +14,8 @@
  *     indices within a part, to each of which the part's start is added.
  *
  * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
- * parts, and what loops around products carry.  What is written covers each dimension of D elements from a start of 0 or
+ * parts, and what loops around products carry.  What is written covers D elements, of a dimension or of several that pass
+ * flatten merges, from a start of 0 or
  * more on, so that what the last program has too much falls outside of the tensor. */
 #include "compile/choose/choose_tile.h"
 

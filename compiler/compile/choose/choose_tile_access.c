@@ -24,6 +24,51 @@ exprs_same(const Expr *a, const Expr *b)
 	}
 }
 
+enum { FACTORS_MOST = 16 };
+
+typedef struct Factors {
+	const Expr *at[FACTORS_MOST];
+	int n;                                          /* more than FACTORS_MOST: too many */
+	uint64_t number;
+} Factors;
+
+static void
+add_factors(Factors *f, const Expr *e)
+{
+	if (e->kind == EX_BINARY && e->bin == BIN_MUL) {
+		add_factors(f, e->a);
+		add_factors(f, e->b);
+	} else if (e->kind == EX_INT) {
+		f->number *= e->u;
+	} else if (f->n < FACTORS_MOST) {
+		f->at[f->n++] = e;
+	} else {
+		f->n = FACTORS_MOST + 1;
+	}
+}
+
+/* Is the product of a tensor's dimensions, those from `first` to `last`, written as `count` is, in any order? */
+static bool
+is_extent(const TypeExpr *type, int first, int last, const Expr *count)
+{
+	Factors a = {.number = 1}, b = {.number = 1};
+	bool used[FACTORS_MOST] = {false};
+	for (int d = first; d <= last; d++)
+		add_factors(&a, type->dims.at[d]);
+	add_factors(&b, count);
+	if (a.n != b.n || a.n > FACTORS_MOST || a.number != b.number)
+		return false;
+	for (int i = 0; i < a.n; i++) {
+		int k = 0;
+		while (k < b.n && (used[k] || !exprs_same(a.at[i], b.at[k])))
+			k++;
+		if (k == b.n)
+			return false;
+		used[k] = true;
+	}
+	return true;
+}
+
 /* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */
 static bool
 takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
@@ -93,7 +138,7 @@ tile_visit_write(Pair *x, const Op *a)
 			x->last_axis = axis;
 		if (axis >= 0) {
 			if (p->scale[d] != 1 || tile_part(x, a->in[1 + i])->from < 0 ||
-			    !exprs_same(type->dims.at[i], x->count[axis]))
+			    !is_extent(type, i - access_merged(a, i), i, x->count[axis]))
 				return false;
 			covers[axis] = true;
 		}
