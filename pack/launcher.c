@@ -447,7 +447,8 @@ tgp_fill_loaded(TgpContext *cx, TgpDevice *d, TgpLoaded *l)
 	if (status != TGP_OK || l->form->host)
 		return status;
 	TGP_DO(l->form->about, cuModuleGetFunction, &l->function, l->module, l->form->entry);
-	if (l->form->nmaps && (!cx->driver.cuTensorMapEncodeTiled || !cx->driver.cuTensorMapReplaceAddress))
+	if (l->form->nmaps && (!cx->driver.cuTensorMapEncodeTiled || !cx->driver.cuTensorMapEncodeIm2col ||
+	    !cx->driver.cuTensorMapReplaceAddress))
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver does not know tensor maps: update it to one for CUDA 12 or later");
 	if (tgp_has(l->form, TGP_FAULTS) && (status = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != TGP_OK)
 		return status;
@@ -669,10 +670,45 @@ tgp_mapped(const TgpMap *m, int i, const int64_t *extent)
 	return n;
 }
 
+static int64_t
+tgp_sum(const TgpKernel *k, const TgpSum *s, const TgpPlan *p, const int64_t (*extent)[TGP_RANK])
+{
+	int64_t sum = s->number, v;
+	int i;
+	for (i = 0; i < s->n; i++) {
+		int q = s->term[i].param;
+		v = s->term[i].dim >= 0 ? extent[q][s->term[i].dim] : q < k->nparams ? p->value_of[q] : p->dim[q - k->nparams];
+		if (__builtin_mul_overflow(v, s->term[i].factor, &v) || __builtin_add_overflow(sum, v, &sum))
+			return INT64_MAX;
+	}
+	return sum;
+}
+
+/* Corners have 16 bits along one dimension of windows, 8 along each of two. 0: they are further away, or offsets greater. */
+static int
+tgp_corners(const TgpKernel *k, const TgpMap *m, const TgpPlan *p, const int64_t (*extent)[TGP_RANK], int *lower, int *upper)
+{
+	int64_t most = m->windows == 1 ? INT16_MAX : INT8_MAX, low, high, n;
+	int i;
+	for (i = 0; i < m->windows; i++) {
+		low = tgp_sum(k, &m->window[i].lower, p, extent);
+		n = tgp_sum(k, &m->window[i].count, p, extent);
+		if (low < -most - 1 || low > most || n > TGP_SIZE_MOST || tgp_sum(k, &m->window[i].reach, p, extent) > 2 * most + 1)
+			return 0;
+		high = low + (n > 1 ? n - 1 : 0) * m->window[i].step + 1 - extent[m->param][m->dim[1 + i]];
+		if (high < -most - 1 || high > most)
+			return 0;
+		lower[i] = (int)low;
+		upper[i] = (int)high;
+	}
+	return 1;
+}
+
 /* An i32 axis, blocks that one launch takes, and maps that the driver encodes. Strides are looked at once they are known. */
 static int
-tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
+tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpPlan *p, const TgpShape *o)
 {
+	int lower[TGP_WINDOWS], upper[TGP_WINDOWS];
 	int64_t n = 1;
 	int i, j, is_long = 0, beyond = 0, is_empty = 0;
 	for (i = 0; i < k->naxis; i++) {
@@ -684,6 +720,9 @@ tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpShape *o)
 		for (j = 0; j < f->map[i].rank; j++)
 			if (tgp_mapped(&f->map[i], j, o->extent[f->map[i].param]) > TGP_EXTENT_MOST)
 				return 0;
+	for (i = 0; i < f->nmaps; i++)
+		if (!tgp_corners(k, &f->map[i], p, o->extent, lower, upper))
+			return 0;
 	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX / f->split)));
 }
 
@@ -749,7 +788,7 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 		}
 		if (r || is_other || d->refused[k->first + i])
 			continue;
-		if (!tgp_fits(k, f, &o)) {
+		if (!tgp_fits(k, f, p, &o)) {
 			header = INT_MIN;
 			continue;
 		}
@@ -949,7 +988,8 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	static const int type[9] = {0, TGP_MAP_UINT8, TGP_MAP_UINT16, 0, TGP_MAP_UINT32, 0, 0, 0, TGP_MAP_UINT64};
 	uint64_t extent[TGP_RANK], stride[TGP_RANK];
 	unsigned box[TGP_RANK], step[TGP_RANK];
-	int i, is_empty = p->bytes[m->param] == 0;
+	int i, is_empty = p->bytes[m->param] == 0, lower[TGP_WINDOWS] = {0}, upper[TGP_WINDOWS] = {0};
+	const TgpPlan *made = p;
 	for (i = 0; i < m->rank; i++) {
 		int64_t n = tgp_mapped(m, i, p->extent[m->param]), s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
 		extent[i] = is_empty ? 1 : (uint64_t)n;
@@ -960,6 +1000,16 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	}
 	if (is_empty)
 		address = (uintptr_t)p->device->nothing + (m->is_stored ? 16 : 0);
+	if (!is_empty)
+		tgp_corners(k, m, made, made->extent, lower, upper);
+	for (i = 0; i < m->windows; i++)
+		step[1 + i] = (unsigned)m->window[i].step;
+	if (m->windows) {
+		TGP_DO(k->param[m->param].name, cuTensorMapEncodeIm2col, to, type[m->elem_bytes], (unsigned)m->rank,
+		    (void *)address, extent, stride, lower, upper, box[0], box[1], step, 0,
+		    m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_128, 0);
+		return TGP_OK;
+	}
 	TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address, extent,
 	    stride, box, step, 0, m->swizzle ? tgp_log2(m->swizzle / 16) : 0, TGP_MAP_PROMOTION_128, 0);
 	return TGP_OK;

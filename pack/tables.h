@@ -14,9 +14,29 @@ typedef struct TgpAbi {
 	int kind, param, dim;
 } TgpAbi;
 
+/* Of a launch's arguments: a number and multiples of scalars and dimensions (dim -1: by param) and extents. */
+enum { TGP_TERMS = 6, TGP_WINDOWS = 2 };
+
+typedef struct TgpSum {
+	int64_t number;
+	int n;
+	struct {
+		int64_t factor;
+		int param, dim;
+	} term[TGP_TERMS];
+} TgpSum;
+
+/* Of a map of windows (im2col), for dimensions from 1 on: corners of the bounding box, steps, and offsets. */
+typedef struct TgpWindow {
+	int step;
+	TgpSum lower, count, reach;
+} TgpWindow;
+
 typedef struct TgpMap {
 	int param, elem_bytes, rank, swizzle, is_stored;
 	int dim[TGP_RANK], merged[TGP_RANK], box[TGP_RANK];  /* dimensions before it that are one with it */
+	int windows;
+	TgpWindow window[TGP_WINDOWS];
 } TgpMap;
 
 struct TgpCall;
@@ -64,7 +84,7 @@ typedef struct TgpKernel {
 	const char *const *where;               /* texts */
 	/* 0; less than 0: a number beyond 64 bits or a division by 0; else the number of the `where` that is false, from 1 */
 	int (*header)(const int64_t *d, const int64_t *v, const int64_t *ct, TgpShape *o);
-	int reads_values;                       /* the header names scalars */
+	int reads_values;                       /* its formulas or maps take scalars */
 	int naxis;
 	const TgpForm *form;
 	int nforms, first;                      /* its first form's number among all of the pack */

@@ -176,7 +176,7 @@ assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions
 		param[i] = k->params.at[i].kind == PARAM_SCALAR ? 0 : level == PACK_GENERAL ? bytes : WIDE;
 		rows[i] = level != PACK_GENERAL && k->params.at[i].strided;
 	}
-	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = rows, .no_windows = true};
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = rows, .no_windows = level == PACK_GENERAL};
 	return is_other || (level == PACK_WIDE && has_strided(k));
 }
 

@@ -189,6 +189,28 @@ static int64_t rows_at(const PackKernel *k, int form, int i) { return k->forms.a
 static int64_t derived_at(const PackKernel *k, int form, int i) { return k->forms.at[form].derived[i]; }
 
 static void
+put_sum(const LaunchSum *s, Text *out)
+{
+	text_printf(out, "{%lld, %d, {", (long long)s->number, s->n);
+	for (int i = 0; i < MAX(s->n, 1); i++)
+		text_printf(out, "%s{%lld, %d, %d}", i ? ", " : "", (long long)s->term[i].factor, s->term[i].param,
+		    s->term[i].dim);
+	text_put(out, "}}");
+}
+
+static void
+put_window(const MapWindow *w, int number, Text *out)
+{
+	text_printf(out, "%s{%d, ", number ? ", " : "", w->step);
+	put_sum(&w->lower, out);
+	text_put(out, ", ");
+	put_sum(&w->count, out);
+	text_put(out, ", ");
+	put_sum(&w->reach, out);
+	text_put(out, "}");
+}
+
+static void
 put_abi(const PackKernel *k, int form, Text *out)
 {
 	const Artefact *a = &k->forms.at[form].code;
@@ -211,6 +233,9 @@ put_abi(const PackKernel *k, int form, Text *out)
 		text_put(out, "}, {");
 		for (int d = 0; d < KERNEL_RANK; d++)
 			text_printf(out, "%s%d", d ? ", " : "", d < m->rank ? m->box[d] : 0);
+		text_printf(out, "}, %d, {", m->windows);
+		for (int w = 0; w < MAX(m->windows, 1); w++)
+			put_window(&m->window[w], w, out);
 		text_put(out, "}},\n");
 	}
 	text_put(out, "};\n");
@@ -369,12 +394,18 @@ put_names(const Pack *p, const PackKernel *k, Text *out)
 	put_texts("wheres", k, text, item->where.n, out);
 }
 
+/* Do the header's formulas or bounding boxes of windows take scalars? */
 static bool
-reads_values(const Kernel *k)
+reads_values(const PackKernel *pk)
 {
+	const Kernel *k = pk->k;
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR && header_mentions(k, k->params.at[i].name))
 			return true;
+	for (int f = 0; f < pk->forms.n; f++)
+		for (int m = 0; m < pk->forms.at[f].code.nmaps; m++)
+			if (pk->forms.at[f].code.map[m].windows)
+				return true;
 	return false;
 }
 
@@ -411,7 +442,7 @@ pack_put_kernels(const Pack *p, Text *out)
 		    "tgp_wheres_%s,\n\t\ttgp_header_%s, "
 		    "%d, %d, tgp_forms_%s, %d, %d},\n",
 		    k->k->name, k->k->params.n, k->k->symbols.n, k->k->item->ctparams.n, n, n, n, n, n,
-		    reads_values(k->k), k->k->item->grid.n, n, k->forms.n, first);
+		    reads_values(k), k->k->item->grid.n, n, k->forms.n, first);
 		first += k->forms.n;
 	}
 	text_put(out, "};\n\nstatic const TgpTarget tgp_targets[] = {\n");
