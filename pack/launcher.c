@@ -696,7 +696,7 @@ tgp_corners(const TgpKernel *k, const TgpMap *m, const TgpPlan *p, const int64_t
 		if (low < -most - 1 || low > most || n > TGP_SIZE_MOST || tgp_sum(k, &m->window[i].reach, p, extent) > 2 * most + 1)
 			return 0;
 		high = low + (n > 1 ? n - 1 : 0) * m->window[i].step + 1 - extent[m->param][m->dim[1 + i]];
-		if (high < -most - 1 || high > most)
+		if (high < -most - 1 || high > most || extent[m->param][m->dim[1 + i]] <= 0)
 			return 0;
 		lower[i] = (int)low;
 		upper[i] = (int)high;

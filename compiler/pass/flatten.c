@@ -172,13 +172,15 @@ add_most(LaunchSum *s, const Value *v, int64_t factor)
 {
 	const Op *loop = v->def ? NULL : v->block->parent;
 	LaunchSum end;
+	int64_t step;
 	if (axis_of(v)->lo < 0)
 		return false;
 	if (axis_of(v)->hi <= REACH_MOST) {
 		s->number += factor * axis_of(v)->hi;
 		return true;
 	}
-	if (!loop || loop->kind != OP_FOR || v->index || !launch_sum_of(loop->in[1], &end) || s->n + end.n > LAUNCH_TERMS)
+	if (!loop || loop->kind != OP_FOR || v->index || !value_int(loop->in[2], &step) || step < 1 ||
+	    !launch_sum_of(loop->in[1], &end) || s->n + end.n > LAUNCH_TERMS)
 		return false;
 	s->number += factor * (end.number - 1);
 	for (int i = 0; i < end.n; i++) {

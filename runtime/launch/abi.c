@@ -66,7 +66,7 @@ launch_sum(const LaunchSum *s, const PlanArg *args)
 }
 
 /* CUDA driver API, cuTensorMapEncodeIm2col, and PTX ISA 9.0, 5.5.4: signed corners and offsets without a sign, of 16 bits
- * along one dimension, 8 bits along each of two. */
+ * along one dimension, 8 bits along each of two.  Images without rows or columns have no box. */
 static bool
 set_corners(const TensorMap *m, const PlanArg *args, int i, MapShape *out)
 {
@@ -77,7 +77,7 @@ set_corners(const TensorMap *m, const PlanArg *args, int i, MapShape *out)
 	upper += 1 - extent;
 	out->lower[i] = (int)lower;
 	out->upper[i] = (int)upper;
-	return lower >= -most - 1 && lower <= most && upper >= -most - 1 && upper <= most &&
+	return extent > 0 && lower >= -most - 1 && lower <= most && upper >= -most - 1 && upper <= most &&
 	    launch_sum(&m->window[i].reach, args) <= 2 * most + 1;
 }
 
