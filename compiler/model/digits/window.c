@@ -202,6 +202,8 @@ window_find(const Op *read, Window *out)
 	}
 	if (!window_take(read->in[1], &first) || first.step != 1 || !are_digits(out, &first.digit))
 		return "its indices are not the digits of one index (a gather)";
+	if (first.offset.n || first.lower.n || first.lower.number)
+		return "the images' number is not a digit alone (a gather)";
 	return NULL;
 }
 
