@@ -218,13 +218,35 @@ can_divide(const Search *s)
 	return (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
 }
 
+/* Warps that several products have rows for, in the tile with the most of them; of one product, its instruction's. */
+static int
+count_warps(Search *s, const int *warps, int n)
+{
+	Module *module = s->module;
+	Arena *keep = s->k->program->cx->mem;
+	int fits = choose_warps(module->funcs.at[0], s->t, warps, n);
+	for (int i = 0; i < s->parameters; i++) {
+		const TuneName *name = &s->name[i];
+		int greatest = 0;
+		for (int v = 1; v < name->nvalue; v++)
+			greatest = name->value[v].i > name->value[greatest].i ? v : greatest;
+		s->value[i] = (NamedConst){name->name, name->value[greatest], NOWHERE};
+	}
+	if (s->parameters > 0 && choose_count_dots(module->funcs.at[0]) > 1 && take_parameters(s))
+		fits = MAX(fits, choose_warps(s->module->funcs.at[0], s->t, warps, n));
+	s->module = module;
+	s->k->program->cx->mem = keep;
+	return fits;
+}
+
 /* The compiler may divide a kernel's loop, part it into roles and give it more warps, whatever its header lists. */
 static void
 add_forms(Search *s, Arena *mem)
 {
 	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
 	static const int warps[] = {4, 8, 16}, stages[] = {2, 3, 4, 6, 8};
-	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, choose_warps(s->module->funcs.at[0], s->t, warps, LEN(warps)));
+	int fit = count_warps(s, warps, LEN(warps));
+	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, fit);
 	if (s->is_lone)
 		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);

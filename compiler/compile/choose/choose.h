@@ -97,8 +97,7 @@ typedef struct ChooseTile {
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);
 /* Adds names of compile-time parameters that the header gives as numbers, lists nowhere and only cuts a grid by, if they
- * are rows or columns of the products of `f`, with other sizes for them; not where the header gives a schedule, or where
- * products are chained. */
+ * are rows or columns of the products of `f`, with other sizes for them; not where the header gives a schedule. */
 void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n);
 

@@ -8,8 +8,6 @@
 #include "compile/choose/choose_tile.h"
 #include "compile/compile.h"
 
-#include "pass/layout/dot.h"
-
 #include <string.h>
 
 /* ---- the header ---- */
@@ -262,7 +260,7 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
     TuneName **all, int *n)
 {
 	Sizes s;
-	if (has_schedule(k) || dots_are_chained(f, f->body) || moves_neighbours(f))
+	if (has_schedule(k) || moves_neighbours(f))
 		return;
 	find_sizes(k, b, t, how, mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);

@@ -14,9 +14,9 @@
  *     indices within a part, to each of which the part's start is added.
  *
  * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
- * parts, and what loops around products carry.  What is written covers D elements, of a dimension or of several that pass
- * flatten merges, from a start of 0 or
- * more on, so that what the last program has too much falls outside of the tensor. */
+ * parts, and what loops around products carry; a loop may end where the part does (choose_tile_end.c).  What is written
+ * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
+ * last program has too much falls outside of the tensor. */
 #include "compile/choose/choose_tile.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ bool
 tile_is_plain(const Pair *x, const Value *v)
 {
 	const Part *p = tile_part(x, v);
-	return !p->differs && !p->is_local && p->start == AXIS_NONE;
+	return !p->differs && !p->is_local && !p->is_bound && p->start == AXIS_NONE;
 }
 
 bool
@@ -117,6 +117,7 @@ keep_kind(const Pair *x, const Op *a, const Part *from)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	p->is_local = from->is_local;
+	p->is_bound = from->is_bound;
 	p->start = from->start;
 	memcpy(p->times, from->times, sizeof p->times);
 	p->from = from->from;
@@ -219,6 +220,15 @@ visit_elementwise(const Pair *x, const Op *a)
 			return plus_other(x, a, p, a->in[1 - i]);
 	}
 	return false;
+}
+
+/* A scalar that follows from where a part starts in some other way: the end of a loop may. */
+static bool
+is_bound(const Pair *x, const Op *a)
+{
+	Part *p = tile_part(x, &a->out[0]);
+	*p = (Part){.start = AXIS_NONE, .is_bound = true};
+	return a->out[0].type->rank == 0 && a->out[0].type->elem == TY_I64;
 }
 
 static bool
@@ -352,8 +362,7 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	bool ok = x->multiplies;
 	for (int i = 0; i < body->narg; i++)
 		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
-	for (int i = 0; i < 3; i++)
-		ok = ok && tile_is_plain(x, a->in[i]);
+	ok = ok && tile_is_plain(x, a->in[0]) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b);
 	x->loops++;
 	for (int look = 0; look < 2; look++)
 		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&
@@ -368,7 +377,7 @@ static bool
 visit_op(Pair *x, const Op *a, const Op *b)
 {
 	if (op_has(a, ELEM))
-		return visit_elementwise(x, a);
+		return visit_elementwise(x, a) || is_bound(x, a);
 	switch (a->kind) {
 	case OP_CONST: return visit_const(x, a, b);
 	case OP_PROGRAM_ID: return visit_program(x, a);
@@ -437,6 +446,7 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 	if (a->nvalues != b->nvalues || a->nparam != b->nparam)
 		return false;
 	x->f = a;
+	x->mem = mem;
 	x->multiplies = choose_count_dots(a) > 0;
 	x->part = NEW_ARRAY(mem, Part, MAX(a->nvalues, 1));
 	for (int i = 0; i < a->body->narg; i++)

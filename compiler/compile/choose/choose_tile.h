@@ -12,6 +12,7 @@ typedef struct Part {
 	int64_t scale[MAX_RANK];
 	bool differs;                                   /* a number that the modules disagree about */
 	bool is_local;                                  /* indices within a part */
+	bool is_bound;                                  /* a scalar that only the end of a loop may be */
 	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */
 	int64_t times[2], number[2];
 	int64_t from;                                   /* less than 0: not known */
@@ -22,6 +23,7 @@ typedef struct Pair {
 	const char *name;                               /* of the parameter */
 	int64_t size;                                   /* its value in the first module; twice that in the second */
 	const Func *f;
+	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
 	Part *part;                                     /* by the value's id in the first module */
 	bool multiplies;                                /* the kernel has products */
@@ -40,6 +42,8 @@ bool tile_is_plain(const Pair *x, const Value *v);
 bool tile_is_part(const Pair *x, const Value *v, int d);
 /* Dimension d of `to` is a part as dimension e of `from`. */
 bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
+/* choose_tile_end.c: is the end of the loop the same, or are trips that the larger tile adds idle? */
+bool tile_end_covers(const Pair *x, const Op *one, const Op *two);
 /* choose_tile_access.c */
 bool tile_visit_read(const Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
