@@ -79,6 +79,23 @@ pays_for_decoding(const Op *dot)
 	    is_decoded(dot->in[1], DECODE_OPS);
 }
 
+/* An operand that is made in the loop, as a chunk's state: threads put it into shared memory, as it lies in a matrix
+ * instruction's fragments.  Beside products by warps (few rows, more exact ones) it has fragments of theirs. */
+static bool
+pays_for_putting(const Op *dot)
+{
+	const Func *f = dot->home->func;
+	if (is_decoded(dot->in[1], DECODE_OPS))
+		return pays_for_decoding(dot);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *acc = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (acc && (acc->rank != 2 || log2_ceil(acc->extent[0]) < ROW_BITS || dot_is_exact(op) ||
+		    *attr_precision(op)))
+			return false;
+	}
+	return dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST;
+}
+
 /* NULL: the operand can lie in shared memory as the instruction reads it. */
 static const char *
 operand_reason(const Op *dot, int which, const Target *t, bool *computed)
@@ -87,7 +104,7 @@ operand_reason(const Op *dot, int which, const Target *t, bool *computed)
 	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
 	Op *read = dot_operand_root(dot->in[which], &flipped)->def;
 	*computed = !read || read->kind != OP_READ;
-	if (*computed && which == 1 && size == 2 && pays_for_decoding(dot))
+	if (*computed && which == 1 && size == 2 && pays_for_putting(dot))
 		return NULL;
 	if (*computed)
 		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
@@ -120,7 +137,7 @@ instruction(const Op *dot, const Target *t, int along)
 const char *
 dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out)
 {
-	bool computed;
+	bool computed, flipped;
 	const Type *acc = dot->out[0].type;
 	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[acc->rank - 2]) - ROW_BITS;
 	int columns = log2_ceil(acc->extent[acc->rank - 1]) - COLUMN_BITS;
@@ -147,7 +164,8 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a);
-	out->register_a = out->register_a && !(chained && out->along[1]);
+	dot_operand_root(dot->in[0], &flipped);
+	out->register_a = out->register_a && !flipped && !(chained && out->along[1]);
 	const char *right = operand_reason(dot, 1, t, &computed);
 	out->decodes = computed && !right;
 	return left ? left : right;
