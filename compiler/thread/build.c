@@ -308,7 +308,7 @@ Reg
 thread_atomic(ThreadBuilder *b, AtomicKind k, const ThreadAccess *at, Reg v, Reg compare)
 {
 	ThreadAccess own = *at;
-	return one(b, (ThreadNode){.kind = NODE_ATOMIC, .op = (int)k, .type = at->n == 2 ? REG_I32 : at->type, .at = &own,
+	return one(b, (ThreadNode){.kind = NODE_ATOMIC, .op = (int)k, .type = thread_atomic_type(at), .at = &own,
 		.in = (Reg[]){v, compare}, .nin = compare ? 2 : 1});
 }
 

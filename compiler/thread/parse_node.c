@@ -133,7 +133,7 @@ read_atomic(ThreadReader *r, const ThreadNames *names)
 	at.order = (AtomicOrder)order;
 	at.scope = (AtomicScope)scope;
 	at.space = (Space)space;
-	RegType t = at.n == 2 ? REG_I32 : at.type;
+	RegType t = thread_atomic_type(&at);
 	if ((k == ATOMIC_CAS && (!thread_read_use(r, t, &compare) || !read_need(&r->r, ','))) ||
 	    !thread_read_use(r, t, &v) || !read_need(&r->r, ',') || !read_address(r, &at))
 		return false;

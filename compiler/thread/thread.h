@@ -316,6 +316,8 @@ void thread_function_end(ThreadBuilder *b, const Reg *result, int n);
 void thread_load(ThreadBuilder *b, const ThreadAccess *at, Reg *out);   /* where the mask is false: 0 */
 void thread_store(ThreadBuilder *b, const ThreadAccess *at, const Reg *v);
 /* the old value, where the mask is false 0; ADD of two F16 or BF16 (n is 2): v and the result are packed REG_I32 */
+/* Of what an atomic operation takes and gives: two elements are one word, or two of f32 (then what it gives is 0). */
+RegType thread_atomic_type(const ThreadAccess *at);
 Reg thread_atomic(ThreadBuilder *b, AtomicKind k, const ThreadAccess *at, Reg v, Reg compare);
 Reg thread_pointer(ThreadBuilder *b, Reg base, Reg offset);     /* base moved by bytes */
 

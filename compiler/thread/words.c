@@ -18,10 +18,16 @@ const char *const thread_kind_text[NODE_KINDS] = {
 #undef X
 };
 
+RegType
+thread_atomic_type(const ThreadAccess *at)
+{
+	return at->n != 2 ? at->type : thread_type_bytes(at->type) == 4 ? REG_I64 : REG_I32;
+}
+
 static RegType
 access_type(const ThreadNode *n)
 {
-	return n->at->n == 2 && n->kind == NODE_ATOMIC ? REG_I32 : n->at->type;
+	return n->kind == NODE_ATOMIC ? thread_atomic_type(n->at) : n->at->type;
 }
 
 static RegType

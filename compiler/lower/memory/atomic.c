@@ -287,6 +287,16 @@ share(Lower *l, const Op *op, Reg *old, const Layout *layout, RegType type)
 	thread_load(l->b, &at, old);
 }
 
+/* Neighbours in one register. */
+static Reg
+pair_of(Lower *l, const Atomic *a, const Reg *v)
+{
+	RegType t = thread_atomic_type(&(ThreadAccess){.type = a->reg, .n = 2});
+	Reg low = lower_as(l, CAST_ZEXT, t, to_bits(l, a, v[0])), high = lower_as(l, CAST_ZEXT, t, to_bits(l, a, v[1]));
+	Reg by = thread_int_const(l->b, t, dtype_info[a->t].bits);
+	return lower_op2(l, THREAD_OR, low, lower_op2(l, THREAD_SHL, high, by));
+}
+
 void
 lower_atomic(Lower *l, Op *op)
 {
@@ -308,13 +318,19 @@ lower_atomic(Lower *l, Op *op)
 	const Reg *second = a.is_cas ? lower_operand(l, op, at_data + 1, layout) : NULL;
 	Reg *out = lower_new(l, v);
 	Reg acts = lower_is_first_holder(l, layout);
-	for (int r = 0; r < lower_count(v); r++) {
-		ThreadAccess at = {.n = 1, .align = dtype_info[a.t].bits / 8, .order = order_of(l, op),
-			.scope = scope_of(op)};
+	for (int r = 0; r < lower_count(v); r += access.vector) {
+		ThreadAccess at = {.n = access.vector, .align = access.vector * dtype_info[a.t].bits / 8,
+			.order = order_of(l, op), .scope = scope_of(op)};
 		if ((uint64_t)r & repeats)
 			continue;
 		lower_access_at(l, &access, r, &at);
 		at.mask = lower_both(l, acts, at.mask);
+		if (access.vector == 2) {
+			at.type = a.reg;
+			out[r] = out[r + 1] = lower_zero(l, a.reg);
+			thread_atomic(l->b, a.kind, &at, pair_of(l, &a, first + r), 0);
+			continue;
+		}
 		Reg put = second ? second[r] : first[r], compare = second ? first[r] : 0;
 		out[r] = a.native ? run_native(l, &a, &at, put, compare) : run_swap(l, &a, &at, put, compare);
 	}

@@ -183,9 +183,8 @@ static void
 set_vectors(Func *f, const Target *t)
 {
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool is_atomic = op->kind == OP_ATOMIC || op->kind == OP_ATOMIC_PTR;
-		const Value *data = is_atomic ? NULL : access_tile(op);
-		if (data && data->layout)
+		const Value *data = op->kind == OP_ATOMIC ? &op->out[0] : access_tile(op);
+		if (data && data->layout && op->kind != OP_ATOMIC_PTR)
 			attr_set_vector(f->module, op, access_vector(op, data->layout, t));
 	}
 }

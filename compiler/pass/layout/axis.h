@@ -53,6 +53,8 @@ AxisInfo axis_rule(const Op *op, const Value *out);
 int access_contiguity(const Op *op, const Target *t, int *dim);
 /* Elements that a thread may move in one access of an op whose tile lies so. */
 int access_vector(const Op *op, const Layout *l, const Target *t);
+/* An atomic sum of floats whose old values nothing uses, on a target that adds two neighbours at once. */
+bool access_adds_pairs(const Op *op, const Target *t);
 /* Of a read of one channel of interleaved records of 8 or 16 bits, %x[i +: n, 1] of u8[N, 3]: the 32-bit words that WINDOW
  * neighbours along *dim of the tile share, aligned and inside or outside together; 0: it is no such read. */
 enum { WINDOW = 4 };

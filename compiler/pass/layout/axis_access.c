@@ -347,12 +347,21 @@ access_map_reason(const Op *op, const Target *t)
 	return div + bytes >= MAP_ALIGN ? NULL : "it may begin at other than multiples of 16 bytes along a row";
 }
 
+bool
+access_adds_pairs(const Op *op, const Target *t)
+{
+	DType elem = anchor_type(op)->elem;
+	bool is_sum = op->kind == OP_ATOMIC && strcmp(attr_fn(op), "add") == 0 && op->out[0].nuses == 0;
+	return is_sum && (t->has & HAS_ATOMIC_PAIRS) && (elem == TY_F32 || elem == TY_F16 || elem == TY_BF16);
+}
+
 int
 access_vector(const Op *op, const Layout *l, const Target *t)
 {
 	int dim, k = access_contiguity(op, t, &dim);
-	if (op_family(op) == FAMILY_ATOMIC || l->rank == 0)
+	if (l->rank == 0 || (op_family(op) == FAMILY_ATOMIC && !access_adds_pairs(op, t)))
 		return 1;
+	k = op_family(op) == FAMILY_ATOMIC ? MIN(k, 1) : k;
 	return 1 << MIN(k, layout_contiguous_rows(l, dim));
 }
 

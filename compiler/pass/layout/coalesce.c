@@ -274,7 +274,7 @@ preferred(const Op *op, const Target *t)
 	}
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
-		k = 0;
+		k = access_adds_pairs(op, t) ? MIN(k, 1) : 0;
 	int divided = sliced_dim(op, f->schedule.warps);
 	bool together = divided >= 0 && reads_together(op, divided, k);
 	k = MIN(k, together ? total : MAX(total - lanes - warps, 0));
