@@ -178,6 +178,7 @@ plan_wgmma(const Op *op, WgmmaPlan *p)
 	const IntList *flipped = attr_transposed(op);
 	int64_t k = a->extent[flipped && flipped->at[0] ? 0 : 1];
 	p->steps = log2_ceil(k) - log2_ceil(p->info->k);
+	p->taken = attr_depth(op) ? (int)((attr_depth(op) + p->info->k - 1) / p->info->k) : 1 << p->steps;
 	p->in_registers = a->kind == TYPE_TILE;
 	p->apart = wgmma_adds_apart(op) ? MIN(log2_ceil(APART / p->info->k), p->steps) : -1;
 	return p->steps >= 0 && (p->in_registers ? find_left(p, op, acc) : find_side(p, op, acc, 0)) &&

@@ -71,6 +71,7 @@ typedef struct WgmmaPlan {
 	int fragment;                                   /* log2 of the accumulator's registers a tile */
 	int tiles, steps, groups;                       /* log2; of the accumulator; along K; warpgroups */
 	WgmmaSide side[2];
+	int taken;                                      /* steps along K that are not all padding */
 	int apart;                                      /* log2 of the steps summed apart, then added; -1: none */
 	bool in_registers;                              /* operand a: */
 	MmaSide left;                                   /* its fragments */

@@ -110,7 +110,7 @@ commit(Lower *l)
 static void
 multiply(Lower *l, const Multiply *x, Reg *out)
 {
-	int n = 1 << x->plan->fragment, tiles = 1 << x->plan->tiles, count = tiles << x->plan->steps;
+	int n = 1 << x->plan->fragment, tiles = 1 << x->plan->tiles, count = tiles * x->plan->taken;
 	fence(l);
 	for (int i = 0; i < count; i++)
 		step(l, x, i / tiles, i % tiles, out + i % tiles * n);
@@ -128,7 +128,7 @@ multiply_apart(Lower *l, const Multiply *x, int first, Reg *out)
 		for (int i = 0; i < n; i++)
 			sum[i] = thread_float_const(l->b, REG_F32, 0);
 		fence(l);
-		for (int s = first; s < first + (1 << x->plan->apart); s++)
+		for (int s = first; s < MIN(first + (1 << x->plan->apart), x->plan->taken); s++)
 			step(l, x, s, t, sum);
 		commit(l);
 		thread_prim(l->b, PRIM_WGMMA_WAIT, NULL, 0, &left, 1, NULL, 0);
@@ -152,7 +152,7 @@ lower_dot_start(Lower *l, Op *op)
 	Multiply x = begin(l, &p, op);
 	if (p.apart < 0)
 		multiply(l, &x, out);
-	for (int s = 0; s < 1 << p.steps && p.apart >= 0; s += 1 << p.apart)
+	for (int s = 0; s < p.taken && p.apart >= 0; s += 1 << p.apart)
 		multiply_apart(l, &x, s, out);
 }
 

@@ -344,6 +344,23 @@ note_undef(Module *m, const Op *dot)
 		attr_set_undef(m, v->def, true);
 }
 
+/* Nor need boxes behind what is summed over, of a tile that ends with its tensor: what a box has there is 0. */
+static void
+note_depth(Module *m, const Op *dot)
+{
+	for (int which = 0; which < 2 && attr_depth(dot); which++) {
+		int free_dim;
+		int64_t valid[2];
+		Op *read = read_of(dot, which, &free_dim);
+		if (!read || attr_valid(read) || read->nin > access_data(read))
+			continue;
+		valid[free_dim] = read->out[0].type->extent[free_dim];
+		valid[1 - free_dim] = attr_depth(dot);
+		attr_set_valid(m, read, valid, 2);
+		attr_set_undef(m, read, true);
+	}
+}
+
 bool
 dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 {
@@ -364,6 +381,7 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	attr_set_mma(m, dot, w.info->name);
 	if (w.info->n == attr_columns(dot))
 		note_undef(m, dot);
+	note_depth(m, dot);
 	note_outside(dot);
 	if (w.register_a)
 		attr_set_register_a(m, dot, true);

@@ -177,6 +177,9 @@ pad_dot(const Pad *p, Op *op)
 		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
 			pad_fill(p, op, i, d, build_int(&b, t, 0));
 	}
-	if (p->t->has & HAS_WGMMA && op->out[0].type->rank == 2)
-		note_extents(p, op);
+	if (!(p->t->has & HAS_WGMMA) || op->out[0].type->rank != 2)
+		return;
+	note_extents(p, op);
+	if (is_padded(p, op->in[0], 1) && is_padded(p, op->in[1], 0))
+		attr_set_depth(p->m, op, pad_was(p, op->in[0])->extent[1]);
 }
