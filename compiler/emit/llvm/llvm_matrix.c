@@ -106,50 +106,94 @@ accumulator(LlvmAsm *a, const ThreadNode *n, const LLVMValueRef *c, bool begins)
 		llvm_asm_tie(a, c[i], i);
 }
 
-/* Adds what the product reads, as operands from `from` on: "$8, $9, $10"; A in registers is a list.  Returns how many. */
-static int
-wgmma_operands(LlvmAsm *as, const ThreadNode *n, const LLVMValueRef *in, int from)
+/* A chain's descriptors are few addresses and numbers added to them: the text adds, as LLVM would move what a loop leaves
+ * alone out of it, two registers for each step of each operand (attention's gradients: 264 bytes were spilled for them). */
+enum { ROOTS_MOST = 16 };
+typedef struct Chain {
+	LlvmAsm as;
+	Reg root[ROOTS_MOST];
+	int operand[ROOTS_MOST], n;
+	int next;                                       /* operand of the text */
+} Chain;
+
+static Reg
+root_of(const EmitLlvm *l, Reg descriptor, int64_t *more)
 {
-	Text *t = &as->text;
-	const WgmmaInfo *i = n->wgmma;
-	const int words = wgmma_words((unsigned)n->op), scale = words + 1 + n->nout, first = from;
-	for (int k = 0; k < words; k++)
-		llvm_asm_in(as, in[k], words > 1 ? REG_I32 : REG_I64);
-	llvm_asm_in(as, in[words], REG_I64);
-	if (scale < n->nin)
-		llvm_asm_in(as, in[scale], REG_PRED);
+	const ThreadNode *n = thread_def(l->thread, descriptor);
+	*more = 0;
+	bool is_sum = n && n->kind == NODE_OP && n->op == THREAD_ADD && thread_const(l->thread, n->in[1], more);
+	return is_sum ? n->in[0] : descriptor;
+}
+
+/* Which operand of the text the root is. */
+static int
+root_operand(Chain *x, Reg root)
+{
+	for (int i = 0; i < x->n; i++)
+		if (x->root[i] == root)
+			return x->operand[i];
+	llvm_asm_in(&x->as, llvm_value(x->as.l, root), REG_I64);
+	if (x->n < ROOTS_MOST) {
+		x->root[x->n] = root;
+		x->operand[x->n++] = x->next;
+	}
+	return x->next++;
+}
+
+/* The name of a descriptor's register in the text, which is made before the instruction. */
+static void
+put_descriptor(Chain *x, const char *name, Reg descriptor)
+{
+	int64_t more;
+	int root = root_operand(x, root_of(x->as.l, descriptor, &more));
+	text_printf(&x->as.text, "add.s64 %s, $%d, %lld; ", name, root, (long long)more);
+}
+
+/* What the product reads: "a, b, p, 1, 1"; A in registers is a list. */
+static void
+wgmma_operands(Chain *x, const ThreadNode *n, int left, int scale)
+{
+	Text *t = &x->as.text;
+	const int words = wgmma_words((unsigned)n->op);
 	if (words > 1)
-		put_words(t, &from, words);
+		put_words(t, &left, words);
 	else
-		text_printf(t, "$%d", from++);
-	text_printf(t, ", $%d, ", from++);
-	text_printf(t, scale < n->nin ? "$%d" : "p", from);
-	from += scale < n->nin;
-	text_put(t, i->acc == TY_F32 ? ", 1, 1" : "");
-	if (dtype_info[i->a].bits != 16)
-		return from - first;
+		text_put(t, "a");
+	text_put(t, ", b, ");
+	text_printf(t, scale ? "$%d" : "p", scale);
+	text_put(t, n->wgmma->acc == TY_F32 ? ", 1, 1" : "");
+	if (dtype_info[n->wgmma->a].bits != 16)
+		return;
 	if (words == 1)
 		text_printf(t, ", %d", n->op & TRANSPOSE_A ? 1 : 0);
 	text_printf(t, ", %d", n->op & TRANSPOSE_B ? 1 : 0);
-	return from - first;
 }
 
-/* One product; `begins`: the accumulator is not read.  Returns how many operands it added. */
-static int
-put_wgmma(LlvmAsm *as, const ThreadNode *n, const LLVMValueRef *in, bool begins, int from)
+/* One product; `begins`: the accumulator is not read. */
+static void
+put_wgmma(Chain *x, const ThreadNode *n, bool begins)
 {
 	const WgmmaInfo *i = n->wgmma;
-	bool has_scale = n->nin > wgmma_words((unsigned)n->op) + 1 + n->nout;
-	int at = 0;
-	if (!has_scale)
-		text_printf(&as->text, "{ .reg .pred p; setp.ne.b32 p, %d, 0; ", !begins);
-	text_printf(&as->text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", i->n, i->k,
+	const int words = wgmma_words((unsigned)n->op), at_scale = words + 1 + n->nout;
+	int at = 0, left = x->next, scale = 0;
+	for (int k = 0; k < words && words > 1; k++, x->next++)
+		llvm_asm_in(&x->as, llvm_value(x->as.l, n->in[k]), REG_I32);
+	if (at_scale < n->nin) {
+		llvm_asm_in(&x->as, llvm_value(x->as.l, n->in[at_scale]), REG_PRED);
+		scale = x->next++;
+	}
+	text_put(&x->as.text, "{ .reg .b64 a, b; .reg .pred p; ");
+	if (words == 1)
+		put_descriptor(x, "a", n->in[0]);
+	put_descriptor(x, "b", n->in[words]);
+	if (!scale)
+		text_printf(&x->as.text, "setp.ne.b32 p, %d, 0; ", !begins);
+	text_printf(&x->as.text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", i->n, i->k,
 	    i->acc == TY_F32 ? "f32" : "s32", mma_type(i->a), mma_type(i->b));
-	put_words(&as->text, &at, n->nout);
-	text_put(&as->text, ", ");
-	int added = wgmma_operands(as, n, in, from);
-	text_put(&as->text, has_scale ? ";" : "; }");
-	return added;
+	put_words(&x->as.text, &at, n->nout);
+	text_put(&x->as.text, ", ");
+	wgmma_operands(x, n, left, scale);
+	text_put(&x->as.text, "; }");
 }
 
 void
@@ -159,15 +203,14 @@ llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *const *chain, int count, LLVMVal
 	const int c = wgmma_words((unsigned)n->op) + 1;
 	const LLVMValueRef *in = llvm_values(l, n->in, n->nin);
 	bool begins = n->nin == c + n->nout && all_zero(in + c, n->nout);
-	LlvmAsm as = {.l = l};
-	accumulator(&as, n, in + c, begins);
-	int at = begins ? n->nout : 2 * n->nout;
+	Chain x = {.as = {.l = l}};
+	accumulator(&x.as, n, in + c, begins);
+	x.next = begins ? n->nout : 2 * n->nout;
 	for (int k = 0; k < count; k++) {
-		const LLVMValueRef *reads = k ? llvm_values(l, chain[k]->in, c) : in;
-		text_put(&as.text, k ? "\n\t" : "");
-		at += put_wgmma(&as, chain[k], reads, begins && k == 0, at);
+		text_put(&x.as.text, k ? "\n\t" : "");
+		put_wgmma(&x, chain[k], begins && k == 0);
 	}
-	llvm_asm_make(&as, ASM_EFFECT | ASM_CONVERGENT, out);
+	llvm_asm_make(&x.as, ASM_EFFECT | ASM_CONVERGENT, out);
 }
 
 void
