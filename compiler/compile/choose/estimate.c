@@ -347,7 +347,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (!find_form(&e))
 		return refuse(bill, "no tensor map brings its tiles, which are padded");
 	walk(&e, f->body, false, 1, &e.block);
-	bool chain = dots_are_chained(f, f->body), is_pair = chain && e.dots == 2 && e.warpgroup_dots == 2;
+	bool chain = dots_are_chained(f, f->body), is_chain = chain && e.dots == 2;
 	const char *reason = model_reason(&e, chain);
 	if (reason)
 		return refuse(bill, reason);
@@ -361,7 +361,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	reason = room_reason(&e, is_few, is_plain, together);
 	if (reason)
 		return refuse(bill, reason);
-	double cycles = programs_cycles(&e, programs, each, together) * (is_pair && !e.parted ? FLAT_CHAIN : 1);
+	double cycles = programs_cycles(&e, programs, each, together) * (is_chain && !e.parted ? FLAT_CHAIN : 1);
 	if (is_plain)
 		cycles = plain_product(&e, programs, together) * uneven_exits(&e, each);
 	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;

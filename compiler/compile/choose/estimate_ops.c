@@ -104,6 +104,19 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }
 
+/* An operand that is decoded is wider on the way, one at a time: where the sums that become the left operand were, or where
+ * the product's own are not yet. */
+static void
+hold_decoded(Estimate *e, const Op *op, bool register_a)
+{
+	double free = register_a ? padded_count(op->in[0]->type) : is_accumulated(op) ? 0 : padded_count(op->out[0].type);
+	double wide = (padded_count(op->in[1]->type) - free) / (e->warps * e->t->lanes);
+	if (wide > e->wide) {
+		e->registers += wide - e->wide;
+		e->wide = wide;
+	}
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -140,7 +153,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
-		e->registers += w.decodes ? padded_count(b) / threads : 0;      /* wider on the way */
+		if (w.decodes)
+			hold_decoded(e, op, w.register_a);
 		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
@@ -271,7 +285,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		double cycles = cost_of(e, op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
 		u->arithmetic += cycles;
 		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
-		if ((op_info[op->kind].cost == COST_LONG || op->kind == OP_TANH) && in_loop)
+		if (op_info[op->kind].cost == COST_LONG && in_loop)
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}
 }

@@ -27,6 +27,7 @@ typedef struct Estimate {
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
+	double wide;                                    /* registers for a decoded operand */
 	double held;                                    /* registers for functions of many steps in the loop */
 	double chain;                                   /* cycles of the trips of two chained products */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
