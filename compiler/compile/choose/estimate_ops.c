@@ -135,7 +135,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		return;
 	}
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
-		if (w.decodes && dot_decodes_rows(op, e->t, log2_ceil(e->warps))) {
+		if (w.decodes && !dot_is_chained(e->f, op) && dot_decodes_rows(op, e->t, log2_ceil(e->warps))) {
 			add_decoded_rows(e, op, count, u);
 			return;
 		}
