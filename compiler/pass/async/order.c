@@ -4,9 +4,10 @@
  *     grid(ps, h, b)    for %t in 0 .. min(L, 128 ps + 128)         attention's causal mask
  *
  * A loop whose end grows with the position on the first axis, and whose beginning does not depend on it, makes later
- * programs longer.  Groups of positions on the other axes are walked one after the other, as many in each as give a block
- * four programs, or all if twice that is more: their keys and values lie in the L2 cache together.  In a group the longest
- * come first, in rounds of a program a block that go from the first block to the last and back:
+ * programs longer; one that begins there, as over the queries that see a block of keys, makes them shorter.  Groups of
+ * positions on the other axes are walked one after the other, as many in each as give a block four programs, or all if
+ * twice that is more: their keys and values lie in the L2 cache together.  In a group the longest come first, in rounds of
+ * a program a block that go from the first block to the last and back:
  *
  *     block        0    1    2   ...
  *     round 0     32   32   31   ...  24       iterations of the loop that each program has
@@ -70,13 +71,20 @@ grows(const Value *v, const Block *body, int depth)
 	}
 }
 
-static bool
-has_longer_loops(const Block *body)
+/* Which programs have the longer loops: those whose position on the first axis is greater (1), or less (-1); 0: neither.
+ * A loop ends at what grows, or begins there. */
+static int
+longer_loops(Block *body)
 {
-	for (const Op *op = body->first; op; op = op->next)
-		if (op->kind == OP_FOR && grows(op->in[1], body, 0) && !depends(op->in[0], body, 0))
-			return true;
-	return false;
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind != OP_FOR)
+			continue;
+		if (grows(op->in[1], body, 0) && !depends(op->in[0], body, 0))
+			return 1;
+		if (grows(op->in[0], body, 0) && !depends(op->in[1], body, 0))
+			return -1;
+	}
+	return 0;
 }
 
 /* Does it have effects only, of which nothing else takes a value? */
@@ -156,7 +164,7 @@ make_rounds(Module *m, Op *programs)
 /* The number, as the grid counts, of the program that is walked as number p, and whether there is one.  What costs little
  * is computed again for each program: the producer's few registers hold no more beside its loop. */
 static Value *
-walked(const Walk *w, Op *programs, Value **exists)
+walked(const Walk *w, Op *programs, int longer, Value **exists)
 {
 	Builder b = build_before(programs->region[0]->first);
 	Value *one = number(&b, 1), *group, *row, *half;
@@ -171,7 +179,7 @@ walked(const Walk *w, Op *programs, Value **exists)
 	*exists = build2(&b, OP_LT, at, size);
 	Value *within = build2(&b, OP_MIN, at, build2(&b, OP_SUB, size, one));
 	Value *other = build2(&b, OP_ADD, from, remainder_of(&b, within, width, &row));
-	Value *on_first = build2(&b, OP_SUB, build2(&b, OP_SUB, w->n, one), row);
+	Value *on_first = longer < 0 ? row : build2(&b, OP_SUB, build2(&b, OP_SUB, w->n, one), row);
 	return widen(&b, build2(&b, OP_ADD, on_first, build2(&b, OP_MUL, other, w->n)));
 }
 
@@ -204,14 +212,15 @@ order_programs(Module *m, Op *programs)
 {
 	Block *body = programs->region[0];
 	Func *f = body->func;
-	if (f->schedule.group > 1 || f->schedule.ctas > 1 || !has_longer_loops(body) || !can_leave_out(body))
+	int longer = longer_loops(body);
+	if (f->schedule.group > 1 || f->schedule.ctas > 1 || !longer || !can_leave_out(body))
 		return NULL;
 	VEC(Op *) positions = {0};
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (op->kind == OP_PROGRAM_AT)
 			vec_push(m->cx->tmp, &positions, op);
 	Walk w = make_rounds(m, programs);
-	Value *exists, *p = walked(&w, programs, &exists);
+	Value *exists, *p = walked(&w, programs, longer, &exists);
 	for (int i = 0; i < positions.n; i++)
 		op_set_in(positions.at[i], 0, p);
 	sink_scalars(programs);
