@@ -215,95 +215,6 @@ start_product(Module *m, Func *f, Op *dot)
 		erase_unused(were[1]);
 }
 
-/* ---- operands that threads put ---- */
-
-/* Ops behind a wait, of its block, that a value is made of. */
-typedef struct Behind {
-	const Op *wait;
-	VEC(Op *) ops;                                  /* in order */
-} Behind;
-
-static bool
-is_behind(const Op *op, const Op *wait)
-{
-	for (const Op *at = wait->next; at && op->home == wait->home; at = at->next)
-		if (at == op)
-			return true;
-	return false;
-}
-
-/* False: something of it needs the product, or must stay where it is. */
-static bool
-collect_behind(Module *m, Behind *x, const Value *v)
-{
-	Op *op = v->def;
-	if (!op || op == x->wait)
-		return op != x->wait;
-	if (!is_behind(op, x->wait))
-		return true;
-	for (int i = 0; i < x->ops.n; i++)
-		if (x->ops.at[i] == op)
-			return true;
-	if (op->nregion || op->kind == OP_DOT_WAIT || (op->kind != OP_GET && !op_has(op, PURE)))
-		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!collect_behind(m, x, op->in[i]))
-			return false;
-	vec_push(m->cx->tmp, &x->ops, op);
-	return true;
-}
-
-/* Does a product that runs before the wait read the buffer? */
-static bool
-is_read_before(const Op *wait, const Op *buffer)
-{
-	for (const Op *op = wait->prev; op; op = op->prev)
-		for (int i = 0; i < 2 && op->kind == OP_DOT_START; i++)
-			if (op->in[i]->type->kind == TYPE_BUFFER && buffer_owner(op->in[i]) == buffer)
-				return true;
-	return false;
-}
-
-/* What threads put into shared memory for a product to come, they put while one runs that it does not need: values of
- * 8 bits while the scores are computed. */
-static void
-put_early(Module *m, Op *put, Op *wait)
-{
-	Behind x = {.wait = wait};
-	const Value *slot = put->in[0];
-	if ((slot->def && slot->def->kind != OP_ALLOC) || is_read_before(wait, buffer_owner(slot)) ||
-	    !collect_behind(m, &x, put->in[1]) || x.ops.n == 0)
-		return;
-	for (int i = 0; i < x.ops.n; i++)
-		op_move(x.ops.at[i], wait->home, wait);
-	if (put->next && put->next->kind == OP_PROXY_FENCE)
-		op_move(put->next, wait->home, wait);
-	op_move(put, wait->home, wait->prev && wait->prev->kind == OP_PROXY_FENCE ? wait->prev : wait);
-}
-
-/* The wait for the first product of the block that runs by itself before the op. */
-static Op *
-first_wait(const Op *put)
-{
-	Op *wait = NULL;
-	for (Op *op = put->prev; op; op = op->prev)
-		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
-			wait = op;
-	return wait;
-}
-
-static void
-put_all_early(Module *m, Func *f)
-{
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
-		const Op *loop = op->kind == OP_PUT ? op->home->parent : NULL;
-		Op *wait = loop && loop->kind == OP_FOR ? first_wait(op) : NULL;
-		if (wait)
-			put_early(m, op, wait);
-	}
-}
-
 /* Products are over in the order in which they start: those that start between this one and the wait may run on. */
 static void
 leave_later(Module *m, Op *wait)
@@ -325,7 +236,6 @@ warpgroup_products(Module *m, Func *f)
 		if (is_product(op))
 			start_product(m, f, op);
 	}
-	put_all_early(m, f);
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
 			leave_later(m, op);
