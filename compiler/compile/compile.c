@@ -50,6 +50,8 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 		    f->cluster_reason);
 	if (f->whole_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "specialize", 1, f->whole_reason);
+	if (f->dynamic_reason && s->dynamic == 1)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "dynamic", 1, f->dynamic_reason);
 	if (f->coarsen_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "coarsen", s->coarsen,
 		    f->coarsen_reason);
@@ -95,6 +97,8 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	bool parts = may_part && choose_roles(f, &b->schedule, t);
 	if (parts)
 		f->schedule.specialize = 1;
+	if (b->schedule.dynamic < 0 && f->schedule.specialize)
+		f->schedule.dynamic = choose_dynamic(f);
 	assumptions_note(f, k, b, assumptions);
 	if (!passes_run(m, t, opt))
 		return NULL;

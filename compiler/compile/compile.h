@@ -47,6 +47,8 @@ bool compile_finds_llvm(Compile *cx);
 /* choose_roles.c: is the kernel to be parted into roles, where its schedule leaves that open?  The columns of its first
  * product, or 0: no. */
 int choose_roles(const Func *f, const Schedule *s, const Target *t);
+/* estimate_leave.c: may programs be of different lengths: some leave early, or their loops are as long as data says? */
+bool choose_dynamic(const Func *f);
 /* From a module that went through a GPU's pipeline to what its device loads.  False after errors in m->cx. */
 bool compile_artefact(Module *m, const Target *t, Artefact *out);
 

@@ -413,6 +413,8 @@ RULE(loop)
 	for (int i = 0; i < first; i++)
 		if (!infer_i64(x, i))
 			return false;
+	if (attr_drawn(x->op) && (!infer_count(x, 4, INT32_MAX) || !infer_i64(x, 3)))
+		return false;
 	for (int i = first; i < x->op->nin; i++) {
 		if (infer_in(x, i)->kind != TYPE_TILE && infer_in(x, i)->kind != TYPE_TOKEN)
 			return infer_expect(x, i, "a tile or a token");

@@ -71,6 +71,37 @@ RULE(put)
 	return need_slot(x, 0) && infer_type(x, 1, tile_of(x, infer_in(x, 0)));
 }
 
+static bool
+need_one(Infer *x, int i)
+{
+	return (is_slot(infer_in(x, i)) && type_count(infer_in(x, i)) == 1) ||
+	    infer_expect(x, i, "a buffer of one slot of one element");
+}
+
+RULE(get_one)
+{
+	return need_one(x, 0) && infer_out(x, type_scalar(x->m, infer_in(x, 0)->elem));
+}
+
+RULE(put_one)
+{
+	return need_one(x, 0) && infer_type(x, 1, type_scalar(x->m, infer_in(x, 0)->elem));
+}
+
+RULE(from_first)
+{
+	const Type *t = infer_in(x, 0);
+
+	if (t->kind != TYPE_TILE || t->rank || t->ptr != PTR_NONE)
+		return infer_expect(x, 0, "a scalar");
+	return infer_out(x, t);
+}
+
+RULE(draw)
+{
+	return infer_i64(x, 0) && infer_out(x, type_scalar(x->m, TY_I64));
+}
+
 /* Tensor, indices, slot, and for copies that an mbarrier counts that one with its index. */
 RULE(copy)
 {

@@ -278,10 +278,9 @@ struct Func {
 	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
-	const char *coarsen_reason;                     /* why a block runs one program at a time; or NULL */
-	const char *slices_reason;                      /* why warps do not divide its loop, though asked to; or NULL */
+	const char *coarsen_reason, *slices_reason;     /* why one program at a time, no loop divided by warps; or NULL */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
-	const char *whole_reason;                       /* why pass roles did not part it, though asked to; or NULL */
+	const char *whole_reason, *dynamic_reason;      /* why no roles part it, why no programs are drawn; or NULL */
 };
 
 /* What a pass may rely on (facts.def): bits, then their numbers. */
@@ -392,6 +391,7 @@ bool op_is_grouped_copy(const Op *op);                          /* by threads, w
 bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
 int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
+bool func_draws(const Func *f);                                 /* do its blocks draw their programs from a counter? */
 int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
 int func_cluster_axis(const Func *f);                    /* of the grid, along which its blocks run neighbours, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */

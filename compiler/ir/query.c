@@ -263,6 +263,12 @@ copy_threads(const Op *op)
 	return l ? 1 << (l->in[IN_LANE] + l->in[IN_WARP]) : 1;
 }
 
+bool
+func_draws(const Func *f)
+{
+	return block_find(f->body, OP_DRAW) != NULL;
+}
+
 int
 func_cluster(const Func *f)
 {

@@ -16,7 +16,9 @@ enum { MOST = 1 << 30 };                                /* bytes of a text, entr
 size_t
 artefact_arrivals(const Artefact *a, size_t blocks)
 {
-	return a->persistent ? blocks * STREAM_FLAGS : blocks / (size_t)MAX(a->split, 1);
+	if (a->persistent)
+		return a->part_bytes ? blocks * STREAM_FLAGS : DRAW_WORDS;
+	return blocks / (size_t)MAX(a->split, 1);
 }
 
 void

@@ -134,6 +134,24 @@ count_trips(Lower *l, Reg lo, Reg hi, Reg step)
 	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_OR, rises, falls), trips, zero);
 }
 
+/* Of an index that is what the iteration before yields first. */
+static void
+lower_drawn(Lower *l, Op *op)
+{
+	Block *b = op->region[0];
+	int n = count_carried(l, op);
+	Reg hi = lower_regs(l, op->in[1])[0], *inside = NEW_ARRAY(l->mem, Reg, n);
+
+	thread_while(l->b, gather_carried(l, op->in + 3, op->nin - 3), inside, n);
+	thread_while_test(l->b, lower_op2(l, THREAD_SLT, inside[0], hi));
+	lower_new(l, &b->arg[0])[0] = inside[0];
+	scatter_carried(l, b->arg + 1, b->narg - 1, inside);
+	name_args(l, b);
+	lower_block(l, b);
+	thread_while_end(l->b, gather_carried(l, b->last->in, b->last->nin), inside, n);
+	scatter_carried(l, op->out, op->nout, inside);
+}
+
 static void
 lower_for(Lower *l, Op *op)
 {
@@ -346,7 +364,12 @@ void
 lower_control(Lower *l, Op *op)
 {
 	switch (op->kind) {
-	case OP_FOR: lower_for(l, op); return;
+	case OP_FOR:
+		if (attr_drawn(op))
+			lower_drawn(l, op);
+		else
+			lower_for(l, op);
+		return;
 	case OP_WHILE: lower_while(l, op); return;
 	case OP_IF: lower_if(l, op); return;
 	case OP_ASSERT: lower_assert(l, op); return;

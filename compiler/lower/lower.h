@@ -320,6 +320,11 @@ void lower_split_sum(Lower *l, Op *op);
 void lower_split_done(Lower *l, Op *op);
 void lower_stream_give(Lower *l, Op *op);               /* across/stream.c */
 void lower_stream_join(Lower *l, Op *op);
+void lower_draw(Lower *l, Op *op);                      /* across/draw.c */
+void lower_draw_end(Lower *l, Op *op);
+void lower_from_first(Lower *l, Op *op);
+void lower_get_one(Lower *l, Op *op);
+void lower_put_one(Lower *l, Op *op);
 Reg lower_split_rank(Lower *l);                         /* of this block, i64 */
 void lower_buffer(Lower *l, Op *op);                    /* memory/buffer.c: buffers, asynchronous copies, mbarriers */
 /* Of a ring of mbarriers; the number is taken modulo theirs unless it is seen to be below. */

@@ -264,6 +264,7 @@ buffer_scratch(const Op *op)
 	switch (op->kind) {
 	case OP_SPLIT_PUT: return attr_cluster(op) ? put_bytes(op) : 0;
 	case OP_SPLIT_MEET: return attr_cluster(op) ? 0 : 4;
+	case OP_FROM_FIRST: return 8;
 	case OP_COPY: return access_scratch(op, op->out[0].layout);
 	default: return 0;
 	}

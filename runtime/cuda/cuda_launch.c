@@ -38,7 +38,7 @@ launch_now(Device *d, Loaded *l, unsigned blocks)
 	CudaState *s = CUDA_STATE(d);
 	if (l->counter_at >= 0 && !take_counter(d, &l->value[l->counter_at]))
 		return false;
-	if (l->parts_at >= 0 && !cuda_take_parts(d, l, blocks))
+	if (l->arrivals_at >= 0 && !cuda_take_parts(d, l, blocks))
 		return false;
 	cuda_note(s, l, d->stream);
 	CudaLaunch launch = {blocks, 1, 1, l->threads, 1, 1, l->shared, d->stream, l->attribute, l->nattribute};

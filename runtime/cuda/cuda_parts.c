@@ -90,7 +90,8 @@ cuda_take_parts(Device *d, Loaded *l, unsigned blocks)
 	if (!p)
 		return false;
 	l->value[l->arrivals_at] = p->memory;
-	l->value[l->parts_at] = p->memory + p->arrivals;
+	if (l->parts_at >= 0)
+		l->value[l->parts_at] = p->memory + p->arrivals;
 	return true;
 }
 

@@ -178,10 +178,14 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
 	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
 	range[n++] = (SimtRange){.low = maps, .high = maps + MAP_BYTES};
-	if (l->parts) {
-		uint64_t arrivals = (uint64_t)(uintptr_t)l->arrivals, parts = (uint64_t)(uintptr_t)l->parts;
-		range[n++] = (SimtRange){.name = "the arrivals of split blocks", .low = arrivals,
-		    .high = arrivals + l->arrivals_bytes, .first = arrivals, .dtype = TY_U32};
+	if (l->arrivals) {
+		uint64_t arrivals = (uint64_t)(uintptr_t)l->arrivals;
+		const char *name = func_draws(l->func) ? "the counter of programs" : "the arrivals of split blocks";
+		range[n++] = (SimtRange){.name = name, .low = arrivals, .high = arrivals + l->arrivals_bytes,
+		    .first = arrivals, .dtype = TY_U32};
+	}
+	if (l->parts_bytes) {
+		uint64_t parts = (uint64_t)(uintptr_t)l->parts;
 		range[n++] = (SimtRange){.name = "the states of split blocks", .low = parts, .high = parts + l->parts_bytes,
 		    .first = parts, .dtype = TY_U32, .undefined = true};
 	}
@@ -267,13 +271,14 @@ static bool
 open_parts(Loaded *l, int64_t blocks)
 {
 	int64_t bytes = split_part_bytes(l->func), split = MAX(l->func->schedule.split, 1);
-	if (bytes == 0)
+	bool draws = func_draws(l->func);
+	if (bytes == 0 && !draws)
 		return true;
-	int64_t words = l->func->stream ? blocks * STREAM_FLAGS : blocks / split;
+	int64_t words = draws ? DRAW_WORDS : l->func->stream ? blocks * STREAM_FLAGS : blocks / split;
 	l->arrivals_bytes = sizeof *l->arrivals * (size_t)MAX(words, 1);
 	l->parts_bytes = (size_t)(bytes * MAX(blocks, 1));
 	l->arrivals = calloc(1, l->arrivals_bytes);
-	l->parts = malloc(l->parts_bytes);
+	l->parts = malloc((size_t)MAX(l->parts_bytes, 1));
 	return l->arrivals && l->parts;
 }
 
@@ -288,7 +293,7 @@ close_parts(Loaded *l, bool ran)
 	free(l->parts);
 	l->arrivals = NULL;
 	l->parts = NULL;
-	l->arrivals_bytes = 0;
+	l->arrivals_bytes = l->parts_bytes = 0;
 }
 
 static bool

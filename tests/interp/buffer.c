@@ -112,6 +112,18 @@ DEFINE(PUT)
 	return true;
 }
 
+DEFINE(GET_ONE)
+{
+	memcpy(value_at(w, &op->out[0]), pointer(w, op->in[0]), (size_t)value_bytes(&op->out[0]));
+	return true;
+}
+
+DEFINE(PUT_ONE)
+{
+	memcpy(pointer(w, op->in[0]), value_at(w, op->in[1]), (size_t)value_bytes(op->in[1]));
+	return true;
+}
+
 /* Begins the next phase if this one is over. */
 static void
 advance_phase(Worker *w, Mbarrier *b)

@@ -35,10 +35,11 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
 /* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
 static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
-/* Of n programs that a block takes in a fixed order, each of which leaves early or not: the most that one of 132 blocks
- * has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted, 164
- * flat. */
+/* Of n programs that a block of a cluster takes in a fixed order, each of which leaves early or not: the most that one of
+ * 132 blocks has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted,
+ * 164 flat. */
 static const double UNEVEN_EXITS = 2.6;
+static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
  * run at once on one H200, 30 and 15 on another. */
@@ -92,12 +93,19 @@ longest(const Use *u)
 	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
 }
 
+/* What is behind an early return counts for the programs that stay. */
+static bool
+leaves(const Op *branch)
+{
+	return block_find(branch->region[0], OP_DOT) || block_find(branch->region[1], OP_DOT);
+}
+
 /* `share`: how often the block runs, of the times that the block of its outermost loop does. */
 static void
 walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 {
 	for (Op *op = b->first; op; op = op->next) {
-		double n = op_is_loop(op) ? trips_of_block(e, op) : op->kind == OP_IF ? 0.5 : 1;
+		double n = op_is_loop(op) ? trips_of_block(e, op) : op->kind == OP_IF && (in_loop || !leaves(op)) ? 0.5 : 1;
 		for (int r = 0; r < op->nregion; r++) {
 			Use inside = {0};
 			int dots = e->dots;
@@ -105,7 +113,6 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
-			e->may_leave |= share < 1;
 			e->chain += share * n * chain_of(e, &inside);
 			e->trips += share * n;
 			e->filled_trips = e->filled > 0 ? n : 0;
@@ -183,9 +190,17 @@ set_cycles(const Estimate *e, int n)
 }
 
 static double
-uneven_exits(const Estimate *e, int n)
+uneven_exits(const Estimate *e)
 {
-	return e->parted && e->may_leave ? 1 + UNEVEN_EXITS / sqrt(MAX(n, 1)) : 1;
+	return e->turns > 0 ? 1 + UNEVEN_EXITS / sqrt(MAX(e->turns, 1)) : 1;
+}
+
+/* Of programs that leave, those of one multiprocessor. */
+static double
+leaving_cycles(const Estimate *e, double programs, int together)
+{
+	double each = e->parted ? (e->turns > 0 ? LEAVE_TURN : LEAVE_DRAWN) : LEAVE_BLOCK / MAX(together, 1);
+	return programs * each / e->t->rates->multiprocessors;
 }
 
 /* Of n programs of one multiprocessor, `together` of them at once; those that fill buffers themselves are uneven, and take
@@ -199,7 +214,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, together);
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
-	return PARTED_START + FILL + n * uneven_exits(e, n) * (longest(&e->block) + e->serial + EPILOGUE);
+	return PARTED_START + FILL + n * uneven_exits(e) * (longest(&e->block) + e->serial + EPILOGUE);
 }
 
 static double
@@ -339,7 +354,11 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		programs *= (double)((MAX(b->grid[i], 1) + ranks - 1) / ranks * ranks);
 	}
 	bool is_wide = e.split > 2 && splits_in_cluster(&e);
-	int each = (int)ceil(programs / floor(t->rates->multiprocessors * (is_wide ? PLACED : 1)));
+	double units = floor(t->rates->multiprocessors * (is_wide ? PLACED : 1));
+	double share = estimate_acting(f, b), all = programs;
+	programs = ceil(all * share);
+	int each = (int)ceil(programs / units);
+	e.turns = share < 1 && e.parted && e.ranks > 1 ? all / units : 0;
 	if (e.warps <= 0)
 		e.warps = 4;
 	if (e.stages <= 0)
@@ -363,7 +382,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, reason);
 	double cycles = programs_cycles(&e, programs, each, together) * (is_chain && !e.parted ? FLAT_CHAIN : 1);
 	if (is_plain)
-		cycles = plain_product(&e, programs, together) * uneven_exits(&e, each);
+		cycles = plain_product(&e, programs, together) * uneven_exits(&e);
+	cycles += leaving_cycles(&e, all - programs, together);
 	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;
 	cycles = fmax(cycles, memory) + beside + 1e-4 * e.block.l2 * programs;
 	if (bill)

@@ -20,7 +20,7 @@ typedef struct Estimate {
 	int split;                                      /* blocks that share a program's loop of sums */
 	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
-	bool may_leave;                                 /* loops of products stand under a condition */
+	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */

@@ -77,7 +77,9 @@ DEFINE(FOR)
 		memcpy(value_at(w, &body->arg[0]), &i, sizeof i);
 		if (!block_run(w, body) || !assign(w, op, yielded(body), body->arg + 1, n))
 			return false;
-		if (__builtin_add_overflow(i, by, &i))
+		if (attr_drawn(op))
+			i = value_i64(w, &body->arg[1]);
+		else if (__builtin_add_overflow(i, by, &i))
 			break;
 	}
 	for (int k = 0; k < n; k++)

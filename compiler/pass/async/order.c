@@ -21,13 +21,15 @@
  *
  * Where a group is no multiple of the blocks, its last round has no programs for some of them: they run the shortest
  * program once more, and write nothing.  By a count of iterations this is within 1 % of handing programs out as blocks get
- * free from 512 programs a group on, and a block keeps its rings filled from one program to the next. */
+ * free from 512 programs a group on, and a block keeps its rings filled from one program to the next.
+ *
+ * Blocks that draw programs (pass draw) take those of a group as they get free, the longest first. */
 #include "pass/async/pipeline.h"
 
 enum { ROUNDS = 4, DEEP = 16 };
 
 static bool
-depends(const Value *v, const Block *body, int depth)
+depends(const Value *v, const Block *body, int axis, int depth)
 {
 	const Op *op = v->def;
 	if (!value_inside(v, body))
@@ -35,9 +37,9 @@ depends(const Value *v, const Block *body, int depth)
 	if (!op || depth == DEEP || op->nregion)
 		return true;
 	if (op->kind == OP_PROGRAM_AT)
-		return attr_axis(op) == 0;
+		return attr_axis(op) == axis;
 	for (int i = 0; i < op->nin; i++)
-		if (depends(op->in[i], body, depth + 1))
+		if (depends(op->in[i], body, axis, depth + 1))
 			return true;
 	return false;
 }
@@ -60,15 +62,27 @@ grows(const Value *v, const Block *body, int depth)
 	case OP_DIV: case OP_CDIV:
 		return first && value_int(op->in[1], &by) && by > 0;
 	case OP_SUB:
-		return first && !depends(op->in[1], body, 0);
+		return first && !depends(op->in[1], body, 0, 0);
 	case OP_ADD: case OP_MIN: case OP_MAX:
-		return first ? !depends(op->in[1], body, 0) || grows(op->in[1], body, depth + 1)
-		             : !depends(op->in[0], body, 0) && grows(op->in[1], body, depth + 1);
+		return first ? !depends(op->in[1], body, 0, 0) || grows(op->in[1], body, depth + 1)
+		             : !depends(op->in[0], body, 0, 0) && grows(op->in[1], body, depth + 1);
 	case OP_SELECT:                                 /* an early return: no iteration (exit.c) */
-		return !depends(op->in[1], body, 0) && grows(op->in[2], body, depth + 1);
+		return !depends(op->in[1], body, 0, 0) && grows(op->in[2], body, depth + 1);
 	default:
 		return false;
 	}
+}
+
+bool
+program_depends(const Value *v, const Block *body, int axis)
+{
+	return depends(v, body, axis, 0);
+}
+
+bool
+program_grows(const Value *v, const Block *body)
+{
+	return grows(v, body, 0);
 }
 
 /* Which programs have the longer loops: those whose position on the first axis is greater (1), or less (-1); 0: neither.
@@ -79,9 +93,9 @@ longer_loops(Block *body)
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		if (op->kind != OP_FOR)
 			continue;
-		if (grows(op->in[1], body, 0) && !depends(op->in[0], body, 0))
+		if (grows(op->in[1], body, 0) && !depends(op->in[0], body, 0, 0))
 			return 1;
-		if (grows(op->in[0], body, 0) && !depends(op->in[1], body, 0))
+		if (grows(op->in[0], body, 0) && !depends(op->in[1], body, 0, 0))
 			return -1;
 	}
 	return 0;
@@ -138,11 +152,11 @@ typedef struct Walk {
 	Value *n, *others;                              /* positions on the first axis, and on the others together */
 	Value *width;                                   /* of a group, on the others */
 	Value *rounds;                                  /* of a group */
+	int longer;                                     /* programs of greater positions on the first axis: 1; -1: of less */
 } Walk;
 
-/* The loop is over rounds: with the programs that its last ones have not. */
 static Walk
-make_rounds(Module *m, Op *programs)
+make_groups(Module *m, Op *programs)
 {
 	Builder b = build_before(programs);
 	Walk w = {.block = narrow(&b, programs->in[0]), .blocks = narrow(&b, programs->in[2])};
@@ -155,32 +169,57 @@ make_rounds(Module *m, Op *programs)
 	least = build2(&b, OP_MAX, least, one);
 	Value *is_one = build2(&b, OP_LT, w.others, build2(&b, OP_MUL, least, number(&b, 2)));
 	w.width = build3(&b, OP_SELECT, is_one, w.others, least);
-	w.rounds = build2(&b, OP_CDIV, build2(&b, OP_MUL, w.n, w.width), w.blocks);
-	Value *all = build2(&b, OP_MUL, build2(&b, OP_CDIV, w.others, w.width), w.rounds);
-	op_set_in(programs, 1, build2(&b, OP_MUL, widen(&b, all), programs->in[2]));
 	return w;
+}
+
+/* The loop is over rounds: with the programs that its last ones have not. */
+static void
+make_rounds(Op *programs, Walk *w)
+{
+	Builder b = build_before(programs);
+	w->rounds = build2(&b, OP_CDIV, build2(&b, OP_MUL, w->n, w->width), w->blocks);
+	Value *all = build2(&b, OP_MUL, build2(&b, OP_CDIV, w->others, w->width), w->rounds);
+	op_set_in(programs, 1, build2(&b, OP_MUL, widen(&b, all), programs->in[2]));
+}
+
+/* The number, as the grid counts, of the program that comes as number `at` of a group. */
+static Value *
+in_group(const Walk *w, Builder *b, Value *group, Value *at, Value **size)
+{
+	Value *one = number(b, 1), *row, *from = build2(b, OP_MUL, group, w->width);
+	Value *width = build2(b, OP_MIN, w->width, build2(b, OP_SUB, w->others, from));
+	*size = build2(b, OP_MUL, w->n, width);
+	Value *within = build2(b, OP_MIN, at, build2(b, OP_SUB, *size, one));
+	Value *other = build2(b, OP_ADD, from, remainder_of(b, within, width, &row));
+	Value *on_first = w->longer < 0 ? row : build2(b, OP_SUB, build2(b, OP_SUB, w->n, one), row);
+	return widen(b, build2(b, OP_ADD, on_first, build2(b, OP_MUL, other, w->n)));
+}
+
+/* Where blocks draw programs, one group after the other and the longest first. */
+static Value *
+drawn(const Walk *w, Op *programs)
+{
+	Builder b = build_before(programs->region[0]->first);
+	Value *group, *size, *p = narrow(&b, &programs->region[0]->arg[0]);
+	Value *at = remainder_of(&b, p, build2(&b, OP_MUL, w->n, w->width), &group);
+	return in_group(w, &b, group, at, &size);
 }
 
 /* The number, as the grid counts, of the program that is walked as number p, and whether there is one.  What costs little
  * is computed again for each program: the producer's few registers hold no more beside its loop. */
 static Value *
-walked(const Walk *w, Op *programs, int longer, Value **exists)
+walked(const Walk *w, Op *programs, Value **exists)
 {
 	Builder b = build_before(programs->region[0]->first);
-	Value *one = number(&b, 1), *group, *row, *half;
+	Value *one = number(&b, 1), *group, *half, *size;
 	Value *round = build2(&b, OP_DIV, narrow(&b, &programs->region[0]->arg[0]), w->blocks);
 	Value *is_back = build2(&b, OP_EQ, remainder_of(&b, round, number(&b, 2), &half), one);
 	Value *back = build2(&b, OP_SUB, build2(&b, OP_SUB, w->blocks, one), w->block);
 	Value *start = build2(&b, OP_MUL, remainder_of(&b, round, w->rounds, &group), w->blocks);
 	Value *at = build2(&b, OP_ADD, start, build3(&b, OP_SELECT, is_back, back, w->block));
-	Value *from = build2(&b, OP_MUL, group, w->width);
-	Value *width = build2(&b, OP_MIN, w->width, build2(&b, OP_SUB, w->others, from));
-	Value *size = build2(&b, OP_MUL, w->n, width);
+	Value *p = in_group(w, &b, group, at, &size);
 	*exists = build2(&b, OP_LT, at, size);
-	Value *within = build2(&b, OP_MIN, at, build2(&b, OP_SUB, size, one));
-	Value *other = build2(&b, OP_ADD, from, remainder_of(&b, within, width, &row));
-	Value *on_first = longer < 0 ? row : build2(&b, OP_SUB, build2(&b, OP_SUB, w->n, one), row);
-	return widen(&b, build2(&b, OP_ADD, on_first, build2(&b, OP_MUL, other, w->n)));
+	return p;
 }
 
 static bool
@@ -219,8 +258,15 @@ order_programs(Module *m, Op *programs)
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (op->kind == OP_PROGRAM_AT)
 			vec_push(m->cx->tmp, &positions, op);
-	Walk w = make_rounds(m, programs);
-	Value *exists, *p = walked(&w, programs, longer, &exists);
+	Walk w = make_groups(m, programs);
+	w.longer = longer;
+	Value *exists = NULL, *p;
+	if (attr_drawn(programs)) {
+		p = drawn(&w, programs);
+	} else {
+		make_rounds(programs, &w);
+		p = walked(&w, programs, &exists);
+	}
 	for (int i = 0; i < positions.n; i++)
 		op_set_in(positions.at[i], 0, p);
 	sink_scalars(programs);

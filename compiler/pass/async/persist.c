@@ -34,6 +34,7 @@ typedef struct Persist {
 	Op *loop;
 	Block *body;
 	Value *position[MAX_AXES];
+	bool draws;                                     /* programs are to be drawn from a counter (pass draw) */
 	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
 } Persist;
 
@@ -73,7 +74,8 @@ make_loop(Persist *p, Op *first)
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
 	}
 	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
-	p->loop = build_for(&p->before, in, NULL, 0, NULL);
+	const Op drawn = {.attr = (Attr[]){attr_new_drawn(p->m, true)}, .nattr = 1};
+	p->loop = build_for(&p->before, in, &block, p->draws, p->draws ? &drawn : NULL);
 	p->body = p->loop->region[0];
 	p->body->arg[0].name = "program";
 	p->before.before = p->loop;
@@ -144,12 +146,41 @@ choose_cluster(Func *f, const Target *t, int *along)
 	return f->cluster_reason ? 1 : f->schedule.ctas;
 }
 
+/* Roles part a loop over programs. */
+static bool
+is_to_part(const Func *f, const Target *t)
+{
+	return f->schedule.specialize && t->has & HAS_TMA && has_warpgroup_product(f->body);
+}
+
+/* Why blocks draw no programs. */
+static const char *
+dynamic_reason(const Func *f, const Target *t, int ranks)
+{
+	if (!is_to_part(f, t))
+		return "programs are drawn by the producer of a kernel that is parted into roles (specialize)";
+	if (f->schedule.coarsen > 1 || f->schedule.split > 1)
+		return "blocks that run several programs together, or share them, take them in turn";
+	return ranks > 1 ? "blocks of a cluster take neighbours together, in turn" : NULL;
+}
+
+/* Where programs are to be drawn, the number of the next one is the first that the loop carries. */
+static void
+end_programs(Persist *p)
+{
+	Builder end = {.m = p->m, .block = p->body, .place = p->loop->place};
+	Value *next = p->draws ? build2(&end, OP_ADD, &p->body->arg[0], p->loop->in[2]) : NULL;
+	build_yield(&end, &next, p->draws);
+}
+
 /* Blocks that are asked for walk the grid as it is. */
 static Op *
 make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 {
 	Persist p = {.m = m, .f = f};
 	p.ranks = f->schedule.coarsen > 1 ? f->schedule.coarsen : choose_cluster(f, t, &p.along);
+	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.ranks) : NULL;
+	p.draws = f->schedule.dynamic && !f->dynamic_reason;
 	Op *op = f->body->first;
 
 	if (!op)
@@ -162,8 +193,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 		else
 			op_move(op, p.body, NULL);
 	}
-	Builder end = {.m = m, .block = p.body, .place = p.loop->place};
-	build_yield(&end, NULL, 0);
+	end_programs(&p);
 	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1)
 		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
@@ -171,13 +201,6 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 	if (exists)
 		guard_effects(&p, exists);
 	return p.loop;
-}
-
-/* Roles part a loop over programs. */
-static bool
-is_to_part(const Func *f, const Target *t)
-{
-	return f->schedule.specialize && t->has & HAS_TMA && has_warpgroup_product(f->body);
 }
 
 static bool
@@ -224,6 +247,8 @@ pass_persist(Func *f, const Target *t)
 		exit_flatten(f->body);
 	f->schedule.persistent |= parts;
 	Op *loop = is_persistent(f) ? make_persistent(f->module, f, t, asked) : NULL;
+	if (!loop && f->schedule.dynamic)
+		f->dynamic_reason = dynamic_reason(f, t, 1);
 	if (!loop && f->schedule.ctas > 1)
 		choose_cluster(f, t, &(int){0});
 }

@@ -143,6 +143,10 @@ void exit_guard(Op *op, Value *condition, int taken);
 /* order.c: programs whose loops are longer come first, where the loop over programs has such.  Is there a program in this
  * turn of the loop?  NULL: the order is the grid's, and there always is. */
 Value *order_programs(Module *m, Op *programs);
+/* Of a scalar in the body of the loop over programs: may it differ along an axis of the grid, is it never less along the
+ * first? */
+bool program_depends(const Value *v, const Block *body, int axis);
+bool program_grows(const Value *v, const Block *body);
 
 /* coarsen.c: why a block cannot run several programs at once, or NULL; if it does, are the writes of a program that runs
  * once more left out? */

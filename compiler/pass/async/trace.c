@@ -342,7 +342,8 @@ matters(const Op *op)
 	bool reads = false;
 	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)
 		reads |= op->in[i]->type->kind == TYPE_BUFFER;
-	return reads && op->kind != OP_COPY && op->kind != OP_SEND && op->kind != OP_PUT;
+	return reads && op->kind != OP_COPY && op->kind != OP_SEND && op->kind != OP_PUT &&
+	    op->kind != OP_PUT_ONE;
 }
 
 static bool
@@ -370,6 +371,8 @@ trace_loop(Tracer *t, const Op *loop, Trace *out)
 			return false;
 		hand_over(t, b->last, b->arg + 1, n);
 		index = (int64_t)((uint64_t)index + (uint64_t)step);
+		if (attr_drawn(loop))                   /* one order is as good as another, and the same for all roles */
+			set(t, &b->arg[1], index);
 		t->stamp++;
 	}
 	for (int i = 0; i < n; i++)

@@ -301,7 +301,7 @@ static void
 shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 {
 	switch (op->kind) {
-	case OP_GET:
+	case OP_GET: case OP_GET_ONE:
 		add_shared(out, op, op->in[0], false, tmp);
 		break;
 	case OP_EXPECT: case OP_ARRIVE: case OP_AWAIT:
@@ -311,7 +311,7 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 			out->at[out->n - 1].slot = op->in[1];
 		}
 		break;
-	case OP_PUT:
+	case OP_PUT: case OP_PUT_ONE:
 		add_shared(out, op, op->in[0], true, tmp);
 		break;
 	case OP_MBARRIER:

@@ -53,6 +53,8 @@ need_control(Marks *k, const Op *op)
 		need(k, op->region[0]->last->in[0]);
 	for (int i = 0; i < op->nin && i < (op->kind == OP_FOR ? 3 : op->kind == OP_IF ? 1 : 0); i++)
 		need(k, op->in[i]);
+	if (op->kind == OP_FOR && attr_drawn(op))
+		need(k, &op->out[0]);
 }
 
 static void

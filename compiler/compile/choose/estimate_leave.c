@@ -1,0 +1,107 @@
+/* Programs of uneven length: those that leave early, and loops as long as data says.
+ *
+ *     grid(pm: cdiv(A, 128), pn: cdiv(N, 256), e: E)         64 x 16 x 64 programs
+ *     if first[e] + pm * 128 >= first[e + 1] { return; }
+ *     …
+ *     y[where(row < end, row, -1), pn * 256 +: 256] = …      y: out f16[A, N]
+ *
+ * How many of them stay follows from what they write: no element is written twice, so that there are no more than the
+ * output has tiles, 64 x 16 here.  Where one axis counts tiles of groups of which the others say the number (e), each group
+ * has half a tile more. */
+#include "compile/choose/estimate.h"
+#include "compile/compile.h"
+#include "pass/async/pipeline.h"
+
+#include <string.h>
+
+enum { DEEP = 24 };
+static const double GUESS = 0.5, PART = 0.5;            /* of programs, if nothing is known; of a group's last tile */
+
+static bool
+has_dot(const Block *b)
+{
+	return block_find(b, OP_DOT) != NULL;
+}
+
+/* A branch that nothing follows but a yield, of which one side multiplies: what is behind an early return. */
+static const Op *
+exit_of(const Block *b)
+{
+	const Op *last = b->last && b->last->kind == OP_YIELD ? b->last->prev : b->last;
+	return last && last->kind == OP_IF && has_dot(last->region[0]) != has_dot(last->region[1]) ? last : NULL;
+}
+
+/* What a scalar follows from: data, and by which axes' programs. */
+typedef struct Sources {
+	bool reads;
+	unsigned axes, tiles;                           /* tiles: those that are multiplied, as by a tile's rows */
+} Sources;
+
+static void
+find_sources(const Value *v, bool is_factor, int depth, Sources *s)
+{
+	const Op *op = v->def;
+	int64_t by;
+	if (!op || depth == DEEP || op->nregion)
+		return;
+	s->reads |= op_has(op, READS);
+	if (op->kind == OP_PROGRAM_ID) {
+		s->axes |= 1u << attr_axis(op);
+		s->tiles |= is_factor ? 1u << attr_axis(op) : 0;
+	}
+	for (int i = 0; i < op->nin; i++) {
+		bool grows = op->kind == OP_MUL && value_int(op->in[1 - i], &by) && by > 1;
+		if (op->in[i]->type->kind != TYPE_TENSOR)
+			find_sources(op->in[i], is_factor || grows, depth + 1, s);
+	}
+}
+
+/* Tiles that the region's writes leave room for; below 0: it is not known. */
+static double
+tiles_written(const Bound *b, const Block *region)
+{
+	double least = -1;
+	for (const Op *op = region->first; op; op = op_after(op, region)) {
+		const Value *tensor = op->kind == OP_WRITE ? op->in[0] : NULL;
+		if (!tensor || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n)
+			continue;
+		const BoundParam *p = &b->param[tensor->index];
+		double n = 1;
+		for (int d = 0; d < p->rank; d++)
+			n *= (double)p->dim[d];
+		n /= (double)MAX(type_count(op->in[access_data(op)]->type), 1);
+		least = least < 0 ? n : MIN(least, n);
+	}
+	return least;
+}
+
+double
+estimate_acting(const Func *f, const Bound *b)
+{
+	const Op *leave = exit_of(f->body);
+	double programs = 1;
+	Sources s = {0};
+	if (!leave)
+		return 1;
+	find_sources(leave->in[0], false, 0, &s);
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(b->grid[i], 1);
+	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
+	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;
+	if (tiles < 0 || !is_grouped)
+		return tiles < 0 ? GUESS : MIN(tiles / programs, GUESS);
+	return MIN((tiles + PART * programs / (double)b->grid[__builtin_ctz(s.tiles)]) / programs, 1);
+}
+
+bool
+choose_dynamic(const Func *f)
+{
+	bool uneven = exit_of(f->body) != NULL;
+	for (const Op *op = f->body->first; op && !uneven; op = op_after(op, f->body)) {
+		Sources s = {0};
+		for (int i = 0; i < 3 && op->kind == OP_FOR && has_dot(op->region[0]); i++)
+			find_sources(op->in[i], false, 0, &s);
+		uneven = s.reads;
+	}
+	return uneven;
+}
