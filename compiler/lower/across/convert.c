@@ -107,6 +107,48 @@ lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 		out[r] = out[(uint64_t)r & ~repeats];
 }
 
+/* ---- two elements of 16 bits in a word ---- */
+
+static Layout
+without_pairs(const Layout *l)
+{
+	Layout out = *l;
+
+	out.in[IN_REGISTER]--;
+	out.map = f2_columns(&l->map, 1, l->map.nin - 1);
+	return out;
+}
+
+/* Where the register's lowest bit is the same on both sides, words of two elements move as one.  False: it is not. */
+static bool
+shuffle_pairs(Lower *l, const ConvertPlan *c, const Layout *src, const Layout *dst, const Reg *from, RegType type, Reg *out)
+{
+	Layout s, d;
+	Convert pairs = {.kind = CONVERT_SHUFFLE};
+	ShufflePlan plan;
+	uint64_t odd = 0;
+
+	for (int i = 1; i < c->from.nin; i++)
+		odd |= c->from.col[i] & 1;
+	if (thread_type_bytes(type) != 2 || !src->in[IN_REGISTER] || !dst->in[IN_REGISTER] || c->from.col[0] != 1 || odd)
+		return false;
+	s = without_pairs(src);
+	d = without_pairs(dst);
+	pairs.from = f2_columns(&c->from, 1, c->from.nin - 1);
+	pairs.from.nout--;
+	for (int i = 0; i < pairs.from.nin; i++)
+		pairs.from.col[i] >>= 1;
+	if (!plan_shuffle(&pairs, &s, &d, &plan))
+		return false;
+	Reg *word = NEW_ARRAY(l->mem, Reg, 1 << s.in[IN_REGISTER]), *moved = NEW_ARRAY(l->mem, Reg, 1 << d.in[IN_REGISTER]);
+	for (int i = 0; i < 1 << s.in[IN_REGISTER]; i++)
+		word[i] = thread_pack(l->b, from + 2 * i, 2);
+	lower_shuffle(l, &plan, &s, &d, word, REG_I32, moved);
+	for (int i = 0; i < 1 << d.in[IN_REGISTER]; i++)
+		thread_unpack(l->b, moved[i], type, out + 2 * i, 2);
+	return true;
+}
+
 /* ---- any way ---- */
 
 void
@@ -126,7 +168,8 @@ lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, cons
 			return;
 		lower_from_shared(l, base, out, dst, &shared, type);
 	} else if (c.kind == CONVERT_SHUFFLE) {
-		lower_shuffle(l, &c.shuffle, src, dst, from, type, out);
+		if (!shuffle_pairs(l, &c, src, dst, from, type, out))
+			lower_shuffle(l, &c.shuffle, src, dst, from, type, out);
 	} else {
 		permute_registers(l, &c, src, dst, from, out);
 	}
