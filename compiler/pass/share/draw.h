@@ -13,7 +13,7 @@ typedef struct Leave {
 	const Op *guard[GUARDS_MOST];                   /* branches that hold all of a program's effects */
 	bool taken[GUARDS_MOST];                        /* the branch has effects where its condition does not hold */
 	int n;                                          /* 0: each program does something, or that is not known */
-	bool is_tail;                                   /* so do all that follow along the first axis */
+	bool is_tail, is_plane;                         /* so do all that follow along the first axis, along the second */
 	int64_t values;                                 /* of the function */
 } Leave;
 

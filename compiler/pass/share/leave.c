@@ -7,7 +7,7 @@
  *
  * Whoever draws such a program can tell from scalars alone, and draws again.  Where a program leaves and all that follow
  * along the first axis leave too, as here, the next number is that of the next row of the grid; where programs go in groups
- * of rows, and the second axis makes no difference, that of the next plane. */
+ * of rows, that of the group's next column, or of the next plane if the second axis makes no difference. */
 #include "pass/share/draw.h"
 
 #include "pass/async/pipeline.h"
@@ -114,16 +114,25 @@ counts_along_grid(const Leave *l)
 	return true;
 }
 
-/* Groups of rows end where the second axis does: the condition has to be the same along it. */
+/* Do all programs behind one that leaves, along the first axis, leave too? */
 static bool
-ends_rows(const Func *f, const Leave *l)
+ends_rows(const Leave *l)
 {
-	const Block *body = l->programs->region[0];
-	bool in_groups = f->schedule.group > 1 && f->naxis > 1, ends = counts_along_grid(l);
+	bool ends = counts_along_grid(l);
 
 	for (int i = 0; i < l->n && ends; i++)
-		ends = steady(l->guard[i]->in[0], body, l->taken[i], 0) &&
-		    (!in_groups || !program_depends(l->guard[i]->in[0], body, 1));
+		ends = steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0);
+	return ends;
+}
+
+/* … and, with those, all of the plane? */
+static bool
+ends_planes(const Leave *l)
+{
+	bool ends = l->is_tail;
+
+	for (int i = 0; i < l->n && ends; i++)
+		ends = !program_depends(l->guard[i]->in[0], l->programs->region[0], 1);
 	return ends;
 }
 
@@ -140,7 +149,8 @@ leave_find(Func *f, const Op *roles, Op *programs)
 		else
 			known = !has_effect(op) && !(op->nregion && region_acts(op->region[0]));
 	l.n = known ? l.n : 0;
-	l.is_tail = ends_rows(f, &l);
+	l.is_tail = ends_rows(&l);
+	l.is_plane = ends_planes(&l);
 	func_number(f);
 	l.values = f->nvalues;
 	return l;
@@ -209,24 +219,26 @@ programs_along(Builder *b, int axis)
 	return &op_make(b, OP_NUM_PROGRAMS, NULL, 0, &a, 1, NULL, 0)->out[0];
 }
 
-/* The first number behind n's row of the grid; in groups of rows behind n's plane, if n is of a group's first row: then
- * the others of the group, and the groups behind it, do nothing either. */
+/* The first number behind n's row of the grid: in groups of rows behind n's column of the group, or behind n's plane if
+ * n is of the group's first row, since the others of the group, and the groups behind it, do nothing either. */
 static Value *
 behind_row(const Leave *l, Builder *b, Value *n)
 {
 	const Func *f = l->programs->home->func;
-	bool in_groups = f->schedule.group > 1 && f->naxis > 1;
-	Value *row = programs_along(b, 0), *zero = build_index(b, 0);
+	Value *rows = programs_along(b, 0), *one = build_index(b, 1);
 
-	if (in_groups)
-		row = build2(b, OP_MUL, row, programs_along(b, 1));
-	Value *next = build2(b, OP_MUL, build2(b, OP_ADD, build2(b, OP_DIV, n, row), build_index(b, 1)), row);
-	if (!in_groups)
-		return next;
-	const Attr first = attr_new_axis(b->m, 0);
-	Value *at = &op_make(b, OP_PROGRAM_AT, &n, 1, &first, 1, NULL, 0)->out[0];
-	Value *in_group = build2(b, OP_REM, at, build_index(b, f->schedule.group));
-	return build3(b, OP_SELECT, build2(b, OP_EQ, in_group, zero), next, zero);
+	if (f->schedule.group <= 1 || f->naxis < 2)
+		return build2(b, OP_MUL, build2(b, OP_ADD, build2(b, OP_DIV, n, rows), one), rows);
+	const Attr first_axis = attr_new_axis(b->m, 0);
+	Value *at = &op_make(b, OP_PROGRAM_AT, &n, 1, &first_axis, 1, NULL, 0)->out[0];
+	Value *group = build_index(b, f->schedule.group), *row = build2(b, OP_REM, at, group);
+	Value *height = build2(b, OP_MIN, build2(b, OP_SUB, rows, build2(b, OP_SUB, at, row)), group);
+	Value *column = build2(b, OP_ADD, n, build2(b, OP_SUB, height, row));
+	if (!l->is_plane)
+		return column;
+	Value *plane = build2(b, OP_MUL, rows, programs_along(b, 1));
+	Value *next = build2(b, OP_MUL, build2(b, OP_ADD, build2(b, OP_DIV, n, plane), one), plane);
+	return build3(b, OP_SELECT, build2(b, OP_EQ, row, build_index(b, 0)), next, column);
 }
 
 Value *
