@@ -35,6 +35,17 @@ expect 0 'dot 64x64x64' inspect sides.tgl -D BM=64 -D BN=64
 sed 's/BK = 64>/BK = 64, warps = 4>/' sides.tgl >given.tgl
 expect 0 'dot 64x64x64' inspect given.tgl
 
+# Groups of rows, of whose programs most leave early: how many stay follows from what they write, and blocks draw those.
+cp "$top/dsl_examples/moe_matmul.tgl" .
+few='-D TOKENS=3000 -D A=12000 -D E=48 -D K=1536 -D N=3072'
+expect 0 'chosen: BM = 128, BN = 256, .*specialize = true' inspect moe_matmul.tgl $few
+expect 0 'blocks draw programs from a counter' inspect moe_matmul.tgl $few
+expect 0 'roles  *4 warps copy' inspect moe_matmul.tgl $few -D dynamic=false
+refuse 'draw programs'
+expect 0 'roles  *1 thread copies' inspect matmul.tgl --example large -D ctas=1
+refuse 'draw'
+expect 0 "'dynamic = 1' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
+
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: BM = 128, warps = 8, specialize = true' inspect chain.tgl --example large
 # rows of chained products are open, too: a causal loop's end grows with them

@@ -120,6 +120,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
 			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
+			wait += e->gather_wait;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
 			e->serial += share * n * (MAX(trip, ahead) - trip + wait);
 		}
@@ -262,7 +263,7 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		                                            : "it needs more registers than a thread has";
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
-	if (e->parted && e->gathers == 1)       /* 8192 rows times 4096 x 14336 on an H200: 1597 us, 1561 flat */
+	if (e->parted && e->gathers == 1 && e->acting == 1)
 		return "rows by one index are gathered as fast beside the products";
 	if (e->parted && e->gathers && e->ranks > 1)    /* conv2d 32x56x56x256 3x3: 208 us, 205 alone; 4x4 217, 215 */
 		return "blocks of a cluster whose threads gather wait for each other";
@@ -355,10 +356,11 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	}
 	bool is_wide = e.split > 2 && splits_in_cluster(&e);
 	double units = floor(t->rates->multiprocessors * (is_wide ? PLACED : 1));
-	double share = estimate_acting(f, b), all = programs;
-	programs = ceil(all * share);
+	double all = programs;
+	e.acting = estimate_acting(f, b);
+	programs = ceil(all * e.acting);
 	int each = (int)ceil(programs / units);
-	e.turns = share < 1 && e.parted && e.ranks > 1 ? all / units : 0;
+	e.turns = e.acting < 1 && e.parted && e.ranks > 1 ? all / units : 0;
 	if (e.warps <= 0)
 		e.warps = 4;
 	if (e.stages <= 0)

@@ -20,6 +20,7 @@ typedef struct Estimate {
 	int split;                                      /* blocks that share a program's loop of sums */
 	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
+	double acting;                                  /* the share of programs that do not leave early */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
@@ -35,6 +36,7 @@ typedef struct Estimate {
 	double depth;                                   /* of a product, in 128 bytes of its left operand's rows */
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
 	bool mapped;                                    /* what loops read comes by tensor maps */
+	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
 	int gathers;                                    /* indices that say where rows are which no map brings; 0: none */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
