@@ -152,15 +152,15 @@ is_counted(const Barrier *k, const Effect *e, const Value *mbarrier)
 	return false;
 }
 
-/* Do all of the role's threads arrive in this phase, when what they copy has come?  Then none is a phase behind. */
+/* Do all of the role's threads arrive in this phase, or one for each warp, when what they copy has come?  Then none is a
+ * phase behind. */
 static bool
-all_arrive(const Barrier *k, const Op *op)
+all_arrive(const Op *op)
 {
-	for (int i = 0; i < k->counted.n; i++) {
-		const Op *copy = k->counted.at[i];
-		int data = access_data(copy);
-		if (!op_is_bulk_copy(copy) && copy->home == op->home && copy->in[data + 1] == op->in[0] &&
-		    copy->in[data + 2] == op->in[1])
+	for (const Op *other = op->next; other; other = op_after(other, op->home)) {
+		bool copies = op_is_counted_copy(other) && !op_is_bulk_copy(other);
+		int at = copies ? access_data(other) + 1 : 0;
+		if ((copies || (other->kind == OP_ARRIVE && *attr_by(other))) && other->in[at] == op->in[0])
 			return true;
 	}
 	return false;
@@ -172,7 +172,7 @@ arrival_scope(Barrier *k, const Op *op)
 {
 	bool by_warp = *attr_by(op);
 
-	if ((op->kind != OP_ARRIVE && op->kind != OP_EXPECT) || (op->kind == OP_EXPECT && all_arrive(k, op)))
+	if ((op->kind != OP_ARRIVE && op->kind != OP_EXPECT) || (op->kind == OP_EXPECT && all_arrive(op)))
 		return SYNC_NONE;
 	for (int i = 0; i < k->open.n; i++) {
 		const Effect *e = &k->open.at[i];
