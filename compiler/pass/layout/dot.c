@@ -209,7 +209,7 @@ pass_dot(Func *f, const Target *t)
 {
 	func_number(f);
 	if (f->schedule.group == 0)
-		f->schedule.group = dot_group(f);
+		f->schedule.group = dot_group(f, t);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op->kind == OP_ADD && dtype_is_float(op->out[0].type->elem))

@@ -18,7 +18,7 @@ bool dot_is_chained(const Func *f, const Op *dot);
 bool dots_are_chained(const Func *f, const Block *b);
 /* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
  * first axis of the grid and the other on the second. */
-int dot_group(const Func *f);
+int dot_group(const Func *f, const Target *t);
 
 /* An instruction of warpgroups, 2^along[d] of them along dimension d; its left operand stays in registers. */
 typedef struct DotWgmma {

@@ -72,8 +72,23 @@ axes_of(const Value *v, bool *seen)
 	return axes;
 }
 
+/* As many rows of tiles that the tiles of all multiprocessors lie in a square: what is read twice is least.  On an H200
+ * tiles of 128 x 256 take 0.5 to 0.8 % less in groups of 16 than of 8, and 0.7 to 1 % more in groups of 32 (4096 x 14336 x
+ * 4096, 8192 cubed and others). */
+static int
+square_group(const Type *tile, bool by_rows, const Target *t)
+{
+	double along = (double)tile->extent[tile->rank - (by_rows ? 2 : 1)];
+	double other = (double)tile->extent[tile->rank - (by_rows ? 1 : 2)];
+	int group = GROUP;
+
+	while (t->rates && 4.0 * group * group <= t->rates->multiprocessors * other / along)
+		group *= 2;
+	return group;
+}
+
 int
-dot_group(const Func *f)
+dot_group(const Func *f, const Target *t)
 {
 	for (Op *op = f->naxis >= 2 ? f->body->first : NULL; op; op = op_after(op, f->body)) {
 		if (op->kind != OP_DOT || dot_next(f, &op->out[0]))
@@ -81,7 +96,7 @@ dot_group(const Func *f)
 		bool *seen = NEW_ARRAY(f->module->cx->tmp, bool, 2 * f->nvalues);
 		unsigned a = axes_of(op->in[0], seen) & 3, b = axes_of(op->in[1], seen + f->nvalues) & 3;
 		if ((a == 1 && b == 2) || (a == 2 && b == 1))
-			return GROUP;
+			return square_group(op->out[0].type, a == 1, t);
 	}
 	return 0;
 }
