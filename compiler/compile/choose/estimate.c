@@ -263,8 +263,6 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		                                            : "it needs more registers than a thread has";
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
-	if (e->parted && e->gathers == 1 && e->acting == 1)
-		return "rows by one index are gathered as fast beside the products";
 	if (e->parted && e->gathers && e->ranks > 1)    /* conv2d 32x56x56x256 3x3: 208 us, 205 alone; 4x4 217, 215 */
 		return "blocks of a cluster whose threads gather wait for each other";
 	if (e->parted && !e->chained && e->filled > 0)

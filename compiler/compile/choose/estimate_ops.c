@@ -21,8 +21,9 @@ enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a 
 enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
-/* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1420 us, 1310 where a tensor map brings them. */
-enum { GATHER_PARTED = 90 };
+/* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1380 us, 1300 where a tensor map brings them;
+ * 4096 cubed 190, 181 (pass land). */
+enum { GATHER_PARTED = 70 };
 
 static double
 bytes_of(const Type *t)

@@ -157,7 +157,7 @@ is_counted(const Barrier *k, const Effect *e, const Value *mbarrier)
 static bool
 all_arrive(const Op *op)
 {
-	for (const Op *other = op->next; other; other = op_after(other, op->home)) {
+	for (const Op *other = op->home->first; other; other = op_after(other, op->home)) {
 		bool copies = op_is_counted_copy(other) && !op_is_bulk_copy(other);
 		int at = copies ? access_data(other) + 1 : 0;
 		if ((copies || (other->kind == OP_ARRIVE && *attr_by(other))) && other->in[at] == op->in[0])
