@@ -21,6 +21,7 @@ typedef struct Estimate {
 	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
 	double acting;                                  /* the share of programs that do not leave early */
+	double drawn;                                   /* programs that stay which a block draws, in the mean; 0 */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
