@@ -87,6 +87,17 @@ square_group(const Type *tile, bool by_rows, const Target *t)
 	return group;
 }
 
+/* Behind an early return: in each column of a group rows that leave are drawn (moe_matmul of 64 experts in groups of 16:
+ * 207 us, 173 in groups of 8). */
+static bool
+may_leave(const Op *dot)
+{
+	for (const Op *up = dot->home->parent; up; up = up->home->parent)
+		if (up->kind == OP_IF)
+			return true;
+	return false;
+}
+
 int
 dot_group(const Func *f, const Target *t)
 {
@@ -96,7 +107,7 @@ dot_group(const Func *f, const Target *t)
 		bool *seen = NEW_ARRAY(f->module->cx->tmp, bool, 2 * f->nvalues);
 		unsigned a = axes_of(op->in[0], seen) & 3, b = axes_of(op->in[1], seen + f->nvalues) & 3;
 		if ((a == 1 && b == 2) || (a == 2 && b == 1))
-			return square_group(op->out[0].type, a == 1, t);
+			return may_leave(op) ? GROUP : square_group(op->out[0].type, a == 1, t);
 	}
 	return 0;
 }
