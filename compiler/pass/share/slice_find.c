@@ -35,6 +35,16 @@ varies(const Slice *s, const Value *v)
 	return s->varies[v->id];
 }
 
+/* Two integers that grow alike, or one of which stays. */
+static bool
+find_period(const Slice *s, const Op *op, int64_t *period)
+{
+	int64_t a = s->period[op->in[0]->id], b = s->period[op->in[1]->id];
+
+	*period = MAX(a, b);
+	return a == 0 || b == 0 || a == b;
+}
+
 /* The step of an integer made of others whose steps are known; false: it grows otherwise. */
 static bool
 find_step(const Slice *s, const Op *op, int64_t *step)
@@ -59,16 +69,19 @@ find_step(const Slice *s, const Op *op, int64_t *step)
 	}
 }
 
-/* %k / 128 where %k begins at a multiple of 128 and grows by one. */
+/* %k / 128 where %k begins at a multiple of 128 and grows by one, or by 32: then four iterations have the same. */
 static bool
-find_quotient(const Slice *s, const Op *op, int64_t *step)
+find_quotient(const Slice *s, const Op *op, int64_t *step, int64_t *period)
 {
-	int64_t by, first;
+	int64_t by, first, grows;
 
 	if (op->kind != OP_DIV || op->in[0] != &s->body->arg[0] || !value_int(op->in[1], &by) || by <= 0)
 		return false;
-	*step = s->step[op->in[0]->id] / by;
-	return value_int(s->loop->in[0], &first) && first >= 0 && first % by == 0 && s->step[op->in[0]->id] % by == 0;
+	grows = s->step[op->in[0]->id];
+	*step = MAX(grows / by, 1);
+	*period = MAX(by / grows, 1);
+	return value_int(s->loop->in[0], &first) && first >= 0 && first % by == 0 && *step * by == *period * grows &&
+	    is_power_of_two(*period);
 }
 
 int
@@ -80,6 +93,13 @@ slice_dim(const Slice *s, const Op *read)
 	return -1;
 }
 
+int64_t
+slice_period(const Slice *s, const Op *read)
+{
+	int d = slice_dim(s, read);
+	return d < 0 ? 1 : MAX(s->period[read->in[1 + d]->id], 1);
+}
+
 /* It goes on where it ended, along one dimension, as far as one iteration goes. */
 static const char *
 read_reason(const Slice *s, const Op *op)
@@ -89,8 +109,10 @@ read_reason(const Slice *s, const Op *op)
 
 	if (strchr(index, 'g'))
 		return "it reaches elements through tiles of indices";
-	if (op->nin > 1 + rank && op->in[1 + rank]->type->rank > 0)
-		return "what it reads outside of a tensor is a tile";
+	if (op->nin > 1 + rank && (op->in[1 + rank]->type->rank > 0 || varies(s, op->in[1 + rank])))
+		return "what it reads outside of a tensor is a tile, or changes";
+	if (slice_period(s, op) > 1 && op->out[0].type->rank + 2 > KERNEL_RANK)
+		return "its tiles have no dimension to spare";
 	for (int i = 0; i < rank; i++) {
 		int64_t extent = index[i] == 'p' ? attr_extents(op)->at[e++] : 1;
 		if (!varies(s, op->in[1 + i]))
@@ -113,7 +135,7 @@ tile_reason(const Slice *s, const Op *op)
 	switch (op->kind) {
 	case OP_READ: return read_reason(s, op);
 	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: return NULL;
-	case OP_BROADCAST: return NULL;
+	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
 	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";
 	}
 }
@@ -132,8 +154,10 @@ op_reason(Slice *s, const Op *op)
 		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
 	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)
 		return tile_reason(s, op);
-	int64_t *step = &s->step[op->out[0].id];
-	if (!is_number(&op->out[0]) || (!find_step(s, op, step) && !find_quotient(s, op, step)))
+	int64_t *step = &s->step[op->out[0].id], *period = &s->period[op->out[0].id];
+	if (is_number(&op->out[0]) && find_quotient(s, op, step, period))
+		return NULL;
+	if (!is_number(&op->out[0]) || !find_step(s, op, step) || !find_period(s, op, period))
 		return "its iterations compute numbers that do not grow evenly";
 	return NULL;
 }
@@ -163,6 +187,7 @@ slice_reason(Slice *s, const Target *t)
 	for (int i = 0; i < s->body->narg; i++)
 		s->varies[s->body->arg[i].id] = true;
 	s->step[s->body->arg[0].id] = step;
+	s->period[s->body->arg[0].id] = 1;
 	for (const Op *op = s->body->first; op; op = op->next) {
 		const char *why = op_reason(s, op);
 		why = why ? why : dot_reason(op, t);
@@ -203,13 +228,18 @@ is_few(const Slice *s, const Target *t)
 	return true;
 }
 
-/* An iteration's part of a row is a sector of memory at least, if rows run along what moves. */
+/* An iteration's part of a row is a sector of memory at least, if rows run along what moves; not of a group's scales, which
+ * are few beside what they scale. */
 static bool
 reads_sectors(const Slice *s)
 {
+	enum { FEW = 8 };
+	int64_t all = slot_bytes(s);
+
 	for (const Op *op = s->body->first; op; op = op->next) {
 		const Type *c = op->kind == OP_READ && varies(s, &op->out[0]) ? op->out[0].type : NULL;
-		if (c && c->rank == 2 && slice_dim(s, op) == op->in[0]->type->rank - 1 &&
+		bool counts = c && c->rank == 2 && FEW * dtype_bytes(c->elem, type_count(c)) > all;
+		if (counts && slice_dim(s, op) == op->in[0]->type->rank - 1 &&
 		    attr_index(op)[slice_dim(s, op)] == 'p' && dtype_bytes(c->elem, c->extent[1]) < ROW_BYTES)
 			return false;
 	}
@@ -228,6 +258,15 @@ count_for(const Slice *s, const Target *t, int64_t slots)
 	return n < WARPS_LEAST || n > WARPS || n * each > t->shared_bytes ? 1 : n;
 }
 
+bool
+slice_fits(const Slice *s, int n)
+{
+	for (const Op *op = s->body->first; op; op = op->next)
+		if (op->kind == OP_READ && n % slice_period(s, op) != 0)
+			return false;
+	return true;
+}
+
 int
 slice_count(const Slice *s, const Target *t)
 {
@@ -236,5 +275,6 @@ slice_count(const Slice *s, const Target *t)
 	if (stages == 1 || s->f->schedule.specialize == 1 || !is_few(s, t) || !reads_sectors(s))
 		return 1;
 	int n = count_for(s, t, stages ? stages : SLOTS);
-	return n > 1 || stages ? n : count_for(s, t, SLOTS_LEAST);
+	n = n > 1 || stages ? n : count_for(s, t, SLOTS_LEAST);
+	return slice_fits(s, n) ? n : 1;
 }

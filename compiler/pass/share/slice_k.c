@@ -114,9 +114,9 @@ masked(Sliced *x, Value *v, Value *otherwise)
 
 /* ---- reads ---- */
 
-/* The attributes of a read that has n times as much along dimension d, e of the tile's. */
+/* The attributes of a read that has `parts` times as much along dimension d, e of the tile's. */
 static Attr *
-wider_attrs(const Slice *s, const Op *read, int d, int e, bool is_new, int *nattr)
+wider_attrs(const Slice *s, const Op *read, int64_t parts, int d, int e, bool is_new, int *nattr)
 {
 	Attr *attr = NEW_ARRAY(s->m->cx->tmp, Attr, read->nattr + 2);
 	const IntList *old = attr_extents(read);
@@ -126,8 +126,8 @@ wider_attrs(const Slice *s, const Op *read, int d, int e, bool is_new, int *natt
 
 	for (int i = 0; i < had + is_new; i++) {
 		bool here = i == e;
-		extent[i] = here && is_new ? s->n : old->at[i - (is_new && i > e)] * (here ? s->n : 1);
-		slices[i] = here ? s->n : 1;
+		extent[i] = here && is_new ? parts : old->at[i - (is_new && i > e)] * (here ? parts : 1);
+		slices[i] = here ? parts : 1;
 	}
 	index[d] = 'p';
 	for (int i = 0; i < read->nattr; i++)
@@ -141,17 +141,17 @@ wider_attrs(const Slice *s, const Op *read, int d, int e, bool is_new, int *natt
 	return attr;
 }
 
-/* The slices of one tile, side by side along dimension e, become the first dimension. */
+/* The parts of one tile, side by side along dimension e, become the first dimension. */
 static Value *
-apart(Sliced *x, Value *v, int e, bool is_new)
+apart(Sliced *x, Value *v, int64_t parts, int e, bool is_new)
 {
 	int64_t extent[MAX_RANK], dims[MAX_RANK];
 	int n = 0, rank = v->type->rank + !is_new;
 
 	for (int d = 0; d < v->type->rank; d++) {
 		if (d == e && !is_new)
-			extent[n++] = x->s->n;
-		extent[n++] = d == e && !is_new ? v->type->extent[d] / x->s->n : v->type->extent[d];
+			extent[n++] = parts;
+		extent[n++] = d == e && !is_new ? v->type->extent[d] / parts : v->type->extent[d];
 	}
 	if (!is_new)
 		v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
@@ -163,21 +163,39 @@ apart(Sliced *x, Value *v, int e, bool is_new)
 	return &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
 }
 
+/* Each part in as many slices one after the other. */
+static Value *
+repeated(Sliced *x, Value *v, int64_t times)
+{
+	int64_t extent[MAX_RANK] = {v->type->extent[0], 1};
+	int rank = v->type->rank + 1;
+
+	if (times == 1)
+		return v;
+	memcpy(extent + 2, v->type->extent + 1, sizeof *extent * (size_t)(rank - 2));
+	v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
+	extent[1] = times;
+	v = build1(&x->b, OP_BROADCAST, v, type_with_shape(x->b.m, v->type, rank, extent));
+	extent[1] = extent[0] * times;
+	return build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank - 1, extent + 1));
+}
+
 static Value *
 slice_read(Sliced *x, const Op *op)
 {
+	int64_t times = slice_period(x->s, op), parts = x->s->n / times;
 	int d = slice_dim(x->s, op), e = 0, nattr;
 	bool is_new = attr_index(op)[d] == 'i';
 
 	for (int i = 0; i < d; i++)
 		e += attr_index(op)[i] == 'p';
-	Attr *attr = wider_attrs(x->s, op, d, e, is_new, &nattr);
+	Attr *attr = wider_attrs(x->s, op, parts, d, e, is_new, &nattr);
 	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
 	for (int i = 0; i < op->nin; i++)
 		in[i] = plain(x, op->in[i]);
 	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
 	wide->name = op->out[0].name;
-	Value *v = apart(x, wide, e, is_new);
+	Value *v = repeated(x, apart(x, wide, parts, e, is_new), times);
 	return slice_masks(x->s, op) ? masked(x, v, build_int(&x->b, v->type, 0)) : v;
 }
 
@@ -314,7 +332,8 @@ static Slice
 of_loop(Module *m, Func *f, Op *loop)
 {
 	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0],
-	    .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
+	    .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues),
+	    .period = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
 }
 
 /* A kernel's warps are the same everywhere: its only loop of products is sliced, or none. */
@@ -349,6 +368,8 @@ visit(Module *m, Func *f, const Target *t)
 	Slice s = loop ? of_loop(m, f, loop) : (Slice){0};
 	if (loop && !why)
 		why = slice_reason(&s, t);
+	if (!why && asked > 1 && !slice_fits(&s, asked))
+		why = "so many iterations are no whole number of groups that read the same";
 	s.n = why ? 1 : asked ? asked : slice_count(&s, t);
 	f->slices_reason = asked > 1 ? why : NULL;
 	f->schedule.slices = s.n > 1 ? s.n : 0;

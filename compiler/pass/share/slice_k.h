@@ -14,7 +14,8 @@ typedef struct Slice {
 	Block *body;
 	int n;                                          /* iterations at once: a warp has one of them */
 	bool *varies;                                   /* is it another value in each iteration? */
-	int64_t *step;                                  /* of such an integer: how much it grows with each iteration */
+	int64_t *step;                                  /* of such an integer: how much it grows in `period` iterations */
+	int64_t *period;                                /* a power of two; 1: with each, 0: it is none that grows */
 	bool masks_reads;                               /* small reads are made zero behind the loop's end */
 } Slice;
 
@@ -26,6 +27,10 @@ const char *slice_reason(Slice *s, const Target *t);
 int slice_count(const Slice *s, const Target *t);
 /* The dimension of the tensor along which the read moves from iteration to iteration; -1: none. */
 int slice_dim(const Slice *s, const Op *read);
+/* Iterations in a row that read the same. */
+int64_t slice_period(const Slice *s, const Op *read);
+/* Are n iterations whole periods of all reads? */
+bool slice_fits(const Slice *s, int n);
 
 /* slice_zero.c */
 

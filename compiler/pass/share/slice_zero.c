@@ -30,7 +30,7 @@ is_outside(const Slice *s, const Op *read, int d)
 		index = index->def->in[0];
 	else if (index->def && index->def->kind == OP_DIV && value_int(index->def->in[1], &part))
 		index = index->def->in[0];              /* whole parts (slice_find.c) */
-	if (index != &s->body->arg[0] || by <= 0 || part <= 0)
+	if (index != &s->body->arg[0] || by <= 0 || part <= 0 || slice_period(s, read) > 1)
 		return false;
 	if (p->dim[d] >= 0)
 		size = &s->f->body->arg[p->dim[d]];
@@ -85,6 +85,29 @@ known_product(Known a, Known b)
 	return (a == ZERO && b != ANYTHING) || (b == ZERO && a != ANYTHING) ? ZERO : ANYTHING;
 }
 
+/* Of no more bits than that, as what a mask of few bits leaves. */
+static bool
+is_below(const Value *v, int bits)
+{
+	int64_t mask;
+
+	for (int i = 0; v->def && v->def->kind == OP_AND && i < 2; i++)
+		if (value_int(v->def->in[i], &mask) && mask >= 0 && mask >> bits == 0)
+			return true;
+	return dtype_info[v->type->elem].bits <= bits;
+}
+
+/* Integers become finite floats, but for large ones in f16. */
+static Known
+known_cast(const Op *op, Known a)
+{
+	enum { F16_BITS = 15 };
+	DType from = op->in[0]->type->elem, to = op->out[0].type->elem;
+	bool fits = !dtype_is_float(from) && (to != TY_F16 || is_below(op->in[0], F16_BITS));
+
+	return a == ZERO || (a == FINITE && fits) ? a : ANYTHING;
+}
+
 /* Integers are finite, whatever made them. */
 static Known
 known_other(const Op *op)
@@ -104,7 +127,9 @@ known_op(const Slice *s, const Op *op, const Known *at)
 	case OP_READ: return MAX(known_read(s, op), other);
 	case OP_CONST: return known_const(op);
 	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_NEG: return a;
-	case OP_CAST: return a == ZERO ? ZERO : other;
+	case OP_CAST: return MAX(known_cast(op, a), other);
+	case OP_AND: return a == ZERO || b == ZERO ? ZERO : other;
+	case OP_SHR: case OP_SHL: return a == ZERO ? ZERO : other;
 	case OP_MUL: return MAX(known_product(a, b), other);
 	case OP_DOT: return at[op->in[2]->id] == ZERO ? known_product(a, b) : ANYTHING;
 	case OP_ADD: case OP_SUB:
