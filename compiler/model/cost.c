@@ -26,7 +26,7 @@ typedef struct Walk {
 	double *ready;                                  /* of each value, by its id */
 	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
 	double now;                                     /* no op begins before: the last barrier */
-	int warps, stages;
+	int warps;
 	int overlap;                                    /* trips of the present loop whose reads are under way together */
 	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
 	const Op **read_in, **again_in;                 /* of each parameter: the first two such loops that read it */
@@ -338,7 +338,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case OP_EXTRACT: return slice(w, op, times) + moved(w, op, times);
 	case OP_FLIP: return mirror(w, op, times);
 	case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_RESHAPE: case OP_PERMUTE: return moved(w, op, times);
-	case OP_COPY: return access(w, op, times);
+	case OP_COPY: return w->r->latency / cost_copy(op, w->loop, w->warps, times, w->c);
 	case OP_GET: return through_shared(w, words(&op->out[0]) * 2, times) - w->r->barrier;
 	case OP_PUT: return through_shared(w, words(op->in[1]) * 2, times) - w->r->barrier;
 	case OP_WAIT: case OP_AWAIT: return 0;
@@ -436,7 +436,7 @@ region(Walk *w, const Op *op, double times)
 	int before = w->overlap;
 	const Op *outer = w->loop;
 	w->overlap = overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
-	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op);
+	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op) && !cost_copies_ahead(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
 		double keep = w->now;

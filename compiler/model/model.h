@@ -347,6 +347,11 @@ struct ProgramCost;
 double cost_product(const Op *op, const Target *target, int warps, double times, struct ProgramCost *out);
 /* Cycles of shared memory that one of warpgroups takes for its operands. */
 double cost_product_shared(const Op *op);
+/* work.c: adds what an asynchronous copy takes; trips of the loop (or NULL) among which its latency is divided, as it fills
+ * a ring's slot while those before it are worked on. */
+double cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramCost *out);
+/* work.c: are copies for trips behind the next one under way while the loop works?  With two slots only the next one's. */
+bool cost_copies_ahead(const Op *loop);
 
 /* cost.c: what one program uses, after the whole pipeline; CostFacts: what a launch's sizes say of a function */
 typedef struct CostFacts {

@@ -1,5 +1,5 @@
 /* What an elementwise op takes for an element: instructions of a warp, and those of the slow unit among them, by the code
- * that lowering makes of it; what products take; and what an op's result waits for. */
+ * that lowering makes of it; what products and copies take; and what an op's result waits for. */
 #include "model/model.h"
 
 /* Of an element of 32 bits. */
@@ -116,6 +116,42 @@ cost_product_shared(const Op *op)
 	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
 	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
 	return bytes / 128;
+}
+
+/* ---- copies ---- */
+
+/* Slots of the ring that a copy fills. */
+static int64_t
+ring_slots(const Op *copy)
+{
+	const Op *slot = copy->in[access_data(copy)]->def;
+	return slot && slot->kind == OP_SLOT ? slot->in[0]->type->slots : 1;
+}
+
+bool
+cost_copies_ahead(const Op *loop)
+{
+	enum { SLOTS = 3 };
+	for (const Op *op = loop->region[0]->first; op; op = op_after(op, loop->region[0]))
+		if (op->kind == OP_COPY && ring_slots(op) >= SLOTS)
+			return true;
+	return false;
+}
+
+double
+cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramCost *out)
+{
+	enum { EACH = 6, SECTOR = 32, PASS = 128 };     /* instructions: two addresses and bounds; bytes */
+	const Layout *l = op->out[0].layout;
+	double held = (double)tile_bytes(op->in[access_data(op)]->type), accesses = 1;
+	if (l && !op_is_bulk_copy(op)) {
+		accesses = MAX((double)(UINT64_C(1) << l->in[IN_REGISTER]) / (double)attr_vector(op), 1);
+		out->requests += times * MAX(held / PASS, accesses * warps);
+	}
+	out->issue += times * accesses * EACH;
+	out->sectors += times * held / SECTOR;
+	out->bytes += times * held;
+	return loop ? (double)MAX(ring_slots(op) - 1, 1) : 1;
 }
 
 /* ---- lines of the source ---- */

@@ -392,6 +392,14 @@ find_between(Search *s, TuneName *all, int n, Arena *mem)
 	s->k->program->cx->mem = keep;
 }
 
+static bool
+take_few(Search *s, const TuneName *all, int n, Arena *mem)
+{
+	s->chosen = NEW_ARRAY(mem, NamedConst, NAMES_MOST);
+	estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
+	return choose_few(s->k, s->first, s->t, s->how, all, n, s->chosen, &s->n);
+}
+
 /* With reports hidden and the memory of candidates apart. */
 static bool
 search(Search *s, Arena *mem)
@@ -403,7 +411,10 @@ search(Search *s, Arena *mem)
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
-	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n);
+	bool alone = !s->is_whole && choose_count_dots(s->module->funcs.at[0]) == 1;
+	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, alone);
+	if (few && alone)
+		return take_few(s, all, n, mem);
 	s->divides = can_divide(s);
 	if (!few)
 		find_between(s, all, n, mem);

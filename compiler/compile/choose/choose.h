@@ -60,9 +60,10 @@ int choose_warps(Func *f, const Target *t, const int *warps, int n);
 double choose_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* choose_rows.c: tiles of products with few rows.  Puts the one size in place of those listed, in `all`, and joins smaller
- * ones to those of columns that are too few; false: it has no such rows. */
+ * ones to those of columns, of a lone product (choose_few) down to 32, else where they are too few; false: it has no such
+ * rows. */
 bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
-    TuneName *all, int n);
+    TuneName *all, int n, bool is_lone);
 
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
@@ -86,6 +87,11 @@ bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n);
+
+/* choose_whole.c: of a lone product of few rows, the names of `all` in all their values, by four and eight warps where the
+ * header says nothing of them.  False: none of it is modelled. */
+bool choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
+    NamedConst *values, int *nvalues);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
 enum { TILES_MOST = 3, TILE_SIZES = 3 };

@@ -18,6 +18,7 @@
 #include "compile/choose/choose.h"
 #include "pass/layout/dot.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { ROWS_LEAST = 8, ROWS_MOST = 32, COLUMNS_LEAST = 32, ROWS_STEP = 8 };
@@ -127,7 +128,7 @@ choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Aren
 
 bool
 choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
-    TuneName *all, int n)
+    TuneName *all, int n, bool is_lone)
 {
 	bool any = false;
 	for (int i = 0; i < n && !is_chained(f); i++) {
@@ -141,7 +142,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	for (int i = 0; i < n && any; i++) {
 		int64_t columns = choose_divided(k, b, all[i].name);
 		if (columns > 0 && all[i].nvalue > 1 && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
-			add_narrower(&all[i], columns, t->rates->multiprocessors, mem);
+			add_narrower(&all[i], columns, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
 	}
 	return any;
 }

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { FEW_ROWS = 32, WARPS = 8, WARPS_LEAST = 4, SLOTS = 3, SLOTS_LEAST = 2, SUMS_MOST = 64, ROW_BYTES = 32 };
+enum { FEW_ROWS = 32, WARPS = 8, WARPS_LEAST = 4, SLOTS = 3, SLOTS_LEAST = 2, SUMS_MOST = 64, ROW_BYTES = 16 };
 
 /* ---- what varies ---- */
 
