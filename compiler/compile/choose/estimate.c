@@ -123,7 +123,8 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->gather_wait;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
-			e->serial += share * n * (MAX(trip, ahead) - trip + wait);
+			double turn = e->decodes_rows ? fmin(inside.arithmetic, inside.products) : 0;
+			e->serial += share * n * (MAX(trip + turn, ahead) - trip + wait);
 		}
 		if (op->nregion == 0)
 			estimate_op(e, op, in_loop, u);

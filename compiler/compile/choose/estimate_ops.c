@@ -103,6 +103,7 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	u->products += count / e->t->rates->products_warpgroup;
 	u->shared += bytes_of(op->in[0]->type) * (double)c->extent[1] / 64 / SHARED_RATE;
 	u->arithmetic += padded_count(op->in[1]->type) * DECODED_ROWS;
+	e->decodes_rows = true;
 	e->registers += (double)type_count(c) / threads * (is_accumulated(op) ? 1 : 2);
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }

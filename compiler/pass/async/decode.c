@@ -18,17 +18,7 @@
  * Else each iteration decodes, meets, multiplies and waits, one after the other.  The copies of what is decoded are waited
  * for an iteration earlier, so that the ring has three slots at least.  What the operand is made of must follow from the
  * loop's index, numbers that it carries and tiles that it read ahead; other operands come by tensor maps, or stood in
- * shared memory before.
- *
- * An operand that stays in registers is carried by the loop instead:
- *
- *     for … do (%k, %c, %w) {
- *         %d = dot_start %w, %x, %z
- *         if … { copy … };  commit;  wait {left = 1}
- *         %next = if %k + %step < %hi { cast (get (next slot …)) } else { zeros }
- *         %e = dot_wait %d
- *         yield (add %c, %e), %next
- *     } */
+ * shared memory before. */
 #include "pass/async/pipeline.h"
 
 #include <string.h>
@@ -38,7 +28,6 @@ enum { SLOTS = 2 };
 typedef struct Decode {
 	Pipeline p;                                     /* the loop, and what pipeline_carry needs */
 	Op *put, *start, *wait, *commit;
-	Value *tile;                                    /* an operand in registers, which nothing puts */
 	VEC(Op *) ops;                                  /* what the operand is made of, in order */
 	Value **map;                                    /* by Value.id: what stands for it in the copy; NULL: the same */
 	int nvalues;
@@ -64,9 +53,7 @@ collect(Decode *d, const Value *v)
 
 	if (!value_inside(v, d->p.body) || !op || takes_part(d, op))
 		return true;
-	bool multiplies = op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC;
-	if (op->home != d->p.body || op->nregion || multiplies ||
-	    (op->kind != OP_GET && op->kind != OP_READ && !op_has(op, PURE)) ||
+	if (op->home != d->p.body || op->nregion || (op->kind != OP_GET && op->kind != OP_READ && !op_has(op, PURE)) ||
 	    (op->kind == OP_READ && d->p.f->param[op->in[0]->index].access != ACCESS_IN))
 		return false;
 	for (int i = 0; i < op->nin; i++)
@@ -118,7 +105,7 @@ owns_groups(const Decode *d)
 			return false;
 		for (int i = 0; i < 2 && op->kind == OP_DOT_START; i++) {
 			const Op *of = buffer_owner(op->in[i]);
-			bool is_other = of && !(d->put && of == d->put->in[0]->def);
+			bool is_other = of && of != d->put->in[0]->def;
 			for (const Op *c = d->p.body->first; c && is_other; c = op_after(c, d->p.body))
 				if (c->kind == OP_COPY && !op_is_bulk_copy(c) && buffer_owner(c->in[access_data(c)]) == of)
 					return false;
@@ -142,20 +129,6 @@ only(const Block *b, OpKind kind)
 }
 
 static bool
-find_tile(Decode *d)
-{
-	Value *v = d->start->in[0];
-	bool gets = false;
-
-	d->tile = v->type->kind == TYPE_TILE && v->def && value_inside(v, d->p.body) ? v : NULL;
-	if (!d->tile || !collect(d, v) || !carries_early(d) || !owns_groups(d))
-		return false;
-	for (int i = 0; i < d->ops.n; i++)
-		gets |= d->ops.at[i]->kind == OP_GET;
-	return gets;
-}
-
-static bool
 find(Decode *d)
 {
 	const Block *body = d->p.body;
@@ -164,11 +137,7 @@ find(Decode *d)
 	d->start = only(body, OP_DOT_START);
 	d->wait = only(body, OP_WAIT);
 	d->commit = only(body, OP_COMMIT);
-	if (!d->start || !d->wait || !d->commit || !only(body, OP_DOT_WAIT))
-		return false;
-	if (!block_find(body, OP_PUT))
-		return attr_left(d->wait) >= DECODED_AHEAD - 2 && find_tile(d);
-	if (!d->put || !only(body, OP_PROXY_FENCE))
+	if (!d->put || !d->start || !d->wait || !d->commit || !only(body, OP_DOT_WAIT) || !only(body, OP_PROXY_FENCE))
 		return false;
 	const Value *buffer = d->put->in[0];
 	bool is_operand = buffer->def && buffer->def->kind == OP_ALLOC && buffer->nuses == 2 &&
@@ -227,27 +196,19 @@ clear_map(Decode *d)
 	memset(d->map, 0, sizeof *d->map * (size_t)d->nvalues);
 }
 
-/* What the first one is made of, before the loop. */
-static Builder
-map_first(Decode *d)
+/* The first one, before the loop. */
+static void
+make_first(Decode *d, Value *buffer)
 {
 	Op *loop = d->p.loop;
-	Builder b = {.m = d->p.m, .block = loop->home, .before = loop, .place = (d->put ? d->put : d->start)->place};
+	Builder b = {.m = d->p.m, .block = loop->home, .before = loop, .place = d->put->place};
 	Attr left = attr_new_left(d->p.m, attr_left(d->wait));
 
 	clear_map(d);
 	for (int i = 0; i < d->p.body->narg; i++)
 		d->map[d->p.body->arg[i].id] = i ? loop->in[2 + i] : loop->in[0];
 	op_make(&b, OP_WAIT, NULL, 0, &left, 1, NULL, 0);
-	return b;
-}
-
-static void
-make_first(Decode *d, Value *buffer)
-{
-	Builder b = map_first(d);
-
-	make_if(d, &b, d->p.loop->in[0], buffer, build_index(&b, 0));
+	make_if(d, &b, loop->in[0], buffer, build_index(&b, 0));
 }
 
 /* v of this iteration at the builder's place. */
@@ -268,15 +229,15 @@ early(const Decode *d, Builder *b, Value *v)
 	return &op_clone(b, op, d->map)->out[v->index];
 }
 
-/* What the operand of the next iteration is made of stands for that of this one, behind this iteration's copies. */
-static Builder
-map_next(Decode *d, Value **index)
+/* The next one, behind this iteration's copies. */
+static void
+make_next(Decode *d, Value *buffer)
 {
 	Block *body = d->p.body;
 	Value **next = NEW_ARRAY(d->p.tmp, Value *, body->narg);
 
 	op_move(d->wait, body, d->commit->next);
-	Builder b = {.m = d->p.m, .block = body, .before = d->wait->next, .place = (d->put ? d->put : d->start)->place};
+	Builder b = {.m = d->p.m, .block = body, .before = d->wait->next, .place = d->put->place};
 	clear_map(d);
 	next[0] = build2(&b, OP_ADD, &body->arg[0], d->p.loop->in[2]);
 	for (int i = 1; i < body->narg; i++) {
@@ -289,43 +250,7 @@ map_next(Decode *d, Value **index)
 	clear_map(d);
 	for (int i = 0; i < body->narg; i++)
 		d->map[body->arg[i].id] = next[i];
-	*index = next[0];
-	return b;
-}
-
-static void
-make_next(Decode *d, Value *buffer)
-{
-	Value *index;
-	Builder b = map_next(d, &index);
-
-	make_if(d, &b, index, buffer, d->making);
-}
-
-/* The tile of the iteration with that index, or zeros. */
-static Value *
-make_tile(Decode *d, Builder *b, Value *index)
-{
-	Op *branch = build_if(b, build2(b, OP_LT, index, d->p.loop->in[1]), &d->tile, 1);
-
-	for (int r = 0; r < 2; r++) {
-		Builder in = {.m = d->p.m, .block = branch->region[r], .place = b->place};
-		Value *v = r ? build_int(&in, d->tile->type, 0) : NULL;
-		for (int i = 0; i < d->ops.n && !r; i++)
-			op_clone(&in, d->ops.at[i], d->map);
-		v = r ? v : mapped(d, d->tile);
-		v->layout = d->tile->layout;
-		build_yield(&in, &v, 1);
-	}
-	return &branch->out[0];
-}
-
-static void
-erase_ops(Decode *d)
-{
-	for (int i = d->ops.n - 1; i >= 0; i--)
-		if (d->ops.at[i]->out[0].nuses == 0)
-			op_erase(d->ops.at[i]);
+	make_if(d, &b, next[0], buffer, d->making);
 }
 
 static void
@@ -335,35 +260,10 @@ erase_old(Decode *d)
 
 	op_erase(d->put->next);
 	op_erase(d->put);
-	erase_ops(d);
+	for (int i = d->ops.n - 1; i >= 0; i--)
+		if (d->ops.at[i]->out[0].nuses == 0)
+			op_erase(d->ops.at[i]);
 	op_erase(was->def);
-}
-
-static void
-number(Decode *d)
-{
-	func_number(d->p.f);
-	d->nvalues = d->p.f->nvalues;
-	d->map = NEW_ARRAY(d->p.tmp, Value *, d->nvalues);
-}
-
-static void
-rotate_tile(Decode *d)
-{
-	Pipeline *p = &d->p;
-	Value *index;
-
-	number(d);
-	Builder b = map_first(d);
-	Value *first = make_tile(d, &b, p->loop->in[0]);
-	Value *now = pipeline_carry(p, &first, 1);
-	now->name = d->tile->name;
-	number(d);
-	b = map_next(d, &index);
-	Value *next = make_tile(d, &b, index);
-	op_set_in(d->start, 0, now);
-	pipeline_yield(p, &next, 1);
-	erase_ops(d);
 }
 
 static void
@@ -382,7 +282,9 @@ rotate(Decode *d)
 	slot[1].name = "making";
 	d->made = &slot[0];
 	d->making = &slot[1];
-	number(d);
+	func_number(p->f);
+	d->nvalues = p->f->nvalues;
+	d->map = NEW_ARRAY(p->tmp, Value *, d->nvalues);
 	make_first(d, buffer);
 	make_next(d, buffer);
 	b = (Builder){.m = p->m, .block = p->body, .before = d->start, .place = d->start->place};
@@ -406,7 +308,7 @@ pipeline_decode_ahead(Module *m, Func *f)
 		d.p.body = op->region[0];
 		if (!find(&d))
 			continue;
-		(d.tile ? rotate_tile : rotate)(&d);
+		rotate(&d);
 		next = d.p.loop->next;
 	}
 }

@@ -147,7 +147,7 @@ decoded_bytes(const Pipeline *p)
 static bool
 waits_behind(const Pipeline *p, const Op *started, int stages)
 {
-	return started && p->nasync && stages > 2 && p->t->rates && decoded_bytes(p) == 0 && !attr_register_a(started) &&
+	return started && p->nasync && stages > 2 && p->t->rates && decoded_bytes(p) == 0 &&
 	    (stages - 2) * product_cycles(p) >= p->t->rates->latency;
 }
 
