@@ -66,11 +66,15 @@ typedef struct CudaState {
 	char name[16], text[256];
 } CudaState;
 
+enum { SPREAD_CLUSTER = 2, SPREAD_SHARED = 32 * 1024 };         /* blocks of clusters, and their bytes at least, that
+                                                                 * launches spread evenly (cuda_launch.c) */
+
 struct Loaded {
 	const Artefact *artefact;
 	void *module, *function;
 	int naxis;
 	unsigned threads, shared, cluster;
+	unsigned most_shared;           /* that a launch may ask for: more than it needs to spread blocks */
 	CudaAttribute attribute[MAX_LAUNCH_ATTRIBUTES];
 	unsigned nattribute;            /* 0: launched the plain way */
 	unsigned resident;              /* blocks that fit at once, for a persistent grid; else 0 */

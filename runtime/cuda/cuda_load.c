@@ -47,8 +47,10 @@ check_shared(Device *d, Loaded *l)
 		    "a block needs %lld bytes of shared memory, and %s has %d", (long long)(need + fixed),
 		    s->name, s->max_shared);
 	l->shared = (unsigned)need;
-	return need + fixed <= PLAIN_SHARED ||
-	       CUDA_CALL(d, cuFuncSetAttribute, l->function, FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)need);
+	bool spreads = l->cluster == SPREAD_CLUSTER && need >= SPREAD_SHARED;
+	l->most_shared = spreads ? (unsigned)(s->max_shared - fixed) : l->shared;
+	return l->most_shared + (unsigned)fixed <= PLAIN_SHARED ||
+	       CUDA_CALL(d, cuFuncSetAttribute, l->function, FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)l->most_shared);
 }
 
 static bool

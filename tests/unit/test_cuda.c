@@ -773,6 +773,23 @@ test_clusters(void **state)
 	assert_ok(f->cx, launch_copy(f));
 	assert_int_equal(f->calls("cuLaunchKernelEx"), 1);
 	assert_int_equal(f->calls("cuLaunchKernel"), 0);
+	assert_non_null(strstr(f->last(), "shared 0 "));
+}
+
+/* Pairs of blocks that fill a part of shared memory get as much as lets an even share of them run on a multiprocessor. */
+static void
+test_spread_clusters(void **state)
+{
+	Fixture *f = *state;
+	plan.cluster = 2;
+	plan.shared = 40000;
+	plan.mock = copy_lines;
+	assert_ok(f->cx, launch_copy(f));
+	assert_non_null(strstr(f->last(), "shared 115840 "));  /* two of 233,472 bytes and 1,024 each do not fit */
+	reopen(f);
+	plan.shared = 120000;
+	assert_ok(f->cx, launch_copy(f));
+	assert_non_null(strstr(f->last(), "shared 120000 "));
 }
 
 /* A persistent grid is as many whole clusters as there is work for, or as fit. */
@@ -1443,6 +1460,7 @@ main(void)
 	    CASE(test_limits),
 	    CASE(test_maps),
 	    CASE(test_clusters),
+	    CASE(test_spread_clusters),
 	    CASE(test_persistent_clusters),
 	    CASE(test_early),
 	    CASE(test_early_in_graphs),
