@@ -106,6 +106,8 @@ try(Search *s)
 		reason = "the header refuses it";
 	else if (!choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
 		reason = "multiprocessors have programs enough: no blocks share a loop";
+	else if (s->is_whole && !choose_places_all(&s->bound, s->t))
+		reason = "clusters of so many blocks would take turns";
 	if (reason) {
 		why_tried(s->how->why, s->value, s->n, -1, NULL, reason);
 		return;

@@ -109,6 +109,7 @@ void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBi
 
 /* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
 bool choose_may_split(const Bound *b, const Target *t, bool by_itself);
+bool choose_places_all(const Bound *b, const Target *t);        /* do clusters of so many blocks run at once? */
 bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the last programs (pass stream) */
 /* Two blocks share the last programs of what is chosen, a kernel in roles, where that is clearly better: its `split` is 2
  * then. */

@@ -9,6 +9,8 @@
 #include "compile/choose/estimate.h"
 #include "pass/pass.h"
 
+#include <math.h>
+
 #include <string.h>
 
 enum {
@@ -56,6 +58,18 @@ choose_may_split(const Bound *b, const Target *t, bool by_itself)
 	if (b->schedule.split <= 1 || choose_shares_last(&b->schedule))
 		return b->schedule.split <= 1 || !by_itself;    /* choose_stream's */
 	return b->schedule.ctas <= 1 && programs <= SETS_SPLIT * t->rates->multiprocessors;
+}
+
+/* Of clusters of four and more as many blocks as nine tenths of the multiprocessors hold run at once (H200: 30 clusters of
+ * four, 62 where two blocks share one); the rest would take as long again. */
+bool
+choose_places_all(const Bound *b, const Target *t)
+{
+	static const double PLACED = 0.9;
+	double programs = b->schedule.split;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)MAX(b->grid[i], 1);
+	return b->schedule.split <= 2 || programs <= SETS_SPLIT * floor(PLACED * t->rates->multiprocessors);
 }
 
 int

@@ -32,7 +32,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
+enum { SPLIT_BILLED = 4, NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
 static const double CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
 typedef struct Whole {
@@ -232,7 +232,7 @@ other_bill(Whole *s, const NamedConst *values, int n)
 {
 	Bill bill;
 	for (int i = 0; i < n; i++)
-		if (n > NAMES_MOST || (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > 2))
+		if (n > NAMES_MOST || (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
 			return INFINITY;
 	memcpy(s->value, values, sizeof *values * (size_t)n);
 	s->n = n;

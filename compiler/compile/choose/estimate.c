@@ -123,8 +123,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->gather_wait;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
-			double turn = e->decodes_rows ? fmin(inside.arithmetic, inside.products) : 0;
-			e->serial += share * n * (MAX(trip + turn, ahead) - trip + wait);
+			e->serial += share * n * (MAX(trip, ahead) - trip + wait);
 		}
 		if (op->nregion == 0)
 			estimate_op(e, op, in_loop, u);
@@ -218,7 +217,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 	if (e->chained)
 		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
 	if (e->filled > 0 && together > 1)
-		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, together);
+		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, MIN(together, n));
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
 	return PARTED_START + FILL + n * uneven_exits(e) * (longest(&e->block) + e->serial + EPILOGUE);
@@ -253,6 +252,8 @@ model_reason(Estimate *e, bool chain)
 	e->chained = e->parted && is_pair && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
 	if (e->dots == 0)
 		return "nothing in it multiplies";
+	if (e->decodes_less)
+		return "with fewer warps, warpgroups decode in registers";
 	if (e->split > 1 && e->warpgroup_dots < e->dots)
 		return "blocks that share products of few rows, which wait for memory, are not modelled";
 	if (e->parted && !e->chained && (chain || e->warpgroup_dots < e->dots))

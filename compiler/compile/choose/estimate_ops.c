@@ -13,8 +13,9 @@
 
 /* Cycles of an element that threads decode, beside its arithmetic: 4-bit and 8-bit weights on an H200, by 870 launches of
  * 16 to 2048 rows in tiles of 16 x 64 to 256 x 128. */
-static const double DECODED = 0.075, DECODED_ROWS = 0.03;
+static const double DECODED = 0.075, DECODED_ROWS = 0.018, DECODED_APART = 1.5, PRODUCT_WAIT = 130;
 static const double SHARED_RATE = 128, LANES = 128;
+enum { WARPGROUP = 2, WARPGROUP_ROWS = 64 };            /* log2 of its warps */
 enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a thread, counted in SASS */
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
@@ -92,18 +93,23 @@ is_added_later(const Estimate *e, const Op *dot)
 	return loop && op_is_loop(loop) && !is_accumulated(dot) && !dot_next(e->f, &dot->out[0]);
 }
 
-/* Decoded weights stay in registers as the left operand (dot_turn_decoded): 338 instructions of a warp for 64 of each
- * thread, products and the sums of groups included. */
+/* Decoded weights stay in registers as the left operand (dot_turn_decoded): decoding, products, the sums of groups and the
+ * wait for each product add up, whatever else the multiprocessor has.  H200, int4 8192 x 8192 by 128 rows, us, so and
+ * measured: 34.3 and 32.3 (groups of 128, 128 x 64 by two blocks), 34.3 and 35.5 (128 x 128), 49.9 and 45.2 (64 x 64), 41.6
+ * and 40.1 (groups of 64, 128 x 64); by 64 rows 25.0 and 26.0, 32.2 and 31.5.  A warpgroup that has more than 64 rows of
+ * weights decodes each 64 for themselves: 64 rows took 39.0 and 48.3 us by 128 of them. */
 static void
 add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 {
 	const Type *c = op->out[0].type;
 	double threads = e->warps * e->t->lanes;
 	e->warpgroup_dots++;
-	u->products += count / e->t->rates->products_warpgroup;
+	double decoding = padded_count(op->in[1]->type) * DECODED_ROWS, rows = (double)c->extent[1] / (e->warps >> WARPGROUP);
+	double sums = is_accumulated(op) ? 0 : (double)type_count(c) / LANES;
+	double work = count / e->t->rates->products_warpgroup + decoding + sums + PRODUCT_WAIT;
+	u->products += work * (rows > WARPGROUP_ROWS ? DECODED_APART : 1);
 	u->shared += bytes_of(op->in[0]->type) * (double)c->extent[1] / 64 / SHARED_RATE;
-	u->arithmetic += padded_count(op->in[1]->type) * DECODED_ROWS;
-	e->decodes_rows = true;
+	u->arithmetic += decoding;
 	e->registers += (double)type_count(c) / threads * (is_accumulated(op) ? 1 : 2);
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }
@@ -147,6 +153,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 			count *= padded_count(c) / (double)type_count(c);
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);
 		}
+		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
