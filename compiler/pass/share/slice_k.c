@@ -22,23 +22,14 @@
  * In the last turn some warps may be behind the loop's end.  What they read there lies outside of tensors and adds nothing
  * (slice_zero.c); else small tiles that they read are masked, or, where that does not do, the sums.
  *
- * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c). */
+ * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c).  slice_read.c makes
+ * the reads. */
 #include "pass/share/slice_k.h"
 
 #include <string.h>
 
-typedef struct Sliced {
-	Slice *s;
-	Builder b;                                      /* in the new body */
-	Value **map;                                    /* what was there before: the same, of the first slice */
-	Value **all;                                    /* of all slices; NULL: the same in all */
-	Value *exists;                                  /* bool[n]: has the slice an iteration?  NULL: not asked */
-	Value *index;                                   /* the new loop's own */
-} Sliced;
-
-/* The shape with the slices before it. */
-static const Type *
-sliced_type(const Slice *s, const Type *t)
+const Type *
+slice_type(const Slice *s, const Type *t)
 {
 	int64_t extent[MAX_RANK];
 
@@ -47,15 +38,14 @@ sliced_type(const Slice *s, const Type *t)
 	return type_with_shape(s->m, t, t->rank + 1, extent);
 }
 
-static Value *
-plain(const Sliced *x, Value *v)
+Value *
+slice_plain(const Sliced *x, Value *v)
 {
 	return x->map[v->id] ? x->map[v->id] : v;
 }
 
-/* A tile [n] in as many dimensions as the sliced tile of that type, the same everywhere else. */
-static Value *
-spread(Sliced *x, Value *v, const Type *to)
+Value *
+slice_spread(Sliced *x, Value *v, const Type *to)
 {
 	int64_t extent[MAX_RANK] = {x->s->n};
 
@@ -71,8 +61,8 @@ sliced(Sliced *x, Value *v)
 {
 	if (x->all[v->id])
 		return x->all[v->id];
-	const Type *to = sliced_type(x->s, v->type);
-	Value *same = plain(x, v);
+	const Type *to = slice_type(x->s, v->type);
+	Value *same = slice_plain(x, v);
 	if (v->type->rank > 0) {
 		int64_t extent[MAX_RANK] = {1};
 		memcpy(extent + 1, v->type->extent, sizeof *extent * (size_t)v->type->rank);
@@ -81,11 +71,10 @@ sliced(Sliced *x, Value *v)
 	return build1(&x->b, OP_BROADCAST, same, to);
 }
 
-/* i64[n]: the number in each slice, which grows by `step` from one to the next. */
-static Value *
-numbers(Sliced *x, Value *first, int64_t step)
+Value *
+slice_numbers(Sliced *x, Value *first, int64_t step)
 {
-	const Type *line = sliced_type(x->s, first->type);
+	const Type *line = slice_type(x->s, first->type);
 	Attr axis = attr_new_axis(x->b.m, 0);
 	Value *slice = &op_make(&x->b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
 	Value *by = build2(&x->b, OP_MUL, slice, build_int(&x->b, line, step));
@@ -98,105 +87,17 @@ slices_that_exist(Sliced *x)
 {
 	if (!x->exists) {
 		const Slice *s = x->s;
-		Value *index = numbers(x, x->index, s->step[s->body->arg[0].id]);
+		Value *index = slice_numbers(x, x->index, s->step[s->body->arg[0].id]);
 		Value *end = build1(&x->b, OP_BROADCAST, s->loop->in[1], index->type);
 		x->exists = build2(&x->b, OP_LT, index, end);
 	}
 	return x->exists;
 }
 
-/* v where the slice's iteration is before the loop's end, else `otherwise`. */
-static Value *
-masked(Sliced *x, Value *v, Value *otherwise)
+Value *
+slice_masked(Sliced *x, Value *v, Value *otherwise)
 {
-	return build3(&x->b, OP_SELECT, spread(x, slices_that_exist(x), v->type), v, otherwise);
-}
-
-/* ---- reads ---- */
-
-/* The attributes of a read that has `parts` times as much along dimension d, e of the tile's. */
-static Attr *
-wider_attrs(const Slice *s, const Op *read, int64_t parts, int d, int e, bool is_new, int *nattr)
-{
-	Attr *attr = NEW_ARRAY(s->m->cx->tmp, Attr, read->nattr + 2);
-	const IntList *old = attr_extents(read);
-	int64_t extent[MAX_RANK], slices[MAX_RANK];
-	int n = 0, had = old ? old->n : 0;
-	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(read));
-
-	for (int i = 0; i < had + is_new; i++) {
-		bool here = i == e;
-		extent[i] = here && is_new ? parts : old->at[i - (is_new && i > e)] * (here ? parts : 1);
-		slices[i] = here ? parts : 1;
-	}
-	index[d] = 'p';
-	for (int i = 0; i < read->nattr; i++)
-		if (read->attr[i].name != ATTR_INDEX && read->attr[i].name != ATTR_EXTENTS)
-			attr[n++] = read->attr[i];
-	attr[n++] = attr_new_index(s->m, index);
-	attr[n++] = attr_new_extents(s->m, extent, had + is_new);
-	attr = memcpy(NEW_ARRAY(s->m->cx->tmp, Attr, n + 1), attr, sizeof *attr * (size_t)n);
-	attr[n++] = attr_new_slices(s->m, slices, had + is_new);
-	*nattr = n;
-	return attr;
-}
-
-/* The parts of one tile, side by side along dimension e, become the first dimension. */
-static Value *
-apart(Sliced *x, Value *v, int64_t parts, int e, bool is_new)
-{
-	int64_t extent[MAX_RANK], dims[MAX_RANK];
-	int n = 0, rank = v->type->rank + !is_new;
-
-	for (int d = 0; d < v->type->rank; d++) {
-		if (d == e && !is_new)
-			extent[n++] = parts;
-		extent[n++] = d == e && !is_new ? v->type->extent[d] / parts : v->type->extent[d];
-	}
-	if (!is_new)
-		v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
-	dims[0] = e;
-	for (int d = 0, at = 1; d < rank; d++)
-		if (d != e)
-			dims[at++] = d;
-	Attr order = attr_new_dims(x->b.m, dims, rank);
-	return &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
-}
-
-/* Each part in as many slices one after the other. */
-static Value *
-repeated(Sliced *x, Value *v, int64_t times)
-{
-	int64_t extent[MAX_RANK] = {v->type->extent[0], 1};
-	int rank = v->type->rank + 1;
-
-	if (times == 1)
-		return v;
-	memcpy(extent + 2, v->type->extent + 1, sizeof *extent * (size_t)(rank - 2));
-	v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
-	extent[1] = times;
-	v = build1(&x->b, OP_BROADCAST, v, type_with_shape(x->b.m, v->type, rank, extent));
-	extent[1] = extent[0] * times;
-	return build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank - 1, extent + 1));
-}
-
-static Value *
-slice_read(Sliced *x, const Op *op)
-{
-	int64_t times = slice_period(x->s, op), parts = x->s->n / times;
-	int d = slice_dim(x->s, op), e = 0, nattr;
-	bool is_new = attr_index(op)[d] == 'i';
-
-	for (int i = 0; i < d; i++)
-		e += attr_index(op)[i] == 'p';
-	Attr *attr = wider_attrs(x->s, op, parts, d, e, is_new, &nattr);
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = plain(x, op->in[i]);
-	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
-	wide->name = op->out[0].name;
-	Value *v = repeated(x, apart(x, wide, parts, e, is_new), times);
-	return slice_masks(x->s, op) ? masked(x, v, build_int(&x->b, v->type, 0)) : v;
+	return build3(&x->b, OP_SELECT, slice_spread(x, slices_that_exist(x), v->type), v, otherwise);
 }
 
 /* ---- other ops ---- */
@@ -218,18 +119,18 @@ slice_permute(Sliced *x, const Op *op)
 static Value *
 slice_broadcast(Sliced *x, const Op *op)
 {
-	const Type *to = sliced_type(x->s, op->out[0].type);
+	const Type *to = slice_type(x->s, op->out[0].type);
 	Value *v = op->in[0];
 
 	if (v->type->rank == 0)
-		return spread(x, numbers(x, plain(x, v), x->s->step[v->id]), to);
+		return slice_spread(x, slice_numbers(x, slice_plain(x, v), x->s->step[v->id]), to);
 	return build1(&x->b, OP_BROADCAST, sliced(x, v), to);
 }
 
 static Value *
 slice_op(Sliced *x, const Op *op)
 {
-	const Type *to = sliced_type(x->s, op->out[0].type);
+	const Type *to = slice_type(x->s, op->out[0].type);
 	Value **in;
 
 	switch (op->kind) {
@@ -260,7 +161,7 @@ make_loop(const Slice *s, Builder *b)
 	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
 	for (int i = 0; i < s->loop->nout; i++)
-		init[i] = build_int(b, sliced_type(s, s->loop->out[i].type), 0);
+		init[i] = build_int(b, slice_type(s, s->loop->out[i].type), 0);
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 
@@ -287,7 +188,7 @@ fill_body(Sliced *x, Block *to, bool masks_sums)
 	}
 	for (int i = 0; i < s->loop->nout; i++) {
 		out[i] = sliced(x, s->body->last->in[i]);
-		out[i] = masks_sums ? masked(x, out[i], &to->arg[1 + i]) : out[i];
+		out[i] = masks_sums ? slice_masked(x, out[i], &to->arg[1 + i]) : out[i];
 	}
 	build_yield(&x->b, out, s->loop->nout);
 }

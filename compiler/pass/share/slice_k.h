@@ -19,6 +19,32 @@ typedef struct Slice {
 	bool masks_reads;                               /* small reads are made zero behind the loop's end */
 } Slice;
 
+/* A loop while it is written anew. */
+typedef struct Sliced {
+	Slice *s;
+	Builder b;                                      /* in the new body */
+	Value **map;                                    /* what was there before: the same, of the first slice */
+	Value **all;                                    /* of all slices; NULL: the same in all */
+	Value *exists;                                  /* bool[n]: has the slice an iteration?  NULL: not asked */
+	Value *index;                                   /* the new loop's own */
+} Sliced;
+
+/* slice_k.c */
+
+/* The shape with the slices before it. */
+const Type *slice_type(const Slice *s, const Type *t);
+/* What stands for v in the first slice. */
+Value *slice_plain(const Sliced *x, Value *v);
+/* i64[n]: the number in each slice, which grows by `step` from one to the next. */
+Value *slice_numbers(Sliced *x, Value *first, int64_t step);
+/* A tile [n] in as many dimensions as the sliced tile of that type, the same everywhere else. */
+Value *slice_spread(Sliced *x, Value *v, const Type *to);
+/* v where the slice's iteration is before the loop's end, else `otherwise`. */
+Value *slice_masked(Sliced *x, Value *v, Value *otherwise);
+
+/* slice_read.c: the tiles of all slices of a read. */
+Value *slice_read(Sliced *x, const Op *op);
+
 /* slice_find.c */
 
 /* Why the loop cannot be sliced; NULL, and `varies` and `step` are filled. */
