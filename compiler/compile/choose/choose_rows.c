@@ -66,11 +66,11 @@ least_value(const TuneName *t)
 
 /* Sizes that are halved until enough programs have some of the columns, from the least listed one on. */
 static void
-add_narrower(TuneName *t, int64_t columns, int multiprocessors, Arena *mem)
+add_narrower(TuneName *t, int64_t columns, int64_t narrowest, int multiprocessors, Arena *mem)
 {
 	int64_t least = least_value(t), most = least;
 	int more = 0;
-	while (most / 2 >= COLUMNS_LEAST && 4 * ((columns + most - 1) / most) < 3 * multiprocessors) {
+	while (most / 2 >= narrowest && 4 * ((columns + most - 1) / most) < 3 * multiprocessors) {
 		most /= 2;
 		more++;
 	}
@@ -131,10 +131,12 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
     TuneName *all, int n, bool is_lone)
 {
 	bool any = false;
+	int64_t narrowest = COLUMNS_LEAST;
 	for (int i = 0; i < n && !is_chained(f); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
 		if (size == 0)
 			continue;
+		narrowest = is_lone ? MAX(narrowest, 2 * size) : narrowest;     /* warps divide no squares (slice_find.c) */
 		all[i].value[0].i = size;
 		all[i].nvalue = 1;
 		any = true;
@@ -142,7 +144,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	for (int i = 0; i < n && any; i++) {
 		int64_t columns = choose_divided(k, b, all[i].name);
 		if (columns > 0 && all[i].nvalue > 1 && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
-			add_narrower(&all[i], columns, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
+			add_narrower(&all[i], columns, narrowest, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
 	}
 	return any;
 }

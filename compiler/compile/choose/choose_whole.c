@@ -12,7 +12,7 @@
  * Of 17 to 64 rows and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
  * what is built differs by more than the estimate can tell, which took 1.0 to 3.9 of the best on an H200 (int4 in groups of
  * 64 and 128, three shapes).  There the same is done twice over, since names depend on each other, and with `split` up to
- * 2: of loops shared by 4 and 8 blocks the bill expects too little, up to 2.6 times, and of more rows with groups of 64.
+ * 2, of the estimate's choice up to 4: of loops shared by more blocks the bill expects too little, up to 2.6 times.
  * Of products of warpgroups it knows less than the estimate (64 x 8192 x 8192: 53 us, 110 measured): the estimate's choice
  * is kept where its bill is less by a fifth.
  *
@@ -232,7 +232,8 @@ other_bill(Whole *s, const NamedConst *values, int n)
 {
 	Bill bill;
 	for (int i = 0; i < n; i++)
-		if (n > NAMES_MOST || (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
+		if (n > NAMES_MOST ||
+		    (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
 			return INFINITY;
 	memcpy(s->value, values, sizeof *values * (size_t)n);
 	s->n = n;

@@ -217,7 +217,8 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 	if (e->chained)
 		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
 	if (e->filled > 0 && together > 1)
-		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) * set_cycles(e, MIN(together, n));
+		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
+		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
 	if (!e->parted)
 		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
 	return PARTED_START + FILL + n * uneven_exits(e) * (longest(&e->block) + e->serial + EPILOGUE);

@@ -104,12 +104,14 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	const Type *c = op->out[0].type;
 	double threads = e->warps * e->t->lanes;
 	e->warpgroup_dots++;
-	double decoding = padded_count(op->in[1]->type) * DECODED_ROWS, rows = (double)c->extent[1] / (e->warps >> WARPGROUP);
+	double decoding = padded_count(op->in[1]->type) * DECODED_ROWS;
+	double rows = (double)c->extent[1] / (e->warps >> WARPGROUP);
 	double sums = is_accumulated(op) ? 0 : (double)type_count(c) / LANES;
 	double work = count / e->t->rates->products_warpgroup + decoding + sums + PRODUCT_WAIT;
 	u->products += work * (rows > WARPGROUP_ROWS ? DECODED_APART : 1);
 	u->shared += bytes_of(op->in[0]->type) * (double)c->extent[1] / 64 / SHARED_RATE;
 	u->arithmetic += decoding;
+	e->decodes_rows = true;
 	e->registers += (double)type_count(c) / threads * (is_accumulated(op) ? 1 : 2);
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }

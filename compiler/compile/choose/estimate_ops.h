@@ -40,7 +40,7 @@ typedef struct Estimate {
 	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
 	int gathers;                                    /* indices that say where rows are which no map brings; 0: none */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
-	bool decodes_less;                              /* in shared memory, what fewer warps would in registers */
+	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
 	int dots, warpgroup_dots;
 } Estimate;
