@@ -47,8 +47,8 @@ check_shared(Device *d, Loaded *l)
 		    "a block needs %lld bytes of shared memory, and %s has %d", (long long)(need + fixed),
 		    s->name, s->max_shared);
 	l->shared = (unsigned)need;
-	bool spreads = l->cluster == SPREAD_CLUSTER && need >= SPREAD_SHARED;
-	l->most_shared = spreads ? (unsigned)(s->max_shared - fixed) : l->shared;
+	bool uneven = l->cluster == SPREAD_CLUSTER || (l->cluster == 1 && l->artefact->waits && s->starts_early);
+	l->most_shared = uneven && need >= SPREAD_SHARED ? (unsigned)(s->max_shared - fixed) : l->shared;
 	return l->most_shared + (unsigned)fixed <= PLAIN_SHARED ||
 	       CUDA_CALL(d, cuFuncSetAttribute, l->function, FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)l->most_shared);
 }

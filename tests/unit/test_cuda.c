@@ -790,6 +790,16 @@ test_spread_clusters(void **state)
 	plan.shared = 120000;
 	assert_ok(f->cx, launch_copy(f));
 	assert_non_null(strstr(f->last(), "shared 120000 "));
+	reopen(f);
+	plan.shared = 40000;
+	plan.cluster = 1;                               /* it does not start early */
+	assert_ok(f->cx, launch_copy(f));
+	assert_non_null(strstr(f->last(), "shared 40000 "));
+	reopen(f);
+	plan.waits = true;
+	assert_ok(f->cx, launch_copy(f));
+	assert_non_null(strstr(f->last(), "early"));
+	assert_non_null(strstr(f->last(), "shared 115840 "));
 }
 
 /* A persistent grid is as many whole clusters as there is work for, or as fit. */

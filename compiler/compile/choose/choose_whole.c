@@ -284,6 +284,8 @@ few_names(const Whole *s, const TuneName *all, int n, TuneName *out)
 	const TuneName more = {.name = word, .value = (Const *)warps, .nvalue = LEN(warps)};
 	bool stands = ctparam_named(s->k, word) >= 0 || header_mentions(s->k, word);
 	int found = 0;
+	for (int i = 0; i < n; i++)
+		stands |= schedule_named(all[i].name) == SCHEDULE_WARPS;
 	int64_t forms = 1;
 	for (int i = 0; i <= n; i++) {
 		const TuneName *name = i < n ? &all[i] : &more;

@@ -122,6 +122,7 @@ static bool
 reads_alone(const Slice *s, const Op *op, Alone *w)
 {
 	enum { COPY_BITS = 32 };
+	enum { MORE = 2 };                              /* dimensions on the way: slices, and halves of words */
 	int64_t bits = dtype_info[op->in[0]->type->elem].bits, each;
 
 	*w = (Alone){.d = slice_dim(s, op), .times = slice_period(s, op)};
@@ -131,6 +132,8 @@ reads_alone(const Slice *s, const Op *op, Alone *w)
 	each = w->is_new ? 1 : attr_extents(op)->at[w->e];
 	w->is_part = w->d == op->in[0]->type->rank - 1 && each * bits < COPY_BITS;
 	w->word = w->is_part ? COPY_BITS / bits : 1;
+	if (op->out[0].type->rank + w->is_new + MORE > KERNEL_RANK)
+		return false;
 	return each == 1 && bits >= 8 && !strchr(attr_index(op), 'g') && w->word * w->times > 1 &&
 	    s->n % (w->word * w->times) == 0 && has_words(s, op, w->d, w->word) && (w->word == 1 || are_few_sectors(s, op));
 }
