@@ -32,8 +32,8 @@ cuda_note(CudaState *s, Loaded *l, void *stream)
 	s->launched = l;
 }
 
-/* Blocks are not placed evenly where a multiprocessor has room for more of them than an even share: clusters, and blocks that
- * start while the grid before them ends, on multiprocessors that are free first.  Of 256 blocks in pairs 132
+/* Blocks are not placed evenly where a multiprocessor has room for more of them than an even share: clusters, and blocks
+ * that start while the grid before them ends, on multiprocessors that are free first.  Of 256 blocks in pairs 132
  * multiprocessors got up to three: int4 in groups of 64 by 64 rows took 46.6 us on an H200, and 31.5 where two fill shared
  * memory; by 16 rows 128 blocks took 22.7 and 17.8 (28 forms of one and 16 rows: 0.79 to 1.00).  So as many blocks as an
  * even share is get all of it. */
