@@ -16,6 +16,8 @@ enum {
 	TGP_SLOTS = 8,                          /* plans of each kernel */
 	TGP_ROOM = 600,                         /* of an error's text */
 	TGP_SHARED_PLAIN = 48 * 1024,
+	TGP_SPREAD_CLUSTER = 2, TGP_SPREAD_SHARED = 32 * 1024,  /* blocks of clusters, bytes of a block: launches spread them */
+	TGP_SYSTEM_BYTES = 1024, TGP_SHARED_STEP = 128,         /* of each block's shared memory; it is given in such steps */
 	TGP_EXTENT_MOST = 0x7fffffff - 0xffff,  /* of a dimension in a tensor map: its coordinates are 32 bits */
 	TGP_STREAM_FLAGS = 32,                  /* words of zeros of a persistent kernel's block that shares programs */
 	TGP_FAULT_BYTES = 64,
@@ -37,7 +39,8 @@ typedef struct TgpCall {
 typedef struct TgpLoaded {
 	const TgpForm *form;
 	void *module, *function;
-	unsigned resident;
+	unsigned resident, multiprocessors;
+	unsigned most_shared;                   /* bytes that a launch may ask for: more than it needs to spread blocks */
 	CudaAttribute attribute[2];
 	unsigned nattribute;
 	CudaPointer faults;
@@ -390,7 +393,7 @@ static TgpStatus
 tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 {
 	const TgpForm *f = l->form;
-	int threads = 0, fixed = 0, registers = 0, blocks = 0;
+	int threads = 0, fixed = 0, registers = 0, blocks = 0, spreads;
 	TGP_DO(f->about, cuFuncGetAttribute, &threads, TGP_FUNC_ATTRIBUTE_MAX_THREADS, l->function);
 	TGP_DO(f->about, cuFuncGetAttribute, &fixed, TGP_FUNC_ATTRIBUTE_SHARED_STATIC, l->function);
 	TGP_DO(f->about, cuFuncGetAttribute, &registers, TGP_FUNC_ATTRIBUTE_REGISTERS, l->function);
@@ -400,8 +403,12 @@ tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 	if (f->registers > registers)
 		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s: roles share %d registers a thread, and the code has %d: the driver "
 		    "dropped setmaxnreg; pack with ptxas", f->about, f->registers, registers);
-	if (f->shared + fixed > TGP_SHARED_PLAIN)
-		TGP_DO(f->about, cuFuncSetAttribute, l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, f->shared);
+	spreads = f->shared >= TGP_SPREAD_SHARED && !f->persistent &&
+	    (f->cluster == TGP_SPREAD_CLUSTER || (f->cluster <= 1 && f->early && cx->starts_early));
+	l->most_shared = (unsigned)(spreads ? d->max_shared - fixed : f->shared);
+	l->multiprocessors = (unsigned)d->multiprocessors;
+	if ((int)l->most_shared + fixed > TGP_SHARED_PLAIN)
+		TGP_DO(f->about, cuFuncSetAttribute, l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)l->most_shared);
 	if (f->persistent)
 		TGP_DO(f->about, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, l->function, f->threads,
 		    (size_t)f->shared);
@@ -1072,6 +1079,19 @@ tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpP
 	return TGP_OK;
 }
 
+/* Of a block.  Where a multiprocessor has room for more blocks than an even share, clusters and blocks that start early are
+ * placed unevenly: so as many as an even share is get all of it. */
+static unsigned
+tgp_shared(const TgpLoaded *l, unsigned blocks)
+{
+	unsigned need = (unsigned)l->form->shared, all = l->most_shared + TGP_SYSTEM_BYTES;
+	unsigned n = l->multiprocessors ? l->multiprocessors : 1, each = (blocks + n - 1) / n;
+	unsigned least = all / (each + 1) / TGP_SHARED_STEP * TGP_SHARED_STEP + TGP_SHARED_STEP;
+	if (l->most_shared <= need || least <= need + TGP_SYSTEM_BYTES)
+		return need;
+	return least - TGP_SYSTEM_BYTES < l->most_shared ? least - TGP_SYSTEM_BYTES : l->most_shared;
+}
+
 static TgpStatus
 tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, CudaPointer counter, TgpPlan *p, void *stream)
 {
@@ -1093,7 +1113,7 @@ tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, CudaPointer cou
 	if (l->faults)
 		__atomic_store_n(&l->is_launched, 1, __ATOMIC_RELEASE);
 	if (l->nattribute) {
-		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, (unsigned)f->shared, stream, l->attribute,
+		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, tgp_shared(l, p->blocks), stream, l->attribute,
 			l->nattribute};
 		TGP_DO(f->about, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
 	} else {
