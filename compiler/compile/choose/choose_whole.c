@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum { SPLIT_BILLED = 4, NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
-static const double CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
+static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
 typedef struct Whole {
 	Kernel *k;
@@ -139,13 +139,14 @@ is_best(const Whole *s, const Bound *first, const char *name, const Const *value
 	               : word >= 0 && first->schedule.at[word] == value->i;
 }
 
-/* The names from `at` on in all their values. */
+/* The names from `at` on in all their values, the last ones first: of those that take the same by the bill larger steps
+ * stay. */
 static void
 try_each(Whole *s, const TuneName *name, int n, int at)
 {
 	Bill bill;
 	if (at < n) {
-		for (int v = 0; v < name[at].nvalue; v++) {
+		for (int v = name[at].nvalue - 1; v >= 0; v--) {
 			s->value[at] = (NamedConst){name[at].name, name[at].value[v], NOWHERE};
 			try_each(s, name, n, at + 1);
 		}
@@ -154,7 +155,7 @@ try_each(Whole *s, const TuneName *name, int n, int at)
 	s->n = n;
 	double cycles = bill_of(s, &bill);
 	why_tried(s->how->why, s->value, n, cycles, &bill, NULL);
-	if (cycles < 0 || cycles >= s->best)
+	if (cycles < 0 || cycles >= SAME * s->best)
 		return;
 	s->best = cycles;
 	s->best_n = n;
