@@ -153,7 +153,9 @@ static int
 blocks_ahead(const Func *f, const Target *t, Arena *mem)
 {
 	static const double MORE = 1.12;                /* than the estimate: addresses of each read */
-	int registers = MIN((int)(MORE * live_registers(f, mem)) + EACH_LOOP, t->max_registers);
+	int live = live_registers(f, mem), registers = MIN((int)(MORE * live) + EACH_LOOP, t->max_registers);
+	if (f->schedule.keep > 1 && live <= REGISTERS)
+		registers = MIN(registers, REGISTERS);  /* only the first loop reads, the others wait for little */
 	int fit = t->registers / ((registers + 7) / 8 * 8 * f->schedule.warps * t->lanes);
 	if (f->schedule.keep)
 		fit = MIN(fit, (int)(t->shared_bytes_unit / (f->shared_bytes + SYSTEM_BYTES)));

@@ -48,6 +48,8 @@ work_of(const Op *op)
 		return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_CAST: return cast_work(op, t, to);
+	case OP_EXP: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){8, 1};    /* lower/math/math_exp.c */
+	case OP_EXP2: return attr_fast(op) ? (OpWork){1, 1} : (OpWork){7, 1};
 	default: break;
 	}
 	switch (op_info[op->kind].cost) {

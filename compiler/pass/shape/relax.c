@@ -14,9 +14,12 @@
  * is.  A quotient by a sum of many terms is a product with the sum's inverse, even where it is a term that may cancel:
  * the sum's roundings are as great as the product's.  So is a quotient by few numbers that is a term of the difference
  * which an approximated exponential takes (scores over a temperature or below a soft cap, the greatest of them): the
- * difference of rounded terms may be off by as much (exponent.c).  Stores of f32 end the search, but for the logarithm of
- * a positive sum that is used elsewhere as what becomes narrow: attention's sums, whose logarithm has as absolute error
- * what they have as relative one.  A tile that is divided by few numbers is multiplied by their inverses, and the
+ * difference of rounded terms may be off by as much (exponent.c).  So is the share that a value has of a sum of many, itself
+ * among them, where a term is subtracted from it (the gradient of a cross entropy): an exponential's error is 2^-24 of its
+ * exponent, which is as small as the sum's own roundings where the share is not far below 2^-24.  Stores of f32 end the
+ * search, but for the logarithm of a positive sum, which has as absolute error what the sum has as relative one: of a sum
+ * of many terms, whose own roundings are as great (and where exponents are far from 0, so is the logarithm), or one that is
+ * used elsewhere as what becomes narrow, as attention's sums are.  A tile that is divided by few numbers is multiplied by their inverses, and the
  * exponential of a difference takes the factor log2 e into it (exponent.c).
  *
  * A tanh that is such a term is 2 sigmoid(2u) - 1 by the hardware's functions.
@@ -121,6 +124,47 @@ is_tolerated_elsewhere(const Op *log, const Value *v)
 	return false;
 }
 
+/* Of so many terms that its own roundings are greater than one of a product.  A loop may add them up. */
+static bool
+is_long_sum(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth > 4)
+		return false;
+	switch (op->kind) {
+	case OP_REDUCE:
+		return strcmp(attr_fn(op), "sum") == 0 &&
+		    type_count(op->in[0]->type) >= LONG_SUM * type_count(op->out->type);
+	case OP_ADD:
+		return is_long_sum(op->in[0], depth + 1) || is_long_sum(op->in[1], depth + 1);
+	case OP_FOR:
+		return is_long_sum(op->region[0]->last->in[v->index], depth + 1);
+	default:
+		return (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE) && is_long_sum(op->in[0], depth + 1);
+	}
+}
+
+/* What a broadcast repeats. */
+static const Value *
+repeated(const Value *v)
+{
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE))
+		v = v->def->in[0];
+	return v;
+}
+
+/* %e / sum %e, or its product with the inverse. */
+static bool
+is_share(const Op *op)
+{
+	const Value *by = repeated(op->in[1]);
+	const Op *inverse = op->kind == OP_MUL ? by->def : NULL;
+	if (inverse && inverse->kind == OP_DIV)
+		by = repeated(inverse->in[1]);
+	return by->def && by->def->kind == OP_REDUCE && by->def->in[0] == op->in[0] && is_long_sum(by, 0) &&
+	    is_positive(by, 0, NULL);
+}
+
 /* What op's use of operand i needs of it. */
 static int
 need(const Op *op, int i)
@@ -147,7 +191,9 @@ need(const Op *op, int i)
 			return EXACT;
 		return op->kind == OP_ADD && is_tolerant_sum(op) ? TOLERANT : CANCELS;
 	case OP_LOG: case OP_LOG2:
-		return is_positive(op->in[0], 0, NULL) && is_tolerated_elsewhere(op, op->in[0]) ? TOLERANT : EXACT;
+		return is_positive(op->in[0], 0, NULL) &&
+		        (is_long_sum(op->in[0], 0) || is_tolerated_elsewhere(op, op->in[0]))
+		    ? TOLERANT : EXACT;
 	case OP_DOT:
 		return i == 2 && !is_exact(op->out) ? TOLERANT : EXACT;
 	case OP_YIELD:
@@ -155,8 +201,10 @@ need(const Op *op, int i)
 	case OP_FOR:
 		return carried_need(op, i - 3);
 	case OP_DIV:
-		return is_exact(op->out) ? EXACT : TOLERANT;
-	case OP_MUL: case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
+		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) ? TOLERANT : EXACT;
+	case OP_MUL:
+		return op->out->id == CANCELS && is_share(op) ? TOLERANT : op->out->id;
+	case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
 	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_FLIP:
 		return op->out->id;
 	default:
@@ -184,19 +232,6 @@ invert_divisor(Op *op)
 	Value *product = build2(&b, OP_MUL, op->in[0], all);
 	product->id = op->out->id;
 	value_replace(op->out, product);
-}
-
-/* Of so many terms that its own roundings are greater than one of a product. */
-static bool
-is_long_sum(const Value *v, int depth)
-{
-	const Op *op = v->def;
-	if (!op || depth > 4)
-		return false;
-	if (op->kind == OP_REDUCE)
-		return strcmp(attr_fn(op), "sum") == 0 &&
-		    type_count(op->in[0]->type) >= LONG_SUM * type_count(op->out->type);
-	return (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE) && is_long_sum(op->in[0], depth + 1);
 }
 
 /* A constant that may be multiplied by others of its kind. */
