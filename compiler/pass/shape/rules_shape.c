@@ -125,13 +125,67 @@ rule_flip(Simplify *s, Op *op, Value *x)
 	return inner && attr_axis(x->def) == axis ? inner : NULL;
 }
 
+/* The dimension of extent 2 along which op picks one half of a whole tile, and which; false: it does something else. */
+static bool
+picks_half(const Op *op, int *dim, int64_t *half)
+{
+	const Type *t = op->in[0]->type;
+	const char *index = attr_index(op);
+	int n = 0;
+
+	for (int d = 0, e = 0; d < t->rank; d++) {
+		bool is_part = index[d] == 'p';
+		if (is_part && attr_extents(op)->at[e++] == t->extent[d])
+			continue;
+		if (is_part || t->extent[d] != 2 || !value_int(op->in[1 + d], half) || *half < 0 || *half > 1)
+			return false;
+		*dim = d;
+		n++;
+	}
+	return n == 1;
+}
+
+/* Does another op pick the other half? */
+static bool
+has_other_half(const Op *op, int dim, int64_t half)
+{
+	for (const Op *x = op->home->first; x; x = x->next) {
+		int d;
+		int64_t h;
+		if (x->kind == OP_EXTRACT && x->in[0] == op->in[0] && picks_half(x, &d, &h) && d == dim && h != half)
+			return true;
+	}
+	return false;
+}
+
+/* Both halves of what was computed, picked one by one, are split from it, so that passes see them together: butterflies of
+ * transforms.  On the CPU device a half is a view. */
+static Value *
+split_half(Simplify *s, Op *op, Value *x)
+{
+	int dim;
+	int64_t half, dims[MAX_RANK];
+	int rank = x->type->rank;
+
+	if (!(s->m->facts & PADDED) || !x->def || op_is_access(x->def) || !picks_half(op, &dim, &half) ||
+	    !has_other_half(op, dim, half))
+		return NULL;
+	for (int d = 0; d < rank; d++)
+		dims[d] = d + 1 == rank ? dim : d + (d >= dim);
+	Attr a = attr_new_dims(s->m, dims, rank);
+	Value *last = dim + 1 == rank ? x : simplify_emit(s, op, OP_PERMUTE, &x, 1, &a, 1, NULL);
+	if (last->def && last->def->kind == OP_JOIN)
+		return last->def->in[half];
+	return &simplify_emit1(s, op, OP_SPLIT, last, NULL)->def->out[half];
+}
+
 static Value *
 rule_extract(Simplify *s, Op *op, Value *x)
 {
 	if (is_splat(x))
 		return x->type->rank ? spread(s, op, simplify_splat(s, op, x)) : x;
 	/* The whole of every dimension: starts clamp to 0. */
-	return x->type == op->out[0].type ? x : NULL;
+	return x->type == op->out[0].type ? x : split_half(s, op, x);
 }
 
 static Value *
