@@ -191,7 +191,7 @@ static bool
 is_crudely_modelled(const Op *op)
 {
 	switch (op_family(op)) {
-	case FAMILY_DOT_ASYNC: case FAMILY_ORDER: case FAMILY_GATHER: case FAMILY_SCATTER: case FAMILY_PTX: return true;
+	case FAMILY_DOT_ASYNC: case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_PTX: return true;
 	default: return false;
 	}
 }

@@ -11,7 +11,8 @@
  *
  *     extents of B times a scale, which are twice as large: a *part* along an axis of the grid;
  *     numbers that programs' indices are multiplied with, so that a part starts where the one before it ends;
- *     indices within a part, to each of which the part's start is added.
+ *     indices within a part, to each of which the part's start is added;
+ *     what is left of a dimension before a part that begins at its end, D - (p + 1) B: elements in opposite order.
  *
  * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
  * parts, and what loops around products carry; a loop may end where the part does (choose_tile_end.c).  What is written
@@ -79,9 +80,12 @@ tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e)
 	const Part *q = tile_part(x, from);
 	if (p->axis[d] == AXIS_NONE || q->axis[e] == AXIS_NONE)
 		return p->axis[d] == q->axis[e];
-	if (p->axis[d] == AXIS_ANY)
+	if (p->axis[d] == AXIS_ANY) {
 		p->axis[d] = q->axis[e];
-	return p->scale[d] == q->scale[e] && (q->axis[e] == AXIS_ANY || p->axis[d] == q->axis[e]);
+		p->mirrored[d] = q->mirrored[e];
+	}
+	bool same = p->axis[d] == q->axis[e] && p->mirrored[d] == q->mirrored[e];
+	return p->scale[d] == q->scale[e] && (q->axis[e] == AXIS_ANY || same);
 }
 
 /* ---- ops ---- */
@@ -121,6 +125,8 @@ keep_kind(const Pair *x, const Op *a, const Part *from)
 	p->start = from->start;
 	memcpy(p->times, from->times, sizeof p->times);
 	p->from = from->from;
+	p->ends = from->ends;
+	p->of = from->of;
 }
 
 static bool
@@ -134,7 +140,8 @@ times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
 		return false;
 	else
 		n[1] = n[0];
-	if (by->type->rank > 0 || n[0] <= 0 || n[0] > INT32_MAX || start->times[1] > INT32_MAX)
+	if (by->type->rank > 0 || n[0] <= 0 || n[0] > INT32_MAX || start->times[1] > INT32_MAX || start->of ||
+	    (start->from != 0 && n[0] != n[1]))
 		return false;
 	keep_kind(x, a, start);
 	for (int i = 0; i < 2; i++)
@@ -143,16 +150,40 @@ times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
 	return true;
 }
 
+/* The next program's index: its part starts where this one's ends. */
+static bool
+is_next(const Op *a, const Part *start, const Value *other)
+{
+	int64_t n;
+	return a->kind == OP_ADD && value_int(other, &n) && n == 1 && start->times[0] == 1 && start->times[1] == 1 &&
+	    start->from == 0 && !start->ends;
+}
+
 static bool
 plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
 {
 	int64_t n;
-	if (!tile_is_plain(x, other) || has_parts(x, other))
+	if (!tile_is_plain(x, other) || has_parts(x, other) || start->ends)
 		return false;
 	keep_kind(x, a, start);
+	tile_part(x, &a->out[0])->ends = is_next(a, start, other);
+	if (tile_part(x, &a->out[0])->ends)
+		return true;
 	bool known = value_int(other, &n) && n >= 0 && a->kind == OP_ADD && start->from >= 0;
 	tile_part(x, &a->out[0])->from = known ? start->from + n : -1;
 	return a->kind == OP_ADD || other == a->in[1];
+}
+
+/* What the parts up to this one's end leave of something: in opposite order it starts there. */
+static bool
+minus_end(const Pair *x, const Op *a)
+{
+	const Part *end = tile_part(x, a->in[1]);
+	if (!tile_is_plain(x, a->in[0]) || a->in[0]->type->rank > 0 || !end->ends || end->of)
+		return false;
+	keep_kind(x, a, end);
+	tile_part(x, &a->out[0])->of = a->in[0];
+	return true;
 }
 
 /* Where a part starts and the indices within it: those of the whole dimension. */
@@ -161,7 +192,7 @@ local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *sta
 {
 	Part *p = tile_part(x, &a->out[0]);
 	int n = 0;
-	if (start->start == AXIS_NONE || start->is_local || start->differs)
+	if (start->start == AXIS_NONE || start->is_local || start->differs || start->ends)
 		return false;
 	for (int d = 0; d < local->type->rank; d++) {
 		const Part *q = tile_part(x, local);
@@ -210,9 +241,11 @@ visit_elementwise(const Pair *x, const Op *a)
 	for (int i = 0; i < 2; i++)
 		if (tile_part(x, a->in[i])->is_local)
 			return local_plus_start(x, a, a->in[i], tile_part(x, a->in[1 - i]));
+	if (a->kind == OP_SUB && tile_part(x, a->in[1])->start != AXIS_NONE)
+		return minus_end(x, a);
 	for (int i = 0; i < 2; i++) {
 		const Part *p = tile_part(x, a->in[i]);
-		if (p->start == AXIS_NONE || (i == 1 && a->kind == OP_SUB))
+		if (p->start == AXIS_NONE)
 			continue;
 		if (a->kind == OP_MUL)
 			return times_number(x, a, p, a->in[1 - i]);
@@ -300,6 +333,19 @@ visit_along(const Pair *x, const Op *a, bool drops)
 			if (!tile_take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
 				return false;
 	return all_plain(x, a) && !tile_is_part(x, a->in[0], axis);
+}
+
+/* A part that is reversed is one in opposite order. */
+static bool
+visit_flip(const Pair *x, const Op *a)
+{
+	int axis = (int)attr_axis(a);
+	if (!tile_is_part(x, a->in[0], axis))
+		return visit_along(x, a, false);
+	if (!all_plain(x, a) || !parts_agree(x, a))
+		return false;
+	tile_part(x, &a->out[0])->mirrored[axis] = !tile_part(x, a->in[0])->mirrored[axis];
+	return true;
 }
 
 /* join and split: the last dimension comes or goes. */
@@ -390,7 +436,8 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_RESHAPE: return visit_reshape(x, a);
 	case OP_PERMUTE: return visit_permute(x, a);
 	case OP_REDUCE: return visit_along(x, a, true);
-	case OP_SCAN: case OP_SORT: case OP_FLIP: return visit_along(x, a, false);
+	case OP_SCAN: case OP_SORT: return visit_along(x, a, false);
+	case OP_FLIP: return visit_flip(x, a);
 	case OP_JOIN: case OP_SPLIT: return visit_pairs(x, a);
 	case OP_EXTRACT: return tile_visit_extract(x, a);
 	case OP_DOT: return visit_dot(x, a);

@@ -10,12 +10,15 @@ enum { AXIS_NONE = -1, AXIS_ANY = -2 };                 /* no part; a part along
 typedef struct Part {
 	int8_t axis[MAX_RANK];                          /* of each dimension */
 	int64_t scale[MAX_RANK];
+	bool mirrored[MAX_RANK];                        /* its elements stand in the opposite order */
 	bool differs;                                   /* a number that the modules disagree about */
 	bool is_local;                                  /* indices within a part */
 	bool is_bound;                                  /* a scalar that only the end of a loop may be */
 	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */
 	int64_t times[2], number[2];
 	int64_t from;                                   /* less than 0: not known */
+	bool ends;                                      /* the value is (index + 1) * times[…], where a part ends … */
+	const Value *of;                                /* … of which that is subtracted; NULL: of nothing */
 } Part;
 
 typedef struct Pair {

@@ -77,11 +77,14 @@ takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
 	Part *p = tile_part(x, tile);
 	if (p->axis[d] == AXIS_NONE)
 		return tile_is_plain(x, a->in[1 + i]);
-	if (s->start == AXIS_NONE || s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0])
+	if (s->start == AXIS_NONE || s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0] ||
+	    (s->ends && !s->of))
 		return false;
-	if (p->axis[d] == AXIS_ANY)
+	if (p->axis[d] == AXIS_ANY) {
 		p->axis[d] = s->start;
-	return p->axis[d] == s->start;
+		p->mirrored[d] = s->of != NULL;
+	}
+	return p->axis[d] == s->start && p->mirrored[d] == (s->of != NULL);
 }
 
 static bool
@@ -119,6 +122,19 @@ tile_visit_read(const Pair *x, const Op *a)
 	return true;
 }
 
+/* Does a part of dimension i start at 0 or more; or, in opposite order, end with the dimension, so that what the last program
+ * has too much lies below 0? */
+static bool
+starts_inside(const Pair *x, const Op *a, int i)
+{
+	const Part *s = tile_part(x, a->in[1 + i]);
+	int64_t n, extent = a->in[0]->type->extent[i];
+	int named = x->f->param[a->in[0]->index].dim[i];
+	if (!s->of)
+		return s->from >= 0;
+	return extent >= 0 ? value_int(s->of, &n) && n == extent : named >= 0 && s->of == &x->f->body->arg[named];
+}
+
 /* All elements of the dimension, by all axes. */
 bool
 tile_visit_write(Pair *x, const Op *a)
@@ -137,7 +153,7 @@ tile_visit_write(Pair *x, const Op *a)
 		if (index[i + 1] == '\0')
 			x->last_axis = axis;
 		if (axis >= 0) {
-			if (p->scale[d] != 1 || tile_part(x, a->in[1 + i])->from < 0 ||
+			if (p->scale[d] != 1 || !starts_inside(x, a, i) ||
 			    !is_extent(type, i - access_merged(a, i), i, x->count[axis]))
 				return false;
 			covers[axis] = true;
