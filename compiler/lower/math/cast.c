@@ -272,9 +272,44 @@ has_slow_conversions(const Lower *l, DType t)
 }
 
 static Reg
+permute(Lower *l, Reg a, int64_t b, int64_t which)
+{
+	Reg in[] = {a, lower_i32(l, b), lower_i32(l, which)}, out;
+	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
+	return out;
+}
+
+static bool
+has_byte_permutes(const Lower *l)
+{
+	unsigned needs = prim_info[PRIM_BYTE_PERMUTE].needs | prim_info[PRIM_ADD_F16X2].needs;
+	return l->t->kind == TARGET_PTX && !(needs & ~l->t->has);
+}
+
+/* The word that a byte was loaded in, and its number there; 0: none. */
+static Reg
+loaded_word(Lower *l, Reg r, int *byte)
+{
+	const ThreadModule *m = thread_module(l->b);
+	const ThreadNode *n = thread_def(m, r);
+	if (!n || n->kind != NODE_LOAD || n->type != REG_I8 || n->nout % 4 || !has_byte_permutes(l))
+		return 0;
+	int at = m->reg.at[r - 1].at;
+	*byte = at % 4;
+	return thread_pack(l->b, &n->out[at - *byte], 4);
+}
+
+static Reg
 short_to_f32(Lower *l, DType t, Reg r)
 {
 	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (MAX(dtype_info[t].bits, 8) - 1) : 0;
+	int byte;
+	Reg loaded = dtype_info[t].bits == 8 ? loaded_word(l, r, &byte) : 0;
+	if (loaded) {
+		loaded = half ? lower_op2(l, THREAD_XOR, loaded, lower_i32(l, (int32_t)0x80808080)) : loaded;
+		loaded = lower_as(l, CAST_BITS, REG_F32, permute(l, loaded, 0x4b000000, 0x7440 + byte));
+		return lower_op2(l, THREAD_FADD, loaded, thread_float_const(l->b, REG_F32, (double)(-8388608 - half)));
+	}
 	Reg word = lower_as(l, CAST_ZEXT, REG_I32, r);
 	word = lower_op2(l, THREAD_XOR, word, lower_i32(l, 0x4b000000 | half));
 	word = lower_as(l, CAST_BITS, REG_F32, word);
@@ -372,21 +407,6 @@ narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
 		high = lower_op2(l, THREAD_SHL, high, lower_i32(l, 16));
 		thread_unpack(l->b, lower_op2(l, THREAD_OR, low, high), REG_I8, &out[r], 4);
 	}
-}
-
-static Reg
-permute(Lower *l, Reg a, int64_t b, int64_t which)
-{
-	Reg in[] = {a, lower_i32(l, b), lower_i32(l, which)}, out;
-	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
-	return out;
-}
-
-static bool
-has_byte_permutes(const Lower *l)
-{
-	unsigned needs = prim_info[PRIM_BYTE_PERMUTE].needs | prim_info[PRIM_ADD_F16X2].needs;
-	return l->t->kind == TARGET_PTX && !(needs & ~l->t->has);
 }
 
 /* Four bytes of a word, two at a time, as the low bytes of 0x6400, which is 1024 in f16; or, for bf16, which has 8 bits of
