@@ -146,18 +146,6 @@ pad_cat(const Pad *p, Op *op)
 	replace(p, op, all);
 }
 
-void
-pad_flip(const Pad *p, Op *op)
-{
-	int axis = (int)attr_axis(op);
-	int64_t n = pad_was(p, op->in[0])->extent[axis];
-	if (n == op->in[0]->type->extent[axis])
-		return;
-	Builder b = build_before(op);
-	Value *along = pad_iota(&b, op->in[0]->type, TY_I32, axis);
-	replace(p, op, gather(&b, op->in[0], build2(&b, OP_SUB, number(&b, along, n - 1), along), axis));
-}
-
 /* All of the tile, but along d the `extent` elements from `at` on. */
 static Value *
 part(Builder *b, Value *v, int d, int64_t at, int64_t extent)
@@ -173,6 +161,35 @@ part(Builder *b, Value *v, int d, int64_t at, int64_t extent)
 	}
 	Attr a[] = {attr_new_index(b->m, intern(b->m->cx->names, index)), attr_new_extents(b->m, extents, t->rank)};
 	return &op_make(b, OP_EXTRACT, in, 1 + t->rank, a, 2, NULL, 0)->out[0];
+}
+
+/* Few elements one by one, so that none leaves the thread that holds them all: the channels of records. */
+static Value *
+flip_few(Builder *b, Value *v, int axis, int64_t n, Value *along)
+{
+	Value *all = NULL;
+	for (int64_t i = n - 1; i >= 0; i--) {
+		Value *one = build1(b, OP_BROADCAST, part(b, v, axis, n - 1 - i, 1), v->type);
+		all = all ? build3(b, OP_SELECT, build2(b, OP_EQ, along, number(b, along, i)), one, all) : one;
+	}
+	return all;
+}
+
+void
+pad_flip(const Pad *p, Op *op)
+{
+	enum { FEW = 8 };
+	int axis = (int)attr_axis(op);
+	Value *v = op->in[0];
+	int64_t n = pad_was(p, v)->extent[axis];
+	if (n == v->type->extent[axis])
+		return;
+	Builder b = build_before(op);
+	Value *along = pad_iota(&b, v->type, TY_I32, axis);
+	if (n < FEW)
+		replace(p, op, flip_few(&b, v, axis, n, along));
+	else
+		replace(p, op, gather(&b, v, build2(&b, OP_SUB, number(&b, along, n - 1), along), axis));
 }
 
 /* The `extent` elements along d from `start` on, which is clamped so that they are all within the `n` true ones. */
