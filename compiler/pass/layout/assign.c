@@ -162,6 +162,66 @@ try_edge(Search *s, Edge *e)
 	return better;
 }
 
+/* Is it made of one tile that memory gives, element by element? */
+static bool
+is_of_memory(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth > 8 || op->nin == 0)
+		return false;
+	if (op->kind == OP_READ || op->kind == OP_LOAD)
+		return true;
+	bool moves = op_has(op, ELEM) || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE;
+	return moves && is_of_memory(op->in[0], depth + 1);
+}
+
+/* The coordinates along which a reduction goes, and those that follow it of what it gives. */
+static uint64_t
+reduced_along(const Op *op, const Layout *l)
+{
+	int dim[LAYOUT_RANK];
+	uint64_t along = 0;
+	for (int d = 0; d < l->rank; d++)
+		dim[d] = d;
+	for (int rank = l->rank; op; rank--) {
+		int axis = (int)attr_axis(op);
+		along |= ((UINT64_C(1) << l->out[dim[axis]]) - 1) << layout_out_at(l, dim[axis]);
+		memmove(dim + axis, dim + axis + 1, sizeof *dim * (size_t)(rank - axis - 1));
+		const Op *next = op->nout == 1 && op->out->nuses == 1 ? op->home->first : NULL;
+		while (next && !(next->kind == OP_REDUCE && next->in[0] == op->out))
+			next = next->next;
+		op = next;
+	}
+	return along;
+}
+
+/* The layout of reductions along short axes, as of a pooling's window, in which threads hold what they reduce: bits of lanes
+ * and warps that move along it change places with those of registers that do not, the slowest first. */
+static const Layout *
+anchor_in_registers(const Assign *a, const Var *x)
+{
+	enum { SHORT = 5 };
+	if (!x->op || x->op->kind != OP_REDUCE || !x->layout || !is_of_memory(x->op->in[0], 0))
+		return NULL;
+	Layout l = *x->layout;
+	uint64_t along = reduced_along(x->op, &l);
+	int held[F2_MAX], nheld = 0, moves = 0, regs = l.in[IN_REGISTER];
+	for (int i = 0; i < l.map.nin && __builtin_popcountll(along) <= SHORT; i++)
+		if (i >= regs)
+			moves += (l.map.col[i] & along) != 0;
+		else if (!(l.map.col[i] & along))
+			held[nheld++] = i;
+	int to = MAX(nheld - moves, 0);
+	for (int i = regs; i < l.map.nin && to < nheld; i++) {
+		uint64_t moved = l.map.col[i];
+		if (!(moved & along))
+			continue;
+		l.map.col[i] = l.map.col[held[to]];
+		l.map.col[held[to++]] = moved;
+	}
+	return layout_intern(a->m, &l);
+}
+
 static void
 improve(Assign *a)
 {
@@ -173,8 +233,10 @@ improve(Assign *a)
 		better = false;
 		for (int i = 0; i < a->edges.n && s.effort < EFFORT; i++)
 			better |= try_edge(&s, &a->edges.at[i]);
-		for (int i = 0; i < a->vars.n && s.effort < EFFORT; i++)
+		for (int i = 0; i < a->vars.n && s.effort < EFFORT; i++) {
 			better |= try_flood(&s, i, a->vars.at[i].preferred);
+			better |= try_flood(&s, i, anchor_in_registers(a, &a->vars.at[i]));
+		}
 	}
 }
 
