@@ -32,6 +32,13 @@ divides_by_constant(const Op *op)
 	return !dtype_is_float(op->in[0]->type->elem) && value_constant(op->in[1], &n) && n != 0;
 }
 
+static bool
+is_one_number(const Value *v)
+{
+	return v->type->rank > 0 && v->def &&
+	    (v->def->kind == OP_CONST || (v->def->kind == OP_BROADCAST && v->def->in[0]->type->rank == 0));
+}
+
 static OpWork
 work_of(const Op *op)
 {
@@ -45,6 +52,8 @@ work_of(const Op *op)
 			return (OpWork){4, 0};
 		if (op->kind == OP_REM)
 			break;
+		if (real && !attr_fast(op) && is_one_number(op->in[1]))
+			return (OpWork){5, 0};          /* lower/math/divide.c */
 		return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_CAST: return cast_work(op, t, to);

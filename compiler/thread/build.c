@@ -56,6 +56,14 @@ thread_type_of(const ThreadBuilder *b, Reg r)
 	return thread_type(b->m, r);
 }
 
+const ThreadNode *
+thread_node_of(const ThreadBuilder *b, Reg r, int *at)
+{
+	const ThreadValue *v = &b->m->reg.at[r - 1];
+	*at = v->at;
+	return v->def;
+}
+
 bool
 thread_is_available(const ThreadBuilder *b, Reg r)
 {

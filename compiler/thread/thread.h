@@ -296,6 +296,8 @@ void thread_kernel(ThreadBuilder *b, const ThreadKernel *k, Reg *param, Reg *sha
 void thread_place(ThreadBuilder *b, Place at);          /* of all nodes until the next one */
 void thread_name(ThreadBuilder *b, Reg r, const char *name);
 RegType thread_type_of(const ThreadBuilder *b, Reg r);
+/* The node that gives it, as which of its results. */
+const ThreadNode *thread_node_of(const ThreadBuilder *b, Reg r, int *at);
 /* Does its definition dominate the next node? */
 bool thread_is_available(const ThreadBuilder *b, Reg r);
 

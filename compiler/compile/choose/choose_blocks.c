@@ -300,6 +300,26 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 		}
 }
 
+/* Threads wait longer than for anything else: a row is read at once, reduced, and read at once again. */
+static bool
+is_waiting(const Bill *b)
+{
+	return b->part[BILL_WAITING] >= greatest(b);
+}
+
+/* A row in parts, for which registers do not suffice, or by which it is read while others compute. */
+static void
+try_strips(Blocks *s, const Bound *first, bool warps_open)
+{
+	if (s->bill.spilled > 0)
+		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
+	for (int warps = warps_open ? STRIP_WARPS : s->rule; warps >= (warps_open ? STRIP_WARPS / 2 : s->rule); warps /= 2) {
+		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = warps * s->t->lanes * STRIP_ELEMENTS};
+		try(s, first, parts);
+		try_kept(s, first, parts, warps, warps);
+	}
+}
+
 static void
 try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
@@ -311,13 +331,8 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
-	if (s->bill.spilled > 0 && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0) {
-		int warps = warps_open && !listed ? STRIP_WARPS : s->rule;
-		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
-		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = warps * s->t->lanes * STRIP_ELEMENTS};
-		try(s, first, parts);
-		try_kept(s, first, parts, warps, warps);
-	}
+	if ((s->bill.spilled > 0 || is_waiting(&s->bill)) && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0)
+		try_strips(s, first, warps_open && !listed);
 }
 
 /* Loops read trips ahead, and blocks share them.  First the reads, with some warps about the rule; then, with the best of

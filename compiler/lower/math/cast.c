@@ -290,11 +290,10 @@ has_byte_permutes(const Lower *l)
 static Reg
 loaded_word(Lower *l, Reg r, int *byte)
 {
-	const ThreadModule *m = thread_module(l->b);
-	const ThreadNode *n = thread_def(m, r);
+	int at;
+	const ThreadNode *n = thread_node_of(l->b, r, &at);
 	if (!n || n->kind != NODE_LOAD || n->type != REG_I8 || n->nout % 4 || !has_byte_permutes(l))
 		return 0;
-	int at = m->reg.at[r - 1].at;
 	*byte = at % 4;
 	return thread_pack(l->b, &n->out[at - *byte], 4);
 }

@@ -10,7 +10,9 @@
 #include "lower/lower.h"
 #include "target/target.h"
 
-enum { FEW = 8 };                                       /* elements for which an inverse pays */
+#include <math.h>
+
+enum { FEW = 4 };                                       /* elements for which an inverse pays */
 
 static Reg
 quotient(Lower *l, Reg a, Reg s, Reg inverse)
@@ -39,14 +41,36 @@ divide_wide(Lower *l, const Reg *a, Reg s, int n, Reg *out)
 	}
 }
 
+/* Its inverse, where the compiler knows that s lies between 2^-100 and 2^100: a number, or an integer, as the extent of a
+ * dimension is; of 0 the inverse is infinite, and so is the quotient.  0: it does not. */
+static Reg
+known_inverse(Lower *l, Reg s)
+{
+	int exponent;
+	const ThreadNode *n = thread_node_of(l->b, s, &(int){0});
+	if (n && n->kind == NODE_CONST)
+		return n->f >= 0x1p-100 && n->f <= 0x1p100 && frexp(n->f, &exponent) != 0.5
+		    ? thread_float_const(l->b, REG_F32, (float)(1 / n->f)) : 0;
+	if (!n || n->kind != NODE_CAST || (n->op != CAST_S2F && n->op != CAST_U2F))
+		return 0;
+	const ThreadNode *of = thread_node_of(l->b, n->in[0], &(int){0});
+	return of && of->range.lo >= 0 && of->range.lo < of->range.hi
+	    ? thread_op(l->b, THREAD_FDIV, thread_float_const(l->b, REG_F32, 1), s, 0) : 0;
+}
+
 bool
 lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 {
-	if (n < FEW || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, a[0]) != REG_F32)
+	if (!(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, a[0]) != REG_F32)
 		return false;
 	for (int i = 1; i < n; i++)
 		if (s[i] != s[0])
 			return false;
+	Reg known = known_inverse(l, s[0]);
+	for (int i = 0; i < n && known; i++)
+		out[i] = quotient(l, a[i], s[0], known);
+	if (known || n < FEW)
+		return known != 0;
 	Reg above = thread_op(l->b, THREAD_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s[0], 0);
 	Reg below = thread_op(l->b, THREAD_FLE, s[0], thread_float_const(l->b, REG_F32, 0x1p100), 0);
 	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
