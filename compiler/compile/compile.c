@@ -55,6 +55,8 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	if (f->coarsen_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "coarsen", s->coarsen,
 		    f->coarsen_reason);
+	if (f->batch_reason)
+		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "batch", s->batch, f->batch_reason);
 	if (f->strip_reason)
 		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "strip", s->strip, f->strip_reason);
 	if (f->unroll_reason)

@@ -278,7 +278,7 @@ struct Func {
 	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
-	const char *coarsen_reason, *slices_reason;     /* why one program at a time, no loop divided by warps; or NULL */
+	const char *coarsen_reason, *batch_reason, *slices_reason;  /* why one program at a time, no loop divided; or NULL */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
 	const char *whole_reason, *dynamic_reason;      /* why no roles part it, why no programs are drawn; or NULL */
 };

@@ -493,7 +493,7 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 	walk(&w, f->body, 1);
 	out->path = w.now;
 	if (f->schedule.persistent)
-		out->path += (double)(NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1)) / MAX(f->schedule.coarsen, 1);
+		out->path += (double)(NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1)) / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	out->shared_bytes = f->shared_bytes;
 	out->registers = live_registers(f, mem);
 }

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = TILE_SIZES + 7 };
+enum { VALUES_MOST = TILE_SIZES + 8 };
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
@@ -40,6 +40,7 @@ static const double KEPT = 1.15;
 typedef struct Form {
 	int warps;
 	int programs;                                   /* that a block runs together; 1: blocks stay */
+	int batch;                                      /* that it computes for as for one of a larger tile */
 	int strip, unroll, split, keep;
 } Form;
 
@@ -77,7 +78,8 @@ compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
 	*b = *first;
 	const int value[] = {[SCHEDULE_WARPS] = x.warps, [SCHEDULE_PERSISTENT] = x.programs > 0,
 	    [SCHEDULE_COARSEN] = x.programs > 1 ? x.programs : 0, [SCHEDULE_STRIP] = x.strip,
-	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split, [SCHEDULE_KEEP] = x.keep};
+	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split, [SCHEDULE_KEEP] = x.keep,
+	    [SCHEDULE_BATCH] = x.batch};
 	for (int i = 0; i < LEN(value); i++)
 		b->schedule.at[i] = value[i] ? value[i] : b->schedule.at[i];
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
@@ -102,6 +104,7 @@ values_of(const Blocks *s, int tile, Form x, NamedConst *out)
 	add(out, &n, cx, SCHEDULE_WARPS, CONST_INT, x.warps);
 	add(out, &n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, x.programs > 0);
 	add(out, &n, cx, SCHEDULE_COARSEN, CONST_INT, x.programs > 1 ? x.programs : 0);
+	add(out, &n, cx, SCHEDULE_BATCH, CONST_INT, x.batch);
 	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, x.strip);
 	add(out, &n, cx, SCHEDULE_UNROLL, CONST_INT, x.unroll);
 	add(out, &n, cx, SCHEDULE_SPLIT, CONST_INT, x.split);
@@ -144,7 +147,7 @@ longest_loop(const Func *f)
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 {
-	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason};
+	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason};
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
@@ -157,7 +160,8 @@ refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 		return "its code would be long";
 	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_TOGETHER))
 		return "reads ahead would take more registers";
-	return programs > 1 && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
+	bool together = programs > 1 || f->schedule.batch > 1;
+	return together && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
 }
 
 static void
@@ -320,6 +324,16 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 	}
 }
 
+/* Short rows, of which a block is to compute several: lanes then reduce for several at once. */
+static void
+try_batches(Blocks *s, const Bound *first)
+{
+	if (!is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
+		return;
+	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
+		try(s, first, (Form){.batch = batch});
+}
+
 static void
 try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
@@ -331,6 +345,8 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
+	if (most > 0)
+		try_batches(s, first);
 	if ((s->bill.spilled > 0 || is_waiting(&s->bill)) && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0)
 		try_strips(s, first, warps_open && !listed);
 }

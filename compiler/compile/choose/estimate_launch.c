@@ -232,11 +232,17 @@ typedef struct Launch {
 	const InspectArg *arg;
 } Launch;
 
+static int
+programs_together(const Func *f)
+{
+	return MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
+}
+
 static double
 launch_trips(void *user, const Op *loop)
 {
 	const Launch *l = user;
-	return op_is_over_programs(loop) ? 1.0 / MAX(l->f->schedule.coarsen, 1) : estimate_trips(l->f, l->b, loop);
+	return op_is_over_programs(loop) ? 1.0 / programs_together(l->f) : estimate_trips(l->f, l->b, loop);
 }
 
 static bool
@@ -301,7 +307,7 @@ static double
 launch_programs(const Func *f, const Bound *b)
 {
 	double programs = 1;
-	int64_t together = MAX(f->schedule.coarsen, 1);
+	int64_t together = programs_together(f);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
 	return programs * MAX(f->stream ? 1 : f->schedule.split, 1);

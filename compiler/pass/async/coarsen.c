@@ -145,7 +145,7 @@ coarsen(Coarsen *c)
 {
 	Arena *tmp = c->m->cx->tmp;
 	Builder before = build_before(c->loop);
-	Value *count = build_index(&before, c->n);
+	Value *count = build_index(&before, MAX(c->n, c->f->schedule.batch));
 	Value *in[] = {c->loop->in[0], build2(&before, OP_DIV, c->loop->in[1], count), c->loop->in[2]};
 	func_number(c->f);
 	c->nvalues = c->f->nvalues;
@@ -173,7 +173,8 @@ coarsen(Coarsen *c)
 void
 pass_coarsen(Func *f, const Target *t)
 {
-	Coarsen c = {.m = f->module, .f = f, .n = MIN(f->schedule.coarsen, PROGRAMS_MOST), .loop = func_programs(f)};
-	if (c.n > 1 && !f->coarsen_reason && c.loop)
+	Coarsen c = {.m = f->module, .f = f, .n = MIN(MAX(f->schedule.coarsen, 1), PROGRAMS_MOST), .loop = func_programs(f)};
+	bool asked = (c.n > 1 && !f->coarsen_reason) || f->schedule.batch > 1;
+	if (asked && c.loop)
 		coarsen(&c);
 }

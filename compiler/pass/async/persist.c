@@ -178,7 +178,8 @@ static Op *
 make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 {
 	Persist p = {.m = m, .f = f};
-	p.ranks = f->schedule.coarsen > 1 ? f->schedule.coarsen : choose_cluster(f, t, &p.along);
+	int together = MAX(f->schedule.coarsen, f->schedule.batch);
+	p.ranks = together > 1 ? together : choose_cluster(f, t, &p.along);
 	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.ranks) : NULL;
 	p.draws = f->schedule.dynamic && !f->dynamic_reason;
 	Op *op = f->body->first;
@@ -194,7 +195,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 			op_move(op, p.body, NULL);
 	}
 	end_programs(&p);
-	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1)
+	if (together > 1 ? coarsen_guards(f) : p.ranks > 1)
 		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
 	Value *exists = is_asked || p.ranks > 1 ? NULL : order_programs(m, p.loop);
