@@ -200,7 +200,7 @@ reduced_along(const Op *op, const Layout *l)
 static const Layout *
 anchor_in_registers(const Assign *a, const Var *x)
 {
-	enum { SHORT = 5 };
+	enum { SHORT = 4 };                              /* log2 of a window: 4 x 4 */
 	if (!x->op || x->op->kind != OP_REDUCE || !x->layout || !is_of_memory(x->op->in[0], 0))
 		return NULL;
 	Layout l = *x->layout;
