@@ -33,7 +33,8 @@ static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TI
 /* What distance from the rule's warps, and more work at once, add: programs, and trips of a loop, for whose warps and reads
  * there are no measured rules. */
 static const double DISTANCE = 0.07, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
-/* What the estimate of a form that keeps rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
+/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).  Of rows
+ * in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
 static const double KEPT = 1.15;
 
 /* A candidate; 0: as it is. */
@@ -174,12 +175,12 @@ try(Blocks *s, const Bound *first, Form x)
 	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x.programs, &bill) : "it does not compile";
 	double cycles = -1;
 	if (!reason) {
-		double far = x.unroll > 1 || x.keep ? DISTANCE_LOOPS : DISTANCE;
+		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : DISTANCE;
 		cycles = bill.cycles * (1 + far * abs(log2_ceil(s->rule) - log2_ceil(x.warps ? x.warps : s->rule)));
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + log2_ceil(MAX(x.split, 1)));
 	}
-	if (x.keep)
+	if (x.keep && !x.strip)
 		cycles *= KEPT;
 	if (s->how->why)
 		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
@@ -315,10 +316,12 @@ is_waiting(const Bill *b)
 static void
 try_strips(Blocks *s, const Bound *first, bool warps_open)
 {
+	int most = warps_open ? 2 * STRIP_WARPS : s->rule, least = warps_open ? STRIP_WARPS / 2 : s->rule;
 	if (s->bill.spilled > 0)
 		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
-	for (int warps = warps_open ? STRIP_WARPS : s->rule; warps >= (warps_open ? STRIP_WARPS / 2 : s->rule); warps /= 2) {
-		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = warps * s->t->lanes * STRIP_ELEMENTS};
+	for (int warps = most; warps >= least; warps /= 2) {
+		int strip = (warps_open ? MIN(warps, STRIP_WARPS) : warps) * s->t->lanes * STRIP_ELEMENTS;
+		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = strip};
 		try(s, first, parts);
 		try_kept(s, first, parts, warps, warps);
 	}
@@ -363,9 +366,7 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = warps_open ? MAX(s->rule / 2, 1) : s->rule;
 		     warps <= (warps_open ? MIN(8 * s->rule, WARPS_MOST) : s->rule); warps *= 2)
-			if (unroll != 2)                /* ptxas' own four are more */
-				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
-				                  .unroll = unroll > 1 ? unroll : 0});
+			try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .unroll = unroll > 1 ? unroll : 0});
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
 	Form best = s->form;

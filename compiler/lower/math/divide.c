@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { FEW = 4 };                                       /* elements for which an inverse pays */
+enum { FEW = 8 };                                       /* elements for which an inverse pays */
 
 static Reg
 quotient(Lower *l, Reg a, Reg s, Reg inverse)
