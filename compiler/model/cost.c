@@ -492,8 +492,9 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
 	walk(&w, f->body, 1);
 	out->path = w.now;
+	int together = MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	if (f->schedule.persistent)
-		out->path += (double)(NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1)) / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
+		out->path += (double)(NEXT_PROGRAM + NEXT_AXIS * (f->naxis - 1)) / together;
 	out->shared_bytes = f->shared_bytes;
 	out->registers = live_registers(f, mem);
 }

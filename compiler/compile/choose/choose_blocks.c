@@ -33,8 +33,8 @@ static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TI
 /* What distance from the rule's warps, and more work at once, add: programs, and trips of a loop, for whose warps and reads
  * there are no measured rules. */
 static const double DISTANCE = 0.07, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
-/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).  Of rows
- * in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
+/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).
+ * Of rows in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
 static const double KEPT = 1.15;
 
 /* A candidate; 0: as it is. */

@@ -122,8 +122,8 @@ tile_visit_read(const Pair *x, const Op *a)
 	return true;
 }
 
-/* Does a part of dimension i start at 0 or more; or, in opposite order, end with the dimension, so that what the last program
- * has too much lies below 0? */
+/* Does a part of dimension i start at 0 or more; or, in opposite order, end with the dimension, so that what the last
+ * program has too much lies below 0? */
 static bool
 starts_inside(const Pair *x, const Op *a, int i)
 {

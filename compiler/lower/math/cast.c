@@ -304,13 +304,10 @@ short_to_f32(Lower *l, DType t, Reg r)
 	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (MAX(dtype_info[t].bits, 8) - 1) : 0;
 	int byte;
 	Reg loaded = dtype_info[t].bits == 8 ? loaded_word(l, r, &byte) : 0;
-	if (loaded) {
-		loaded = half ? lower_op2(l, THREAD_XOR, loaded, lower_i32(l, (int32_t)0x80808080)) : loaded;
-		loaded = lower_as(l, CAST_BITS, REG_F32, permute(l, loaded, 0x4b000000, 0x7440 + byte));
-		return lower_op2(l, THREAD_FADD, loaded, thread_float_const(l->b, REG_F32, (double)(-8388608 - half)));
-	}
-	Reg word = lower_as(l, CAST_ZEXT, REG_I32, r);
-	word = lower_op2(l, THREAD_XOR, word, lower_i32(l, 0x4b000000 | half));
+	Reg flip = lower_i32(l, loaded ? (int32_t)0x80808080 : 0x4b000000 | half);
+	Reg word = loaded ? loaded : lower_as(l, CAST_ZEXT, REG_I32, r);
+	word = half || !loaded ? lower_op2(l, THREAD_XOR, word, flip) : word;
+	word = loaded ? permute(l, word, 0x4b000000, 0x7440 + byte) : word;
 	word = lower_as(l, CAST_BITS, REG_F32, word);
 	return lower_op2(l, THREAD_FADD, word, thread_float_const(l->b, REG_F32, (double)(-8388608 - half)));
 }

@@ -173,7 +173,8 @@ coarsen(Coarsen *c)
 void
 pass_coarsen(Func *f, const Target *t)
 {
-	Coarsen c = {.m = f->module, .f = f, .n = MIN(MAX(f->schedule.coarsen, 1), PROGRAMS_MOST), .loop = func_programs(f)};
+	int n = MIN(MAX(f->schedule.coarsen, 1), PROGRAMS_MOST);
+	Coarsen c = {.m = f->module, .f = f, .n = n, .loop = func_programs(f)};
 	bool asked = (c.n > 1 && !f->coarsen_reason) || f->schedule.batch > 1;
 	if (asked && c.loop)
 		coarsen(&c);

@@ -195,8 +195,8 @@ reduced_along(const Op *op, const Layout *l)
 	return along;
 }
 
-/* The layout of reductions along short axes, as of a pooling's window, in which threads hold what they reduce: bits of lanes
- * and warps that move along it change places with those of registers that do not, the slowest first. */
+/* The layout of reductions along short axes, as of a pooling's window, in which threads hold what they reduce: bits of
+ * lanes and warps that move along it change places with those of registers that do not, the slowest first. */
 static const Layout *
 anchor_in_registers(const Assign *a, const Var *x)
 {

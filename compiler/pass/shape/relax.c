@@ -14,13 +14,13 @@
  * is.  A quotient by a sum of many terms is a product with the sum's inverse, even where it is a term that may cancel:
  * the sum's roundings are as great as the product's.  So is a quotient by few numbers that is a term of the difference
  * which an approximated exponential takes (scores over a temperature or below a soft cap, the greatest of them): the
- * difference of rounded terms may be off by as much (exponent.c).  So is the share that a value has of a sum of many, itself
- * among them, where a term is subtracted from it (the gradient of a cross entropy): an exponential's error is 2^-24 of its
- * exponent, which is as small as the sum's own roundings where the share is not far below 2^-24.  Stores of f32 end the
- * search, but for the logarithm of a positive sum, which has as absolute error what the sum has as relative one: of a sum
- * of many terms, whose own roundings are as great (and where exponents are far from 0, so is the logarithm), or one that is
- * used elsewhere as what becomes narrow, as attention's sums are.  A tile that is divided by few numbers is multiplied by their inverses, and the
- * exponential of a difference takes the factor log2 e into it (exponent.c).
+ * difference of rounded terms may be off by as much (exponent.c).  The share that a value has of a sum of many, itself
+ * among them, may lose a term (the gradient of a cross entropy): an exponential's error is 2^-24 of its exponent, as small
+ * as the sum's own roundings unless the share is far below 2^-24.  Stores of f32 end the search, but for the logarithm of
+ * a positive sum, which has as absolute error what the sum has as relative one: of a sum of many terms, whose own
+ * roundings are as great (and where exponents are far from 0, so is the logarithm), or of one that is used elsewhere as
+ * what becomes narrow, as attention's sums are.  A tile that is divided by few numbers is multiplied by their inverses,
+ * and the exponential of a difference takes the factor log2 e into it (exponent.c).
  *
  * A tanh that is such a term is 2 sigmoid(2u) - 1 by the hardware's functions.
  *

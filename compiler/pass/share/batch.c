@@ -1,4 +1,4 @@
-/* Batching: a block computes for several programs, neighbours along the first axis of the grid, as for one of a larger tile.
+/* Batching: a block computes for several programs, neighbours along the first axis of the grid, as for one larger tile.
  *
  *     %r = program_id {axis = 0, dim = 3, per = 1}        %r = program_id {axis = 0, dim = 3, per = 1}
  *     %v = read %x, %r, 0 {index = "ip",                  %v = read %x, %r, 0 {index = "pp",
@@ -14,8 +14,8 @@
  *
  * The program's index on that axis stays that of the first of them; passes persist and coarsen go on by so many.  A value
  * is one of three: the same in all programs; a number that grows from program to program by a known step, which stays as
- * the first one's and says where an access starts; or different in each, with a dimension for them.  Programs are as many as
- * a multiple of the batch, by what is known of the dimension that the axis divides. */
+ * the first one's and says where an access starts; or different in each, with a dimension for them.  The axis is known to
+ * be a multiple of the batch, by what is known of the dimension that it divides. */
 #include "pass/async/pipeline.h"
 
 #include <string.h>
