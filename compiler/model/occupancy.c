@@ -25,6 +25,8 @@
  * registers, and tiles that reach out of their tensors are left alone. */
 #include "model/model.h"
 
+#include <string.h>
+
 enum { REGISTERS = 64, LIVE_MIN = 24, LIVE_MAX = 36 };  /* of a thread */
 enum { BLOCKS_MAX = 16, OPS_MAX = 512, EACH_LOOP = 8 };                /* BLOCKS: the limit of sm_75 and sm_86 */
 enum { SYSTEM_BYTES = 1024 };                           /* of each block's shared memory: CUDA C++ Programming Guide */
@@ -149,6 +151,16 @@ is_unrolled(const Func *f)
 	return false;
 }
 
+/* Indices of the greatest are reduced as pairs of registers, which are not counted. */
+static bool
+has_keys(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_REDUCE && strncmp(attr_fn(op), "arg", 3) == 0)
+			return true;
+	return false;
+}
+
 static int
 blocks_ahead(const Func *f, const Target *t, Arena *mem)
 {
@@ -181,7 +193,7 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 	if (f->schedule.slices > 1)
 		return blocks_of_slices(f, t, mem);
 	if (is_unrolled(f))
-		return blocks_ahead(f, t, mem);
+		return has_keys(f) ? 0 : blocks_ahead(f, t, mem);
 	if (!max_live(f, mem, &live, &late) || late == 0 || live < LIVE_MIN || live > LIVE_MAX)
 		return 0;
 	int fit = MIN(4 * (t->registers / 4 / (REGISTERS * t->lanes)), t->max_warps);   /* a quarter is one scheduler's */
