@@ -299,7 +299,7 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 	form.keep = m ? repeated_trips(m->funcs.at[0], &b) : 0;
 	for (int i = 0; i < LEN(reads) && form.keep > 1; i++)
 		for (int warps = least; warps <= most; warps *= 2) {
-			form.warps = warps == s->rule ? 0 : warps;
+			form.warps = warps == s->rule && !form.strip ? 0 : warps;
 			form.unroll = reads[i];
 			try(s, first, form);
 		}
@@ -321,7 +321,7 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 		s->best = s->any ? s->best : MAX(s->best, SPILLS * s->bill.cycles);
 	for (int warps = most; warps >= least; warps /= 2) {
 		int strip = (warps_open ? MIN(warps, STRIP_WARPS) : warps) * s->t->lanes * STRIP_ELEMENTS;
-		Form parts = {.warps = warps == s->rule ? 0 : warps, .strip = strip};
+		Form parts = {.warps = warps_open ? warps : 0, .strip = strip};
 		try(s, first, parts);
 		try_kept(s, first, parts, warps, warps);
 	}
