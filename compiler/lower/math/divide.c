@@ -24,18 +24,24 @@ quotient(Lower *l, Reg a, Reg s, Reg inverse)
 	return thread_op(l->b, THREAD_SELECT, thread_op(l->b, THREAD_FUNO, better, better, 0), q, better);
 }
 
-/* For any s; in few instructions, since code that hardly ever runs takes registers all the same. */
+/* Those whose divisor is that of element `of`, any; in few instructions, since code that hardly ever runs takes registers
+ * all the same. */
 static void
-divide_wide(Lower *l, const Reg *a, Reg s, int n, Reg *out)
+divide_wide(Lower *l, const Reg *a, const Reg *s, int of, int n, Reg *out)
 {
-	if (!(l->t->has & HAS_F64)) {
-		for (int i = 0; i < n; i++)
-			out[i] = thread_op(l->b, THREAD_FDIV, a[i], s, 0);
-		return;
+	bool has_wide = l->t->has & HAS_F64;
+	Reg inverse = 0;
+	if (has_wide) {
+		Reg one = thread_float_const(l->b, REG_F64, 1), wide = thread_cast(l->b, CAST_FEXT, REG_F64, s[of]);
+		inverse = thread_op(l->b, THREAD_FDIV, one, wide, 0);
 	}
-	Reg one = thread_float_const(l->b, REG_F64, 1), wide = thread_cast(l->b, CAST_FEXT, REG_F64, s);
-	Reg inverse = thread_op(l->b, THREAD_FDIV, one, wide, 0);
 	for (int i = 0; i < n; i++) {
+		if (s[i] != s[of])
+			continue;
+		if (!has_wide) {
+			out[i] = thread_op(l->b, THREAD_FDIV, a[i], s[i], 0);
+			continue;
+		}
 		Reg q = thread_op(l->b, THREAD_FMUL, thread_cast(l->b, CAST_FEXT, REG_F64, a[i]), inverse, 0);
 		out[i] = thread_cast(l->b, CAST_FTRUNC, REG_F32, q);
 	}
@@ -58,28 +64,57 @@ known_inverse(Lower *l, Reg s)
 	    ? thread_op(l->b, THREAD_FDIV, thread_float_const(l->b, REG_F32, 1), s, 0) : 0;
 }
 
+/* Of each element the first that has the same divisor; false: some divisor is of few elements. */
+static bool
+find_groups(const Reg *s, int n, int *first)
+{
+	for (int i = 0; i < n; i++) {
+		int same = 0;
+		for (first[i] = 0; s[first[i]] != s[i];)
+			first[i]++;
+		for (int k = 0; k < n; k++)
+			same += s[k] == s[i];
+		if (same < FEW)
+			return false;
+	}
+	return true;
+}
+
+static Reg
+in_range(Lower *l, Reg s)
+{
+	Reg above = thread_op(l->b, THREAD_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s, 0);
+	Reg below = thread_op(l->b, THREAD_FLE, s, thread_float_const(l->b, REG_F32, 0x1p100), 0);
+	return thread_op(l->b, THREAD_AND, above, below, 0);
+}
+
 bool
 lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 {
+	int *first = NEW_ARRAY(l->mem, int, n);
 	if (!(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, a[0]) != REG_F32)
 		return false;
-	for (int i = 1; i < n; i++)
-		if (s[i] != s[0])
-			return false;
 	Reg known = known_inverse(l, s[0]);
+	for (int i = 1; i < n; i++)
+		known = s[i] == s[0] ? known : 0;
 	for (int i = 0; i < n && known; i++)
 		out[i] = quotient(l, a[i], s[0], known);
-	if (known || n < FEW)
+	if (known || !find_groups(s, n, first))
 		return known != 0;
-	Reg above = thread_op(l->b, THREAD_FLE, thread_float_const(l->b, REG_F32, 0x1p-100), s[0], 0);
-	Reg below = thread_op(l->b, THREAD_FLE, s[0], thread_float_const(l->b, REG_F32, 0x1p100), 0);
-	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n);
-	thread_if(l->b, thread_op(l->b, THREAD_AND, above, below, 0));
-	Reg inverse = thread_op(l->b, THREAD_FDIV, thread_float_const(l->b, REG_F32, 1), s[0], 0);
-	for (int i = 0; i < n; i++)
-		quick[i] = quotient(l, a[i], s[0], inverse);
+	Reg *quick = NEW_ARRAY(l->mem, Reg, n), *slow = NEW_ARRAY(l->mem, Reg, n), *inverse = NEW_ARRAY(l->mem, Reg, n);
+	Reg all = in_range(l, s[0]);
+	for (int i = 1; i < n; i++)
+		all = first[i] == i ? thread_op(l->b, THREAD_AND, all, in_range(l, s[i]), 0) : all;
+	thread_if(l->b, all);
+	for (int i = 0; i < n; i++) {
+		if (first[i] == i)
+			inverse[i] = thread_op(l->b, THREAD_FDIV, thread_float_const(l->b, REG_F32, 1), s[i], 0);
+		quick[i] = quotient(l, a[i], s[i], inverse[first[i]]);
+	}
 	thread_else(l->b, quick, n);
-	divide_wide(l, a, s[0], n, slow);
+	for (int i = 0; i < n; i++)
+		if (first[i] == i)
+			divide_wide(l, a, s, i, n, slow);
 	thread_if_end(l->b, slow, out, n);
 	return true;
 }
