@@ -9,6 +9,7 @@
  * for does not.  Elements that several registers of a thread hold are computed once. */
 #include "model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SECTOR = 32 };
@@ -40,8 +41,8 @@ elements(const Value *v)
 {
 	if (!v->layout)
 		return 1;
-	uint64_t free = layout_free_bits(v->layout, IN_REGISTER);
-	return (double)(UINT64_C(1) << (v->layout->in[IN_REGISTER] - __builtin_popcountll(free)));
+	int held = v->layout->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(v->layout, IN_REGISTER));
+	return (double)(UINT64_C(1) << held);
 }
 
 /* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
@@ -179,8 +180,8 @@ access(Walk *w, const Op *op, double times)
 	else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
-	w->c->requests += times * n * MAX(sectors / 4, vector * bits / 8 * w->t->lanes / 128) * w->warps;
-	w->c->sectors += times * n * sectors * w->warps;
+	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
+	w->c->sectors += times * n * sectors * w->warps * cost_missed(op);
 	w->c->bytes += times * held;
 	if (is_read)
 		note_again(w, op, times * held);
@@ -288,8 +289,7 @@ slice(Walk *w, const Op *op, double times)
 static double
 moved(Walk *w, const Op *op, double times)
 {
-	bool is_moved = plan_op(op, w->t).scratch > 0;
-	return is_moved ? through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times) : 0;
+	return plan_op(op, w->t).scratch > 0 ? through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times) : 0;
 }
 
 static double
@@ -327,7 +327,7 @@ op_latency(Walk *w, const Op *op, double times)
 	switch (op_family(op)) {
 	case FAMILY_CONVERT: return conversion(w, op, times);
 	case FAMILY_REDUCE: case FAMILY_SCAN: return reduction(w, op, times);
-	case FAMILY_DOT: case FAMILY_DOT_ASYNC: 
+	case FAMILY_DOT: case FAMILY_DOT_ASYNC:
 		return op->kind == OP_DOT_WAIT ? 0 : cost_product(op, w->t, w->warps, times, w->c);
 	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER: return order(w, op, times);
 	default: break;

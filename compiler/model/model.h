@@ -383,6 +383,8 @@ typedef struct ProgramCost {
 
 /* What a line of the source adds to a program's path waits for one of these. */
 typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
+/* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
+double cost_missed(const Op *op);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 
 typedef struct LineCost {

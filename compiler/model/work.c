@@ -2,6 +2,8 @@
  * that lowering makes of it; what products and copies take; and what an op's result waits for. */
 #include "model/model.h"
 
+#include <string.h>
+
 /* Of an element of 32 bits. */
 typedef struct OpWork {
 	double issue, special;
@@ -163,6 +165,52 @@ cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramC
 	out->sectors += times * held / SECTOR;
 	out->bytes += times * held;
 	return loop ? (double)MAX(ring_slots(op) - 1, 1) : 1;
+}
+
+/* ---- accesses ---- */
+
+/* The value without what is added to it, which is in *by. */
+static const Value *
+root_of(const Value *v, int64_t *by)
+{
+	int64_t c;
+	*by = 0;
+	while (v->def && (v->def->kind == OP_ADD || v->def->kind == OP_SUB) && value_constant(v->def->in[1], &c)) {
+		*by += v->def->kind == OP_ADD ? c : -c;
+		v = v->def->in[0];
+	}
+	if (value_constant(v, &c)) {
+		*by += c;
+		return NULL;
+	}
+	return v;
+}
+
+/* Do both reads begin so near to each other that most sectors of one are the other's? */
+static bool
+is_near(const Op *a, const Op *b)
+{
+	enum { SECTOR = 32, FEW = 4 };
+	const char *index = attr_index(a);
+	int bytes = element_bytes(a->out[0].type), rank = a->in[0]->type->rank;
+	if (a->in[0] != b->in[0] || strcmp(index, attr_index(b)) != 0 || a->out[0].type != b->out[0].type)
+		return false;
+	for (int i = 0; i < rank; i++) {
+		int64_t x, y, reach = index[i] != 'i' ? FEW : i + 1 == rank ? SECTOR / bytes : 1;
+		if (root_of(a->in[1 + i], &x) != root_of(b->in[1 + i], &y) || x - y >= reach || y - x >= reach)
+			return false;
+	}
+	return true;
+}
+
+double
+cost_missed(const Op *op)
+{
+	static const double MISSED = 0.25;              /* fitted to stencils on an H200 */
+	for (const Op *x = op->kind == OP_READ ? op->prev : NULL; x; x = x->prev)
+		if (x->kind == OP_READ && is_near(x, op))
+			return MISSED;
+	return 1;
 }
 
 /* ---- lines of the source ---- */
