@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SECTOR = 32 };
+enum { SECTOR = 32, KEY_ISSUE = 6 };                    /* KEY: of a value and its index (lower/across/combine.c) */
 /* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
 enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs: divisions. */
@@ -251,7 +251,7 @@ reduction(Walk *w, const Op *op, double times)
 	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = elements(op->in[0]);
 	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
 		each = 4;
-	add_issue(w, times * ways * held * each);
+	add_issue(w, times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0)));
 	latency += 4 * log2_ceil((int64_t)held) * ways;
 	for (int i = 0; i < p.nruns; i++) {
 		const AxisRun *run = &p.run[i];
