@@ -56,7 +56,7 @@ is_positive(const Value *v, int depth, const Assumed *all)
 			return true;
 		break;
 	case OP_ADD: case OP_DIV: case OP_MIN: case OP_MAX: case OP_CAST: case OP_RESHAPE: case OP_PERMUTE:
-	case OP_BROADCAST: case OP_CONVERT:
+	case OP_BROADCAST: case OP_CONVERT: case OP_SELECT:
 		break;
 	case OP_REDUCE:
 		if (strcmp(attr_fn(op), "sum") != 0 && strcmp(attr_fn(op), "max") != 0)
@@ -68,7 +68,7 @@ is_positive(const Value *v, int depth, const Assumed *all)
 	default:
 		return false;
 	}
-	for (int i = 0; i < op->nin; i++)
+	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
 		if (!is_positive(op->in[i], depth + 1, all))
 			return false;
 	return true;
