@@ -173,17 +173,18 @@ cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramC
 static const Value *
 root_of(const Value *v, int64_t *by)
 {
-	int64_t c;
+	const Attr *c;
 	*by = 0;
-	while (v->def && (v->def->kind == OP_ADD || v->def->kind == OP_SUB) && value_constant(v->def->in[1], &c)) {
-		*by += v->def->kind == OP_ADD ? c : -c;
-		v = v->def->in[0];
+	for (const Op *op = v->def; op; op = v->def) {
+		bool adds = (op->kind == OP_ADD || op->kind == OP_SUB) && (c = value_const(op->in[1]));
+		if (!adds && op->kind != OP_BROADCAST)
+			break;
+		*by += !adds ? 0 : op->kind == OP_ADD ? c->i : -c->i;
+		v = op->in[0];
 	}
-	if (value_constant(v, &c)) {
-		*by += c;
-		return NULL;
-	}
-	return v;
+	c = value_const(v);
+	*by += c ? c->i : 0;
+	return c ? NULL : v;
 }
 
 /* Do both reads begin so near to each other that most sectors of one are the other's? */
