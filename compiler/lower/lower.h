@@ -189,7 +189,8 @@ typedef struct LowerAccess {
 		int64_t shift;
 		bool is_rooted;                         /* lo and hi are the root's */
 		LowerMap map;                           /* p: of the coordinate */
-		const Reg *gather;                      /* g: in the order of the layout's registers */
+		const Reg *gather;                      /* g: in the order of the layout's registers … */
+		const Reg *held;                        /* … and within the dimension (REG_I64), for addresses; or NULL */
 		const Reg *still;                       /* g: what of them no trip of the loop changes (REG_I64), or NULL */
 		Reg moved;                              /* g: and what of all of them each trip does, with `still` */
 		int64_t known_stride;                   /* units; -1: not known */

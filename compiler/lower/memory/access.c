@@ -352,7 +352,9 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 	for (int d = 0; d < a->nd; d++) {
 		int64_t add = 0, s = a->dim[d].known_stride;
 		if (a->dim[d].letter == 'g') {
-			Reg at = a->dim[d].still ? a->dim[d].still[r] : index_i64(l, a->dim[d].index, a->dim[d].gather[r]);
+			Reg at = a->dim[d].still  ? a->dim[d].still[r]
+			    : a->dim[d].held ? a->dim[d].held[r]
+					     : index_i64(l, a->dim[d].index, a->dim[d].gather[r]);
 			wide = sum_of(l, wide, scaled(l, a, d, at));
 			continue;
 		}
