@@ -57,8 +57,8 @@ fill_of(Lower *l, const Op *op, int i, const Layout *layout)
 static const Reg *
 zeros(Lower *l, RegType t, int n)
 {
-	bool is_float = t >= REG_F16 && t <= REG_F64;
-	Reg *all = NEW_ARRAY(l->mem, Reg, n), zero = is_float ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
+	Reg *all = NEW_ARRAY(l->mem, Reg, n);
+	Reg zero = thread_is_float(t) ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
 	for (int r = 0; r < n; r++)
 		all[r] = zero;
 	return all;
@@ -201,8 +201,8 @@ is_computed(const Value *v, int depth)
 
 /* Reads by computed tiles of indices alone, as a window's with a stride: each index is held within its dimension, so that
  * all are read and a choice of the fill follows.  A predicate for each read is more than a thread has, and the reads
- * wait for one another (3 x 3 of two apart, 36 reads a thread: 208 us on an H200).  Gives the predicate of all reads, whether
- * the tensor has elements; 0: no such read. */
+ * wait for one another (3 x 3 of two apart, 36 reads a thread: 208 us on an H200).  Gives the predicate of all reads,
+ * whether the tensor has elements; 0: no such read. */
 static Reg
 hold_inside(Lower *l, LowerAccess *a, int n)
 {
