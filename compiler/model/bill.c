@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
+enum { SHARP = 8, BLOCKS_MOST = 32, BLOCK_WARPS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
@@ -42,6 +42,8 @@ resident(const ProgramCost *c, const Target *t, int *given)
 	int n = t->registers / ((*given + 7) / 8 * 8 * threads);
 	n = MIN(n, t->max_warps / c->warps);
 	n = MIN(n, (int)(t->shared_bytes_unit / (c->shared_bytes + SYSTEM_BYTES)));
+	if (c->loops && c->warps == BLOCK_WARPS_MOST)
+		n = MIN(n, 1);                          /* ptxas takes the registers that are left, in turns of loops */
 	return MAX(MIN(n, BLOCKS_MOST), 0);
 }
 

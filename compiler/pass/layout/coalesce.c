@@ -30,6 +30,7 @@ typedef struct Load {
 	int64_t stream;                                 /* of the larger operand of a loop's products of few rows */
 	int bytes;                                      /* of the largest element that moves in a tile of that size */
 	bool reduces, orders;
+	bool pairs;                                     /* halves of 32 bits are written together (pass records) */
 } Load;
 
 static void
@@ -39,6 +40,8 @@ count_tile(Load *x, const Type *t, bool moves)
 	int64_t n = type_count(t);
 	if (t->kind != TYPE_TILE || t->rank == 0)
 		return;
+	if (x->pairs && t->rank > 1 && t->extent[t->rank - 1] == 2)
+		n /= 2;                                 /* a pair is an element: it is computed as two tiles */
 	if (n > x->most) {
 		x->most = n;
 		x->bytes = 0;
@@ -59,10 +62,22 @@ streamed(const Op *dot)
 	return type_count(dot->in[rows < cols]->type);
 }
 
+static bool
+writes_pairs(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = op->kind == OP_WRITE ? op->in[0]->type : NULL, *tile = t ? op->in[access_data(op)]->type : NULL;
+		if (t && access_is_tensor(op) && t->rank > 1 && t->extent[t->rank - 1] == 2 &&
+		    attr_index(op)[t->rank - 1] == 'p' && dtype_info[tile->elem].bits == 32)
+			return true;
+	}
+	return false;
+}
+
 static Load
 count_tiles(const Func *f)
 {
-	Load x = {.most = 1};
+	Load x = {.most = 1, .pairs = writes_pairs(f)};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind == OP_DOT) {
 			x.dot = MAX(x.dot, type_count(op->out[0].type));
