@@ -148,21 +148,24 @@ can_grow(const Sizes *s, int i, const int64_t *size, const Bound *b, const Targe
 	return size[i] < elements_of(&s->at[i], b) && programs > PROGRAMS_EACH * t->rates->multiprocessors;
 }
 
-/* Which one to double: the fastest dimension up to a line, others up to some rows, which share what they read; -1: none. */
+/* Which one to double: dimensions that memory runs along up to a line, of a transposition both; others up to some rows, which
+ * share what they read; then the shorter of the first; -1: none. */
 static int
 next_to_grow(const Sizes *s, const int64_t *size, const Bound *b, const Target *t)
 {
 	int fast = -1, other = -1;
 	for (int i = 0; i < s->n; i++) {
 		bool is_fast = s->at[i].last_axis >= 0;
-		if (can_grow(s, i, size, b, t))
-			*(is_fast ? &fast : &other) = i;
+		if (!can_grow(s, i, size, b, t))
+			continue;
+		if (is_fast && size[i] * s->element < LINE_BYTES)
+			return i;
+		if (!is_fast)
+			other = i;
+		else if (fast < 0 || size[i] < size[fast])
+			fast = i;
 	}
-	if (fast >= 0 && size[fast] * s->element < LINE_BYTES)
-		return fast;
-	if (other >= 0 && (size[other] < ROWS || fast < 0))
-		return other;
-	return fast;
+	return other >= 0 && (size[other] < ROWS || fast < 0) ? other : fast;
 }
 
 static double

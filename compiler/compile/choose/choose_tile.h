@@ -32,7 +32,7 @@ typedef struct Pair {
 	bool multiplies;                                /* the kernel has products */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
-	int last_axis;                                  /* of the last dimension that is written; AXIS_NONE */
+	int last_axis;                                  /* of the last dimension that is written, or read; AXIS_NONE */
 } Pair;
 
 /* Are the modules of that size and of twice that alike, and the elements of each part apart? */
@@ -48,7 +48,7 @@ bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
 /* choose_tile_end.c: is the end of the loop the same, or are trips that the larger tile adds idle? */
 bool tile_end_covers(const Pair *x, const Op *one, const Op *two);
 /* choose_tile_access.c */
-bool tile_visit_read(const Pair *x, const Op *a);
+bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
 

@@ -109,8 +109,18 @@ visit_indices(const Pair *x, const Op *a, const Value *tile, bool gathers)
 	return true;
 }
 
+/* The axis of a last dimension that is a part: neighbours in memory. */
+static void
+note_last(Pair *x, const Op *a, const Value *tile)
+{
+	const char *index = attr_index(a);
+	int last = a->in[0]->type->rank - 1, d = tile->type->rank - 1;
+	if (last >= 0 && d >= 0 && index[last] == 'p' && tile_part(x, tile)->axis[d] >= 0)
+		x->last_axis = tile_part(x, tile)->axis[d];
+}
+
 bool
-tile_visit_read(const Pair *x, const Op *a)
+tile_visit_read(Pair *x, const Op *a)
 {
 	int fill = 1 + a->in[0]->type->rank;
 	const Value *v = a->nin > fill ? a->in[fill] : NULL;
@@ -119,6 +129,8 @@ tile_visit_read(const Pair *x, const Op *a)
 	for (int d = 0; v && d < v->type->rank; d++)
 		if (!tile_take_axis(x, &a->out[0], d, v, d))
 			return false;
+	if (a->out[0].type->rank > 1)                   /* not of a row of numbers beside the tiles */
+		note_last(x, a, &a->out[0]);
 	return true;
 }
 
@@ -150,8 +162,6 @@ tile_visit_write(Pair *x, const Op *a)
 			continue;
 		const Part *p = tile_part(x, tile);
 		int axis = p->axis[d];
-		if (index[i + 1] == '\0')
-			x->last_axis = axis;
 		if (axis >= 0) {
 			if (p->scale[d] != 1 || !starts_inside(x, a, i) ||
 			    !is_extent(type, i - access_merged(a, i), i, x->count[axis]))
@@ -163,6 +173,7 @@ tile_visit_write(Pair *x, const Op *a)
 	for (int axis = 0; axis < MAX_AXES; axis++)
 		if (x->count[axis] && !covers[axis])
 			return false;
+	note_last(x, a, tile);
 	x->written++;
 	return true;
 }
