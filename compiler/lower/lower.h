@@ -264,6 +264,8 @@ Reg lower_narrow(Lower *l, DType t, Reg f32);
 Reg lower_narrow_exact(Lower *l, DType t, Reg f32);     /* a value of t: nothing rounds, and infinity stays */
 /* An integer wrapped into its type: 4-bit ones to their low half, extended; others stay as they are. */
 Reg lower_wrap(Lower *l, DType t, Reg r);
+/* math/cast_round.c: f32 to the nearest integers of 8 or 16 bits */
+void lower_round(Lower *l, DType t, const Reg *x, int n, Reg *out);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
 void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
 void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */

@@ -13,7 +13,8 @@
 
 #include <math.h>
 
-enum { SHARP = 8, BLOCKS_MOST = 32, BLOCK_WARPS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
+enum { BLOCK_WARPS_MOST = 32 };
+enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 

@@ -23,6 +23,8 @@ cast_work(const Op *op, DType t, DType to)
 	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits <= 16;
 	if (!dtype_is_float(t))
 		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
+	if (rounds && bits == 8)
+		return (OpWork){1, 0};                  /* half of an instruction, and joining words */
 	return is_short && bits > 4 && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
 }
 

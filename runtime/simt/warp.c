@@ -1,6 +1,7 @@
 /* Exchanges between the lanes of a warp, and arithmetic within one word.
  *
  * Lanes exchange values when all of them have arrived, so that the order of their arrival does not matter. */
+#include <math.h>
 #include <string.h>
 
 #include "num/num.h"
@@ -117,6 +118,16 @@ float_of(uint64_t word)
 	return f;
 }
 
+/* A byte; of two as near the even one, of NaN 0. */
+static uint64_t
+rounded(uint64_t word, double least, double most)
+{
+	double f = (double)float_of(word);
+	if (!(f >= least))
+		f = f < least ? least : 0;
+	return (uint64_t)(uint8_t)(int)nearbyint(f < most ? f : most);
+}
+
 /* Too large is the largest, a NaN stays one. */
 static uint64_t
 pack(DType type, const uint64_t *in)
@@ -154,6 +165,8 @@ halves(DType type, uint64_t x, uint64_t y, uint64_t z)
 	{                                                                                          \
 		out[0] = result;                                                                   \
 	}
+CONVERSION(simt_round_s8, rounded(in[0], -128, 127) | rounded(in[1], -128, 127) << 8 | (in[2] & 0xffff) << 16)
+CONVERSION(simt_round_u8, rounded(in[0], 0, 255) | rounded(in[1], 0, 255) << 8 | (in[2] & 0xffff) << 16)
 CONVERSION(simt_pack_e4m3, pack(TY_F8E4M3, in))
 CONVERSION(simt_pack_e5m2, pack(TY_F8E5M2, in))
 CONVERSION(simt_unpack_e4m3, unpack_e4m3(in[0]))

@@ -148,8 +148,8 @@ can_grow(const Sizes *s, int i, const int64_t *size, const Bound *b, const Targe
 	return size[i] < elements_of(&s->at[i], b) && programs > PROGRAMS_EACH * t->rates->multiprocessors;
 }
 
-/* Which one to double: dimensions that memory runs along up to a line, of a transposition both; others up to some rows, which
- * share what they read; then the shorter of the first; -1: none. */
+/* Which one to double: dimensions that memory runs along up to a line, of a transposition both; others up to some rows,
+ * which share what they read; then the shorter of the first; -1: none. */
 static int
 next_to_grow(const Sizes *s, const int64_t *size, const Bound *b, const Target *t)
 {

@@ -312,23 +312,6 @@ short_to_f32(Lower *l, DType t, Reg r)
 	return lower_op2(l, THREAD_FADD, word, thread_float_const(l->b, REG_F32, (double)(-8388608 - half)));
 }
 
-/* The nearest integer, even of two, within the type's: as the low bits of 1.5 * 2^23 + x.  NaN gives 0. */
-static Reg
-f32_to_short(Lower *l, DType t, Reg x)
-{
-	int bits = dtype_info[t].bits;
-	bool is_signed = dtype_is_signed(t);
-	double least = is_signed ? -(double)(1 << (bits - 1)) : 0;
-	double most = (double)(1 << (is_signed ? bits - 1 : bits)) - 1;
-	Reg zero = thread_float_const(l->b, REG_F32, 0);
-	if (is_signed)                                  /* else the greater of NaN and 0 is 0 */
-		x = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FNE, x, x), zero, x);
-	x = lower_op2(l, THREAD_FMAX, x, thread_float_const(l->b, REG_F32, least));
-	x = lower_op2(l, THREAD_FMIN, x, thread_float_const(l->b, REG_F32, most));
-	x = lower_op2(l, THREAD_FADD, x, thread_float_const(l->b, REG_F32, 12582912));
-	return lower_as(l, CAST_TRUNC, int_type(t), lower_as(l, CAST_BITS, REG_I32, x));
-}
-
 static Reg
 int_to_float(Lower *l, DType from, DType to, Reg r)
 {
@@ -474,8 +457,7 @@ lower_cast(Lower *l, Op *op)
 	bool is_rounded = op->kind == OP_CAST && from == TY_F32 && round && round->kind == OP_ROUND;
 	if (is_rounded && has_slow_conversions(l, to) && !dtype_is_packed(to) &&
 	    round->in[0]->layout == op->out[0].layout && op->in[0]->layout == op->out[0].layout) {
-		for (int r = 0; r < n; r++)
-			out[r] = f32_to_short(l, to, lower_regs(l, round->in[0])[r]);
+		lower_round(l, to, lower_regs(l, round->in[0]), n, out);
 		return;
 	}
 	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;

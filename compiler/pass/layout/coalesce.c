@@ -66,7 +66,8 @@ static bool
 writes_pairs(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op->kind == OP_WRITE ? op->in[0]->type : NULL, *tile = t ? op->in[access_data(op)]->type : NULL;
+		const Type *t = op->kind == OP_WRITE ? op->in[0]->type : NULL;
+		const Type *tile = t ? op->in[access_data(op)]->type : NULL;
 		if (t && access_is_tensor(op) && t->rank > 1 && t->extent[t->rank - 1] == 2 &&
 		    attr_index(op)[t->rank - 1] == 'p' && dtype_info[tile->elem].bits == 32)
 			return true;
