@@ -18,6 +18,18 @@ is_name(const Expr *e, const char *name)
 	return e && e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
 }
 
+/* c of the name, or of c times it; 0: it is something else. */
+static uint64_t
+times_name(const Expr *e, const char *name)
+{
+	if (is_name(e, name))
+		return 1;
+	if (!e || e->kind != EX_BINARY || e->bin != BIN_MUL)
+		return 0;
+	const Expr *c = e->a->kind == EX_INT ? e->a : e->b, *of = c == e->a ? e->b : e->a;
+	return c->kind == EX_INT && is_name(of, name) ? c->u : 0;
+}
+
 static bool
 is_mentioned(const Kernel *k, const char *name)
 {
@@ -40,7 +52,9 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 	for (int a = 0; a < k->item->grid.n; a++) {
 		const Expr *e = k->item->grid.at[a].count;
 		bool cuts = e->kind == EX_CALL && is_name(e->a, "cdiv") && e->args.n == 2 &&
-		    is_name(e->args.at[1].e, p->name) && !expr_mentions(e->args.at[0].e, p->name);
+		    !expr_mentions(e->args.at[0].e, p->name);
+		x->by[a] = cuts ? times_name(e->args.at[1].e, p->name) : 0;
+		cuts = x->by[a] > 0;
 		if (!cuts && expr_mentions(e, p->name))
 			return false;
 		x->count[a] = cuts ? e->args.at[0].e : NULL;

@@ -28,6 +28,7 @@ typedef struct Pair {
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
+	uint64_t by[MAX_AXES];                          /* c of those that are cdiv(D, c * name); else 1 */
 	Part *part;                                     /* by the value's id in the first module */
 	bool multiplies;                                /* the kernel has products */
 	int loops;                                      /* around the op that is looked at */

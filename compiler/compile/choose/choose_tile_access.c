@@ -69,6 +69,18 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	return true;
 }
 
+/* Have the dimensions from `first` to `last` the elements that an axis cuts: D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B)? */
+static bool
+is_cut_by(const Pair *x, const TypeExpr *type, int first, int last, int axis)
+{
+	const Expr *count = x->count[axis], *dim = type->dims.at[last];
+	if (x->by[axis] == 1)
+		return is_extent(type, first, last, count);
+	bool is_part = first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME && !dim->a->scope &&
+	    strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
+	return is_part && dim->args.at[1].e->u == x->by[axis] && exprs_same(dim->args.at[0].e, count);
+}
+
 /* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */
 static bool
 takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
@@ -164,7 +176,7 @@ tile_visit_write(Pair *x, const Op *a)
 		int axis = p->axis[d];
 		if (axis >= 0) {
 			if (p->scale[d] != 1 || !starts_inside(x, a, i) ||
-			    !is_extent(type, i - access_merged(a, i), i, x->count[axis]))
+			    !is_cut_by(x, type, i - access_merged(a, i), i, axis))
 				return false;
 			covers[axis] = true;
 		}
