@@ -364,7 +364,7 @@ test_odd_rows(void **state)
 static void
 test_small_tiles(void **state)
 {
-	static const char small[] = "kernel k<B = 64>" VECTORS "{ y[N - (p + 1) * B +: B] = flip(x[p * B +: B]); }";
+	static const char small[] = "kernel k<B = 64>" VECTORS "{ y[p * B +: B] = flip(x[p * B +: B]); }";
 	Case c = {0};
 	assert_true(choose_vectors(&c, small, 1 << 26));
 	assert_int_equal(value(&c, "persistent"), 1);
@@ -379,6 +379,22 @@ test_small_tiles(void **state)
 	choose_vectors(&c, small, 1 << 26);
 	for (int i = 0; i < c.n; i++)
 		assert_string_not_equal(c.chosen[i].name, "persistent");
+	compile_close(c.cx);
+}
+
+/* Parts in opposite order are parts; one that begins where another ends is not. */
+static void
+test_reversed_tiles(void **state)
+{
+	static const char reversed[] = "kernel k<B = 64>" VECTORS "{ y[N - (p + 1) * B +: B] = flip(x[p * B +: B]); }";
+	static const char next[] = "kernel k<B = 64>" VECTORS "{ y[p * B +: B] = x[(p + 1) * B +: B]; }";
+	Case c = {0};
+	assert_true(choose_vectors(&c, reversed, 1 << 26));
+	assert_true(value(&c, "B") > 64);
+	compile_close(c.cx);
+	choose_vectors(&c, next, 1 << 26);
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "B");
 	compile_close(c.cx);
 }
 
@@ -514,7 +530,8 @@ main(void)
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
-		cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution), cmocka_unit_test(test_small_products),
+		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
+		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
