@@ -88,11 +88,31 @@ in_range(Lower *l, Reg s)
 	return thread_op(l->b, THREAD_AND, above, below, 0);
 }
 
+/* Of 16 bits: in f32, rounded once more. */
+static bool
+divide_halves(Lower *l, const Reg *a, const Reg *s, int n, RegType t, Reg *out)
+{
+	Reg *wide = NEW_ARRAY(l->mem, Reg, n), *by = NEW_ARRAY(l->mem, Reg, n);
+	const ThreadNode *c = thread_node_of(l->b, s[0], &(int){0});
+	for (int i = 0; i < n; i++) {
+		wide[i] = lower_as(l, CAST_FEXT, REG_F32, a[i]);
+		by[i] = c && c->kind == NODE_CONST && s[i] == s[0] ? thread_float_const(l->b, REG_F32, c->f)
+								   : lower_as(l, CAST_FEXT, REG_F32, s[i]);
+	}
+	bool done = lower_divide(l, wide, by, n, out);
+	for (int i = 0; i < n && done; i++)
+		out[i] = lower_as(l, CAST_FTRUNC, t, out[i]);
+	return done;
+}
+
 bool
 lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out)
 {
 	int *first = NEW_ARRAY(l->mem, int, n);
-	if (!(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, a[0]) != REG_F32)
+	RegType t = thread_type_of(l->b, a[0]);
+	if (l->t->has & HAS_LONG_DIVIDE && (t == REG_F16 || t == REG_BF16))
+		return divide_halves(l, a, s, n, t, out);
+	if (!(l->t->has & HAS_LONG_DIVIDE) || t != REG_F32)
 		return false;
 	Reg known = known_inverse(l, s[0]);
 	for (int i = 1; i < n; i++)
