@@ -331,6 +331,28 @@ assign_collect(Assign *a)
 
 static void flood_from(Assign *a, int var, int ways);
 
+/* As the layout, its registers in the order of memory: which renames them, so that a thread's neighbours are one access. */
+static const Layout *
+in_memory_order(const Assign *a, const Op *op, const Layout *have)
+{
+	if (!op || op->kind != OP_WRITE || have->rank == 0)
+		return have;
+	Layout l = *have;
+	int at = layout_out_at(&l, l.rank - 1), n = 0;
+	uint64_t along = ((UINT64_C(1) << l.out[l.rank - 1]) - 1) << at;
+	for (int bit = 0; bit < l.out[l.rank - 1]; bit++)
+		for (int i = n; i < l.in[IN_REGISTER]; i++) {
+			uint64_t moved = l.map.col[i];
+			if (moved != UINT64_C(1) << (at + bit) || !(moved & along))
+				continue;
+			for (int k = i; k > n; k--)
+				l.map.col[k] = l.map.col[k - 1];
+			l.map.col[n++] = moved;
+			break;
+		}
+	return layout_intern(a->m, &l);
+}
+
 static void
 reach(Assign *a, int var, const Layout *l, int ways)
 {
@@ -338,7 +360,7 @@ reach(Assign *a, int var, const Layout *l, int ways)
 	if (!l || x->mark == a->flood || x->hard || (a->only_unset && x->layout))
 		return;
 	x->mark = a->flood;
-	x->layout = l;
+	x->layout = in_memory_order(a, x->op, l);
 	flood_from(a, var, ways);
 }
 
