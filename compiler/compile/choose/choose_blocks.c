@@ -322,8 +322,11 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 	for (int warps = most; warps >= least; warps /= 2) {
 		int strip = (warps_open ? MIN(warps, STRIP_WARPS) : warps) * s->t->lanes * STRIP_ELEMENTS;
 		Form parts = {.warps = warps_open ? warps : 0, .strip = strip};
-		try(s, first, parts);
-		try_kept(s, first, parts, warps, warps);
+		for (int twice = 0; twice <= (warps_open && warps < STRIP_WARPS); twice++) {
+			parts.strip = strip << twice;
+			try(s, first, parts);
+			try_kept(s, first, parts, warps, warps);
+		}
 	}
 }
 
