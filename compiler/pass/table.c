@@ -12,14 +12,14 @@
 
 #include <string.h>
 
-enum { DEPTH_MOST = 12, ELEMENTS_MOST = 512 };
+enum { OPS_MOST = 64, ELEMENTS_MOST = 512 };           /* of an expression, written out; of a table */
 
-/* Is it made of constants and one iota, element by element?  That iota in *of. */
+/* Is it made of constants and one iota, element by element, in at most so many ops?  That iota in *of. */
 static bool
-follows_iota(const Value *v, int depth, const Op **of)
+follows_iota(const Value *v, int *ops, const Op **of)
 {
 	const Op *op = v->def;
-	if (!op || depth > DEPTH_MOST || v->type->kind != TYPE_TILE)
+	if (!op || --*ops < 0 || v->type->kind != TYPE_TILE)
 		return false;
 	if (op->kind == OP_CONST)
 		return value_const(v) && value_const(v)->kind != KIND_INTS;
@@ -31,7 +31,7 @@ follows_iota(const Value *v, int depth, const Op **of)
 	if (!op_has(op, ELEM) || op->nin == 0 || op->nin > 3)
 		return false;
 	for (int i = 0; i < op->nin; i++)
-		if (!follows_iota(op->in[i], depth + 1, of))
+		if (!follows_iota(op->in[i], ops, of))
 			return false;
 	return true;
 }
@@ -79,7 +79,8 @@ tabulate(Func *f, Op *op)
 {
 	const Op *iota = NULL;
 	const Type *t = op->out->type;
-	if (!is_long(op) || !follows_iota(op->out, 0, &iota) || !iota)
+	int ops = OPS_MOST;
+	if (!is_long(op) || !follows_iota(op->out, &ops, &iota) || !iota)
 		return;
 	int64_t n = t->extent[attr_axis(iota)], *bits = NEW_ARRAY(f->module->cx->mem, int64_t, MAX(n, 1));
 	for (int64_t i = 0; i < n && n <= ELEMENTS_MOST; i++) {

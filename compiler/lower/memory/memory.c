@@ -191,11 +191,11 @@ write_records(Lower *l, const LowerAccess *a, RegType t, int r, Reg first, const
 
 /* No index that memory gives: of neighbours, most are inside where one is. */
 static bool
-is_computed(const Value *v, int depth)
+is_computed(const Value *v, int *looks)
 {
-	bool is = depth < 16 && !(v->def && (op_is_access(v->def) || v->def->nregion > 0));
+	bool is = --*looks > 0 && !(v->def && (op_is_access(v->def) || v->def->nregion > 0));
 	for (int i = 0; is && v->def && i < v->def->nin; i++)
-		is = is_computed(v->def->in[i], depth + 1);
+		is = is_computed(v->def->in[i], looks);
 	return is;
 }
 
@@ -207,9 +207,10 @@ static Reg
 hold_inside(Lower *l, LowerAccess *a, int n)
 {
 	Reg some = 0;
+	int looks = 100;                                /* short expressions */
 	for (int d = 0; d < a->nd; d++) {
 		bool tested = a->dim[d].letter != 'i' && a->dim[d].hi;
-		if (tested && (a->dim[d].letter != 'g' || a->dim[d].still || !is_computed(a->dim[d].index, 0)))
+		if (tested && (a->dim[d].letter != 'g' || a->dim[d].still || !is_computed(a->dim[d].index, &looks)))
 			return 0;
 	}
 	for (int d = 0; d < a->nd; d++) {
