@@ -206,6 +206,10 @@ packs(void **state)
 		}
 	}
 	/* between 1 and 1.125, 1.125 and 1.25: to even; too large and infinite: 448 */
+	assert_int_equal(word(PRIM_ROUND_S8, bits_of(2.5f), bits_of(-3.5f), 0x1234abcd), 0xabcdfc02);
+	assert_int_equal(word(PRIM_ROUND_S8, bits_of(1e9f), bits_of(-INFINITY), 0), 0x807f);
+	assert_int_equal(word(PRIM_ROUND_U8, bits_of(255.5f), bits_of(-1.0f), 0xffff), 0xffff00ff);
+	assert_int_equal(word(PRIM_ROUND_U8, bits_of(NAN), bits_of(0.5f), 0), 0);
 	assert_int_equal(word(PRIM_PACK_E4M3, bits_of(1.0625f), bits_of(1.1875f), 0), 0x3a38);
 	assert_int_equal(word(PRIM_PACK_E4M3, bits_of(1e9f), bits_of(-INFINITY), 0), 0xfe7e);
 	assert_int_equal(word(PRIM_PACK_E5M2, bits_of(1.125f), bits_of(1.375f), 0), 0x3e3c);
