@@ -29,7 +29,7 @@ bound_args(const Cli *cli, const Bound *b, int *n)
 	Bound apart = *b;
 	if (b->schedule.specialize <= 0) {
 		apart.schedule.persistent = 0;
-		apart.schedule.coarsen = apart.schedule.split = apart.schedule.ctas = 0;
+		apart.schedule.coarsen = apart.schedule.batch = apart.schedule.split = apart.schedule.ctas = 0;
 	}
 	*n = 0;
 	for (int i = 0; i < b->nsymbol; i++)
