@@ -76,12 +76,12 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
 
 /* Cycles of a program for a part of the bill.  Trips of a loop wait and move in turn, so that neither hides the other: they
  * add as the sides of a triangle (fitted to 55 forms of lsm2, quant_loop and two_passes in bench/warps on an H200: half of
- * them within 11 %, 16 % before).  So do programs of a block that stays: reverse in fours 62 us estimated before, 71 so, 72
- * measured; softmax of rows of 64 in sixteens 61, 71, 75; 4 bits in groups of 64 in sixteens 40, 51, 57. */
+ * them within 11 %, 16 % before).  So do batches of programs: softmax of rows of 64 in sixteens 61 us estimated before, 67
+ * so, 75 measured; 4 bits in groups of 64 in sixteens 40, 45, 57. */
 static double
 taken(const ProgramCost *c, const double part[BILL_PARTS], int i)
 {
-	if ((c->loops || c->stays) && i == BILL_MEMORY)
+	if (c->loops && i == BILL_MEMORY)
 		return hypot(part[i], part[BILL_WAITING]);
 	return part[i];
 }

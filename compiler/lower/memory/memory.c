@@ -54,6 +54,18 @@ fill_of(Lower *l, const Op *op, int i, const Layout *layout)
 	return all;
 }
 
+/* Are there so many reads by tiles of indices that their predicates are more than a thread has?  Of fewer, holding indices
+ * costs more than it gains (resize2 in bench/warps on an H200: 67 us for 47). */
+static bool
+has_many_gathers(const Func *f)
+{
+	enum { MANY = 5 };
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += op->kind == OP_READ && strchr(attr_index(op), 'g') != NULL;
+	return n >= MANY;
+}
+
 static const Reg *
 zeros(Lower *l, RegType t, int n)
 {
@@ -254,7 +266,7 @@ lower_read(Lower *l, Op *op)
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
 	bool is_plain = op->kind == OP_READ && !a.window && !a.records && !packed && vector == 1 && !a.is_kept;
-	Reg some = is_plain ? hold_inside(l, &a, n) : 0;
+	Reg some = is_plain && has_many_gathers(l->f) ? hold_inside(l, &a, n) : 0;
 	if (some && !fill)
 		fill = zeros(l, lower_type(v->type), n);
 	if (a.halo)
