@@ -862,11 +862,10 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		if (__builtin_mul_overflow(n, (o->grid[i] + ranks - 1) / ranks * ranks, &n))
 			n = INT64_MAX;
 	}
-	if (p->loaded->resident && n > p->loaded->resident)
-		n = p->loaded->resident;
-	p->blocks = (unsigned)n * (unsigned)p->loaded->form->split;
+	p->blocks = p->loaded->resident && n > p->loaded->resident / p->loaded->form->split
+	    ? p->loaded->resident : (unsigned)n * (unsigned)p->loaded->form->split;
 	p->zeros = tgp_has(p->loaded->form, TGP_COUNTER) || tgp_has(p->loaded->form, TGP_ARRIVALS)
-	    ? ((size_t)n * 4 * (p->loaded->form->persistent ? TGP_STREAM_FLAGS : 1) + 255) / 256 * 256 : 0;
+	    ? ((p->loaded->resident ? (size_t)p->blocks * TGP_STREAM_FLAGS : (size_t)n) * 4 + 255) / 256 * 256 : 0;
 	p->scratch += p->zeros + (size_t)p->blocks * (size_t)p->loaded->form->part;
 }
 

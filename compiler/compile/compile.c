@@ -299,7 +299,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->persistent = artefact_is_persistent(f);
 	out->cluster = MAX(k->cluster, 1);
 	out->cluster_axis = func_cluster_axis(f);
-	out->split = MAX(f->schedule.split, 1);
+	out->split = MAX(MAX(f->schedule.split, f->stream), 1);
 	out->part_bytes = split_part_bytes(f);
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;

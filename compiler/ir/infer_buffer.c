@@ -293,11 +293,12 @@ RULE(stream_give)
 
 RULE(stream_join)
 {
-	if (x->op->nin < 2)
-		return infer_fail(x, "%d operands; expected a block's number and tiles", x->op->nin);
-	if (!infer_i64(x, 0))
-		return false;
-	for (int i = 1; i < x->op->nin; i++) {
+	if (x->op->nin <= STREAM_JOIN_TILES)
+		return infer_fail(x, "%d operands; expected a block's number, a count, a step and tiles", x->op->nin);
+	for (int i = 0; i < STREAM_JOIN_TILES; i++)
+		if (!infer_i64(x, i))
+			return false;
+	for (int i = STREAM_JOIN_TILES; i < x->op->nin; i++) {
 		if (!is_sum(infer_in(x, i)))
 			return infer_expect(x, i, "a tile of numbers of 32 bits");
 		if (!infer_out(x, infer_in(x, i)))

@@ -164,6 +164,7 @@ typedef enum Rounding {
 } Rounding;
 
 enum { VAR = -1 };                                      /* ops.def: any number of operands or results */
+enum { STREAM_JOIN_TILES = 3 };                         /* of its operands, where tiles begin */
 
 typedef struct OpInfo {
 	const char *name, *text;

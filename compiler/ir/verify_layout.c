@@ -120,7 +120,7 @@ check_op(Check *c, const Op *op)
 	    !same(c, op->in[0]->def->in[0], &op->out[0], "what is put and what is got"))
 		return false;
 	for (int i = 0; i < op->nout && op->kind == OP_STREAM_JOIN; i++)
-		if (!same(c, op->in[1 + i], &op->out[i], "a tile and its sum"))
+		if (!same(c, op->in[STREAM_JOIN_TILES + i], &op->out[i], "a tile and its sum"))
 			return false;
 	for (int i = 0; i < op->nout; i++)
 		if (!check_value(c, &op->out[i], "result", i))

@@ -100,6 +100,7 @@ DEFINE(STREAM_GIVE)
 DEFINE(STREAM_JOIN)
 {
 	for (int i = 0; i < op->nout; i++)
-		memcpy(value_at(w, &op->out[i]), value_at(w, op->in[1 + i]), (size_t)value_bytes(op->in[1 + i]));
+		memcpy(value_at(w, &op->out[i]), value_at(w, op->in[STREAM_JOIN_TILES + i]),
+		    (size_t)value_bytes(op->in[STREAM_JOIN_TILES + i]));
 	return true;
 }

@@ -1,7 +1,8 @@
 /* Sums of a program that several blocks compute, each some iterations of its loop (pass stream).
  *
  *     stream_give %p              store the words of this thread; warp barrier; flag of the warp = 1, a release
- *     %s = stream_join %b, %p     the flag of that warp of block %b from 1 to 0, an acquire; warp barrier; load, add
+ *     %s = stream_join %b, %n, %d, %p     the flags of that warp of blocks %b, %b - %d … from 1 to 0, an acquire each, by as
+ *                                         many lanes; warp barrier; load and add what these left, one after the other
  *
  * All blocks run the same code, so that a thread's registers hold the same elements in each of them: what warp w of a block
  * leaves is for warp w of another, four words of a thread side by side, and no other warp need be waited for.  A block
@@ -11,7 +12,7 @@
 #include "lower/lower.h"
 
 /* Words of a vector; vectors that are loaded before they are added: more would take registers from the loop. */
-enum { VECTOR = 4, TOGETHER = 8 };
+enum { VECTOR = 4, TOGETHER = 16 };
 
 typedef struct Given {
 	Reg base, flag;                                 /* of the block's words; of this warp's flag */
@@ -97,26 +98,37 @@ lower_stream_give(Lower *l, Op *op)
 	lower_end_when(l);
 }
 
-/* Until the other block has given, by one lane. */
-static void
-wait_for(Lower *l, const Given *g)
+/* The flag of part i: its block is the first's number less i steps. */
+typedef struct Parts {
+	Reg first, count, step;                         /* REG_I64 */
+} Parts;
+
+static Reg
+block_of(Lower *l, const Parts *p, Reg i)
 {
-	lower_when(l, is_first_lane(l));
+	return lower_op2(l, THREAD_SUB, p->first, lower_op2(l, THREAD_MUL, i, p->step));
+}
+
+/* Until all blocks have given: each lane waits for the flags of some, so that one wait is as long as many. */
+static void
+wait_for(Lower *l, const Parts *p)
+{
+	Reg lane = lower_as(l, CAST_ZEXT, REG_I64, l->lane);
+	Reg i = thread_loop(l->b, lane, p->count, lower_i64(l, l->t->lanes), NULL, NULL, 0);
+	Given g = given_by(l, block_of(l, p, i));
+
 	thread_while(l->b, NULL, NULL, 0);
-	thread_while_test(l->b, lower_op2(l, THREAD_EQ, exchange(l, g, 0, ORDER_ACQUIRE), lower_i32(l, 0)));
+	thread_while_test(l->b, lower_op2(l, THREAD_EQ, exchange(l, &g, 0, ORDER_ACQUIRE), lower_i32(l, 0)));
 	thread_while_end(l->b, NULL, NULL, 0);
-	lower_end_when(l);
+	thread_loop_end(l->b, NULL, NULL, 0);
 	lower_warp_barrier(l);
 }
 
+/* Adds what a block gave in the place of n registers of a tile to these. */
 static void
-join(Lower *l, Given *g, const Value *mine, Value *out)
+add(Lower *l, Given *g, RegType t, Reg *sum, int n)
 {
-	int count = lower_count(mine), *own = NEW_ARRAY(l->mem, int, count), n = own_registers(mine, own);
 	int step = n % VECTOR ? 1 : VECTOR;
-	const Reg *from = lower_regs(l, mine);
-	Reg *sum = lower_new(l, out);
-	RegType t = lower_type(mine->type);
 
 	for (int i = 0; i < n; i += step) {
 		Reg word[VECTOR];
@@ -124,21 +136,61 @@ join(Lower *l, Given *g, const Value *mine, Value *out)
 			lower_warp_barrier(l);
 		ThreadAccess a = next_words(l, g, step);
 		thread_load(l->b, &a, word);
-		for (int k = 0; k < step; k++) {
-			Reg theirs = t == REG_I32 ? word[k] : lower_as(l, CAST_BITS, t, word[k]);
-			sum[own[i + k]] = lower_op2(l, t == REG_I32 ? THREAD_ADD : THREAD_FADD, from[own[i + k]], theirs);
-		}
+		for (int k = 0; k < step; k++)
+			sum[i + k] = t == REG_I32 ? lower_op2(l, THREAD_ADD, sum[i + k], word[k])
+			                          : lower_op2(l, THREAD_FADD, sum[i + k], lower_as(l, CAST_BITS, t, word[k]));
 	}
-	for (int r = 0; r < count; r++)
-		sum[r] = sum[(uint64_t)r & ~lower_repeats(mine->layout)];
+}
+
+/* Registers of all tiles that are no other's copy, from or to an array. */
+static int
+copy_own(Lower *l, Op *op, Reg *all, bool back)
+{
+	int n = 0;
+
+	for (int i = 0; i < op->nout; i++) {
+		const Value *v = op->in[STREAM_JOIN_TILES + i];
+		int count = lower_count(v), *own = NEW_ARRAY(l->mem, int, count), nown = own_registers(v, own);
+		Reg *out = back ? lower_new(l, &op->out[i]) : NULL;
+		for (int k = 0; k < nown; k++, n++) {
+			if (back)
+				out[own[k]] = all[n];
+			else
+				all[n] = lower_regs(l, v)[own[k]];
+		}
+		for (int r = 0; back && r < count; r++)
+			out[r] = out[(uint64_t)r & ~lower_repeats(v->layout)];
+	}
+	return n;
+}
+
+static int
+all_registers(Op *op)
+{
+	int n = 0;
+	for (int i = 0; i < op->nout; i++)
+		n += lower_count(&op->out[i]);
+	return n;
 }
 
 void
 lower_stream_join(Lower *l, Op *op)
 {
-	Given g = given_by(l, lower_regs(l, op->in[0])[0]);
+	Parts p = {.first = lower_regs(l, op->in[0])[0], .count = lower_regs(l, op->in[1])[0],
+	    .step = lower_regs(l, op->in[2])[0]};
+	int most = all_registers(op);
+	Reg *mine = NEW_ARRAY(l->mem, Reg, most), *sum = NEW_ARRAY(l->mem, Reg, most);
+	int n = copy_own(l, op, mine, false), at = 0;
 
-	wait_for(l, &g);
-	for (int i = 0; i < op->nout; i++)
-		join(l, &g, op->in[1 + i], &op->out[i]);
+	wait_for(l, &p);
+	Reg i = thread_loop(l->b, lower_i64(l, 0), p.count, lower_i64(l, 1), mine, sum, n);
+	Given g = given_by(l, block_of(l, &p, i));
+	for (int k = 0; k < op->nout; k++) {
+		const Value *v = op->in[STREAM_JOIN_TILES + k];
+		int own = own_registers(v, NEW_ARRAY(l->mem, int, lower_count(v)));
+		add(l, &g, lower_type(v->type), sum + at, own);
+		at += own;
+	}
+	thread_loop_end(l->b, sum, sum, n);
+	copy_own(l, op, sum, true);
 }

@@ -12,10 +12,7 @@
  *         %s = for %lo, %hi, %step, %0 do …              %m = program_at %p …
  *         write %y, %m, %s …                             %s = for %from, %to, %step, %0 do …
  *     }                                                  if (%from is %lo) {
- *                                           =>               %t = for %next, %until, 1, %s do (%b, %a) {
- *                                                                %c = stream_join %b, %a
- *                                                                yield %c
- *                                                            }
+ *                                           =>               %t = stream_join %next, %parts, %step, %s
  *                                                            write %y, %m, %t …
  *                                                        } else {
  *                                                            stream_give %s
@@ -245,32 +242,21 @@ static Op *
 join(Stream *s, Value *end)
 {
 	int n = s->loop->nout;
-	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, n + 1), *bounds[3];
+	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, n + STREAM_JOIN_TILES), *one = number(s, 1), *next = two(s, OP_ADD, s->own, one);
 	Value *until = two(s, OP_CDIV, two(s, OP_MUL, end, s->workers), at_least(s, s->units, 1));
+	Value *cluster = two(s, OP_SUB, two(s, OP_SUB, s->clusters, one), next);
 
-	bounds[0] = two(s, OP_ADD, s->own, number(s, 1));
-	bounds[1] = build3(&s->b, OP_SELECT, s->is_whole, number(s, 0), until);
-	bounds[2] = number(s, 1);
+	in[0] = s->size ? two(s, OP_ADD, two(s, OP_MUL, cluster, s->size), s->rank) : cluster;
+	in[1] = build3(&s->b, OP_SELECT, s->is_whole, number(s, 0), at_least(s, two(s, OP_SUB, until, next), 0));
+	in[2] = s->size ? s->size : one;
 	for (int i = 0; i < n; i++)
-		in[i] = &s->loop->out[i];
-	Op *over = build_for(&s->b, bounds, in, n, NULL);
-	Block *body = over->region[0];
-	Stream at = *s;
-	at.b = (Builder){.m = s->m, .block = body, .place = s->loop->place};
-	Value *cluster = two(&at, OP_SUB, two(&at, OP_SUB, s->clusters, number(&at, 1)), &body->arg[0]);
-	in[0] = cluster;
-	if (s->size)
-		in[0] = two(&at, OP_ADD, two(&at, OP_MUL, cluster, s->size), s->rank);
-	for (int i = 0; i < n; i++)
-		in[1 + i] = &body->arg[1 + i];
-	Op *sum = op_make(&at.b, OP_STREAM_JOIN, in, n + 1, NULL, 0, NULL, 0);
+		in[STREAM_JOIN_TILES + i] = &s->loop->out[i];
+	Op *sum = op_make(&s->b, OP_STREAM_JOIN, in, n + STREAM_JOIN_TILES, NULL, 0, NULL, 0);
 	for (int i = 0; i < n; i++) {
 		sum->out[i].layout = s->loop->out[i].layout;
-		over->out[i].name = s->loop->out[i].name;
-		in[i] = &sum->out[i];
+		sum->out[i].name = s->loop->out[i].name;
 	}
-	build_yield(&at.b, in, n);
-	return over;
+	return sum;
 }
 
 /* What follows the loop is for the block with the program's first iterations, and of the whole sums. */
@@ -292,12 +278,12 @@ finish(Stream *s, Value *end)
 	build_yield(&then, NULL, 0);
 	s->b = build_before(branch->region[0]->first);
 	s->b.place = loop->place;
-	Op *over = join(s, end);
-	for (Op *op = over->next; op; op = op_after(op, branch->region[0]))
+	Op *sum = join(s, end);
+	for (Op *op = sum->next; op; op = op_after(op, branch->region[0]))
 		for (int i = 0; i < op->nin; i++)
 			for (int k = 0; k < n; k++)
 				if (op->in[i] == &loop->out[k])
-					op_set_in(op, i, &over->out[k]);
+					op_set_in(op, i, &sum->out[k]);
 	Builder give = {.m = s->m, .block = branch->region[1], .place = loop->place};
 	Value **sums = NEW_ARRAY(s->m->cx->tmp, Value *, n);
 	for (int i = 0; i < n; i++)
