@@ -163,8 +163,7 @@ typedef enum Rounding {
 	ROUNDING_EXACT, ROUNDING_NEAREST, ROUNDING_ULP, ROUNDING_BY_FN, ROUNDING_BY_TYPE, ROUNDING_SUM, ROUNDING_ANY,
 } Rounding;
 
-enum { VAR = -1 };                                      /* ops.def: any number of operands or results */
-enum { STREAM_JOIN_TILES = 3 };                         /* of its operands, where tiles begin */
+enum { VAR = -1, STREAM_JOIN_TILES = 3 };               /* ops.def: any number of operands; where its tiles begin */
 
 typedef struct OpInfo {
 	const char *name, *text;
@@ -279,7 +278,7 @@ struct Func {
 	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
-	const char *coarsen_reason, *batch_reason, *slices_reason;  /* why one program at a time, no loop divided; or NULL */
+	const char *coarsen_reason, *batch_reason, *slices_reason; /* why one program a time, a whole loop; or NULL */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
 	const char *whole_reason, *dynamic_reason;      /* why no roles part it, why no programs are drawn; or NULL */
 };
@@ -393,8 +392,7 @@ bool op_is_bulk_copy(const Op *op);                             /* by one thread
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
 int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
 bool func_draws(const Func *f);                                 /* do its blocks draw their programs from a counter? */
-int func_cluster(const Func *f);                                /* blocks that share memory and barriers; 1 */
-int func_cluster_axis(const Func *f);                    /* of the grid, along which its blocks run neighbours, or -1 */
+int func_cluster(const Func *f), func_cluster_axis(const Func *f);      /* its blocks, 1; the grid's axis of them, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
 bool func_waits_late(const Func *f);                     /* op grid_wait says where it waits for the grids before */
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */

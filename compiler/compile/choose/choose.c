@@ -6,8 +6,7 @@
  * Each combination of compile-time parameters is elaborated once, to IR that is only simplified; warps and stages change no
  * IR.  The estimate costs microseconds, so that a few hundred combinations take less than LLVM does for one.  A space that
  * is larger keeps the default of the names behind the limit.  Roles, clusters and blocks that share a program's loop
- * (split) are chosen whether they are listed or not.
- * What the estimate does not model, as group and persistent, keeps its default. */
+ * (split) are chosen whether they are listed or not.  What is not modelled, as group, keeps its default. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
@@ -288,16 +287,6 @@ share_of_clusters(Search *s)
 	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
 }
 
-/* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
-static bool
-gathers(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 && strchr(attr_index(op), 'g'))
-			return true;
-	return false;
-}
-
 /* Two chained products: what clusters give those is not measured. */
 static bool
 is_chained(Search *s, const Bound *b)
@@ -305,8 +294,7 @@ is_chained(Search *s, const Bound *b)
 	Schedule open = b->schedule;
 	const Module *m = search_elaborate(s, b);
 	open.specialize = -1;
-	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 ||
-	    gathers(m->funcs.at[0]);
+	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 || choose_gathers(m->funcs.at[0]);
 }
 
 /* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096
@@ -318,8 +306,7 @@ add_cluster(Search *s, const Bound *b)
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
 	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
-	    programs <= PAIRS_EACH * s->t->rates->multiprocessors ||
-	    is_chained(s, b))
+	    programs <= PAIRS_EACH * s->t->rates->multiprocessors || is_chained(s, b))
 		return;
 	if (share_of_clusters(s) < SHARE_LEAST)
 		s->n--;
@@ -337,10 +324,10 @@ take_clusters(Search *s)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
-	bool pairs = share_of_clusters(s) >= SHARE_LEAST;
-	if (!pairs)
-		memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
-	return pairs;
+	if (share_of_clusters(s) >= SHARE_LEAST)
+		return true;
+	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
+	return false;
 }
 
 /* Without clusters. */

@@ -51,6 +51,8 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 /* The passes before an estimate, by their names. */
 #define CHOOSE_PASSES "simplify,licm,simplify,flatten,axis"
 /* choose_roles.c */
+/* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
+bool choose_gathers(const Func *f);
 int choose_count_dots(const Func *f);
 /* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One
  * product has two groups at most; where one feeds another, each group has rows of its own. */

@@ -9,6 +9,8 @@
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
 
+#include <string.h>
+
 #include "pass/layout/dot.h"
 
 #include <limits.h>
@@ -101,4 +103,13 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	Module *m = compile_kernel(k, b, t->name, &a, &opt);
 	cx->muted--;
 	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
+}
+
+bool
+choose_gathers(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 && strchr(attr_index(op), 'g'))
+			return true;
+	return false;
 }

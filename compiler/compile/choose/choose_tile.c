@@ -448,22 +448,6 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	}
 }
 
-/* Extents and numbers of programs follow from the size; constants are looked at by value. */
-static bool
-attrs_alike(const Op *a, const Op *b)
-{
-	if (a->nattr != b->nattr)
-		return false;
-	for (int i = 0; i < a->nattr; i++) {
-		AttrName name = a->attr[i].name;
-		const Attr *other = op_attr(b, name);
-		bool follows = name == ATTR_EXTENTS || name == ATTR_VALUE || name == ATTR_PER || name == ATTR_COUNT;
-		if (!other || (!follows && !attr_same(&a->attr[i], other)))
-			return false;
-	}
-	return true;
-}
-
 /* Each op of both, up to a yield, which the loop looks at. */
 static bool
 visit_block(Pair *x, const Block *first, const Block *second)
@@ -471,7 +455,7 @@ visit_block(Pair *x, const Block *first, const Block *second)
 	const Op *q = second->first;
 	for (const Op *p = first->first; p; p = p->next, q = q->next) {
 		if (!q || p->kind != q->kind || p->nin != q->nin || p->nout != q->nout || p->nregion != q->nregion ||
-		    (p->nregion > 0 && p->kind != OP_FOR) || !attrs_alike(p, q))
+		    (p->nregion > 0 && p->kind != OP_FOR) || !tile_attrs_alike(p, q))
 			return false;
 		for (int i = 0; i < p->nin; i++)
 			if (p->in[i]->id != q->in[i]->id)

@@ -52,5 +52,7 @@ bool tile_end_covers(const Pair *x, const Op *one, const Op *two);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
+/* Extents and numbers of programs follow from the size; constants are looked at by value. */
+bool tile_attrs_alike(const Op *a, const Op *b);
 
 #endif

@@ -69,7 +69,7 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	return true;
 }
 
-/* Have the dimensions from `first` to `last` the elements that an axis cuts: D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B)? */
+/* Have dimensions `first` to `last` the elements that an axis cuts: D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B)? */
 static bool
 is_cut_by(const Pair *x, const TypeExpr *type, int first, int last, int axis)
 {
@@ -204,4 +204,19 @@ tile_visit_extract(const Pair *x, const Op *a)
 			return false;
 	}
 	return tile_is_plain(x, v);
+}
+
+bool
+tile_attrs_alike(const Op *a, const Op *b)
+{
+	if (a->nattr != b->nattr)
+		return false;
+	for (int i = 0; i < a->nattr; i++) {
+		AttrName name = a->attr[i].name;
+		const Attr *other = op_attr(b, name);
+		bool follows = name == ATTR_EXTENTS || name == ATTR_VALUE || name == ATTR_PER || name == ATTR_COUNT;
+		if (!other || (!follows && !attr_same(&a->attr[i], other)))
+			return false;
+	}
+	return true;
 }

@@ -1,7 +1,7 @@
 /* Sums of a program that several blocks compute, each some iterations of its loop (pass stream).
  *
  *     stream_give %p              store the words of this thread; warp barrier; flag of the warp = 1, a release
- *     %s = stream_join %b, %n, %d, %p     the flags of that warp of blocks %b, %b - %d … from 1 to 0, an acquire each, by as
+ *     %s = stream_join %b, %n, %d, %p     the warp's flags of blocks %b, %b - %d … from 1 to 0, an acquire each, by as
  *                                         many lanes; warp barrier; load and add what these left, one after the other
  *
  * All blocks run the same code, so that a thread's registers hold the same elements in each of them: what warp w of a block
@@ -137,8 +137,9 @@ add(Lower *l, Given *g, RegType t, Reg *sum, int n)
 		ThreadAccess a = next_words(l, g, step);
 		thread_load(l->b, &a, word);
 		for (int k = 0; k < step; k++)
-			sum[i + k] = t == REG_I32 ? lower_op2(l, THREAD_ADD, sum[i + k], word[k])
-			                          : lower_op2(l, THREAD_FADD, sum[i + k], lower_as(l, CAST_BITS, t, word[k]));
+			sum[i + k] = t == REG_I32
+			    ? lower_op2(l, THREAD_ADD, sum[i + k], word[k])
+			    : lower_op2(l, THREAD_FADD, sum[i + k], lower_as(l, CAST_BITS, t, word[k]));
 	}
 }
 

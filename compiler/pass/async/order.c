@@ -152,7 +152,7 @@ typedef struct Walk {
 	Value *n, *others;                              /* positions on the first axis, and on the others together */
 	Value *width;                                   /* of a group, on the others */
 	Value *rounds;                                  /* of a group */
-	int longer;                                     /* programs of greater positions on the first axis: 1; -1: of less */
+	int longer;                                     /* which programs are: see longer_loops */
 } Walk;
 
 static Walk

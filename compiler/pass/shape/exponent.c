@@ -273,3 +273,54 @@ relax_scale(Op *exp2)
 	value_replace(s.max->out, max);
 	op_set_in(max->def, 0, s.max->out);
 }
+
+/* ---- tanh ---- */
+
+/* Which factor of a product is one number, spread; -1: neither. */
+static int
+number_factor(const Op *op)
+{
+	for (int i = 0; op && op->kind == OP_MUL && i < 2; i++)
+		if (op->in[i]->def && op->in[i]->def->kind == OP_BROADCAST && op->in[i]->def->in[0]->type->rank == 0)
+			return i;
+	return -1;
+}
+
+/* The product's factor i, one number, times a number. */
+static Value *
+times_factor(Builder *b, const Op *op, int i, Value *by)
+{
+	return build2(b, OP_MUL, op->in[i]->def->in[0], by);
+}
+
+static Op *
+single_use(const Value *v)
+{
+	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == v)
+				return op;
+	return NULL;
+}
+
+void
+relax_tanh_term(Module *m, Op *op)
+{
+	Builder b = build_before(op);
+	Value *u = op->in[0], *out = op->out;
+	const Type *t = out->type, *number = type_tile(m, t->elem, 0, NULL);
+	Value *twice = build_float(&b, number, 2);
+	for (int i; u->nuses == 1 && (i = number_factor(u->def)) >= 0; u = u->def->in[1 - i])
+		twice = times_factor(&b, u->def, i, twice);
+	Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, build1(&b, OP_BROADCAST, twice, t)), NULL);
+	attr_set_fast(m, s->def, true);
+	Op *scaled = single_use(out);
+	int outer = number_factor(scaled);
+	if (outer >= 0) {
+		b = build_before(scaled);
+		out = scaled->out;
+	}
+	Value *c = outer < 0 ? build_float(&b, number, 1) : scaled->in[outer]->def->in[0];
+	Value *double_c = build1(&b, OP_BROADCAST, build2(&b, OP_ADD, c, c), t);
+	value_replace(out, build3(&b, OP_FMA, s, double_c, build1(&b, OP_BROADCAST, build1(&b, OP_NEG, c, NULL), t)));
+}

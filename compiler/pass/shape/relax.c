@@ -393,58 +393,6 @@ mark(Block *b)
 	return changed;
 }
 
-/* Which factor of a product is one number, spread; -1: neither. */
-static int
-number_factor(const Op *op)
-{
-	for (int i = 0; op && op->kind == OP_MUL && i < 2; i++)
-		if (op->in[i]->def && op->in[i]->def->kind == OP_BROADCAST && op->in[i]->def->in[0]->type->rank == 0)
-			return i;
-	return -1;
-}
-
-/* The product's factor i, one number, times a number. */
-static Value *
-times_factor(Builder *b, const Op *op, int i, Value *by)
-{
-	return build2(b, OP_MUL, op->in[i]->def->in[0], by);
-}
-
-static Op *
-only_use(const Value *v)
-{
-	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == v)
-				return op;
-	return NULL;
-}
-
-/* A term of an exponent errs in absolute terms, so that c tanh u is 2c sigmoid(2u) - c, to 2^-21 c by the hardware's
- * functions, without the branch for small u; numbers that u is multiplied with, and c, join in.  Soft-capped scores take
- * seven instructions an element, not 18. */
-static void
-split_tanh(Module *m, Op *op)
-{
-	Builder b = build_before(op);
-	Value *u = op->in[0], *out = op->out;
-	const Type *t = out->type, *number = type_tile(m, t->elem, 0, NULL);
-	Value *twice = build_float(&b, number, 2);
-	for (int i; u->nuses == 1 && (i = number_factor(u->def)) >= 0; u = u->def->in[1 - i])
-		twice = times_factor(&b, u->def, i, twice);
-	Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, build1(&b, OP_BROADCAST, twice, t)), NULL);
-	attr_set_fast(m, s->def, true);
-	Op *scaled = only_use(out);
-	int outer = number_factor(scaled);
-	if (outer >= 0) {
-		b = build_before(scaled);
-		out = scaled->out;
-	}
-	Value *c = outer < 0 ? build_float(&b, number, 1) : scaled->in[outer]->def->in[0];
-	Value *double_c = build1(&b, OP_BROADCAST, build2(&b, OP_ADD, c, c), t);
-	value_replace(out, build3(&b, OP_FMA, s, double_c, build1(&b, OP_BROADCAST, build1(&b, OP_NEG, c, NULL), t)));
-}
-
 /* Functions that are terms of exponents: before these get a look at far terms (exponent.c), which needs all bits. */
 static void
 relax_terms(Module *m, Block *b)
@@ -458,7 +406,7 @@ relax_terms(Module *m, Block *b)
 		if (is_term && op->kind == OP_DIV)
 			invert_divisor(op);
 		else if (is_term && !attr_fast(op))
-			split_tanh(m, op);
+			relax_tanh_term(m, op);
 		if (is_term && is_dead(op))
 			op_erase(op);
 	}

@@ -18,6 +18,10 @@ bool carried_has(Property *holds, const Value *v, int depth, const Assumed *all)
 void relax_exponent(Op *op);
 /* The factor of what such an exponential takes goes into its own. */
 void relax_scale(Op *exp2);
+/* A term of an exponent errs in absolute terms, so that c tanh u is 2c sigmoid(2u) - c, to 2^-21 c by the hardware's
+ * functions, without the branch for small u; numbers that u is multiplied with, and c, join in.  Soft-capped scores take
+ * seven instructions an element, not 18. */
+void relax_tanh_term(Module *m, Op *tanh);
 
 /* relax_erf.c: 1 + erf(u), or {negated} 1 - erf(u), approximately. */
 Value *relax_erf(Module *m, Builder *b, Value *u, bool negated);

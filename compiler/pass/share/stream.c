@@ -242,7 +242,8 @@ static Op *
 join(Stream *s, Value *end)
 {
 	int n = s->loop->nout;
-	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, n + STREAM_JOIN_TILES), *one = number(s, 1), *next = two(s, OP_ADD, s->own, one);
+	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, n + STREAM_JOIN_TILES);
+	Value *one = number(s, 1), *next = two(s, OP_ADD, s->own, one);
 	Value *until = two(s, OP_CDIV, two(s, OP_MUL, end, s->workers), at_least(s, s->units, 1));
 	Value *cluster = two(s, OP_SUB, two(s, OP_SUB, s->clusters, one), next);
 
