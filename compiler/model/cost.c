@@ -394,13 +394,13 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.requests += now->requests - before->requests;
 	l->used.shared += now->shared - before->shared + each * cost_product_shared(op);
 	l->used.products += now->products - before->products;
-	double box = each * box_bytes(op);
+	double box = each * box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
 	l->used.bytes += box > 0 ? box : now->bytes - before->bytes;
 	l->used.barriers += now->barriers - before->barriers;
 	l->used.path += path;
 	l->path[PATH_BARRIER] += MIN(barrier, path);
-	l->path[cost_path_part(op)] += MAX(path - barrier, 0);
+	l->path[cost_path_part(op)] += MAX(path - barrier, 0) + alone * (now->issue - before->issue);
 }
 
 static void walk(Walk *w, const Block *b, double each);

@@ -296,6 +296,26 @@ holds grep -q 'chosen: BM' "$out"
 expect 0 '^matmul for cpu: 4 programs' inspect matmul.tgl --target=cpu
 holds grep -q 'not modelled: accesses' "$out"
 expect 2 'run counts sectors' inspect matmul.tgl --target=cpu --run
+# programs of products by warpgroups; what a line of several operations waits for; the access of threads that needs a barrier
+cat >whole.tgl <<'END'
+kernel few(x: in bf16[M, K], w: in bf16[K, N], y: out f32[M, N]) grid(i: cdiv(M, 128), j: cdiv(N, 128)) {
+    var acc = zeros([128, 128], f32);
+    for k in range(0, K, 64) { acc += x[i * 128 +: 128, k +: 64] @ w[k +: 64, j * 128 +: 128]; }
+    y[i * 128 +: 128, j * 128 +: 128] = acc;
+}
+kernel sums<B = pow2ceil(C)>(x: in f16[R, C], y: out f32[R, C]) grid(r: R) {
+    let v = x[r, 0 +: B] as f32;
+    y[r, 0 +: B] = cumsum(v);
+}
+kernel warps<BM = 64, BN = 64, BK = 32>(x: in f32[M, K], w: in f32[K, N], y: out f32[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
+    var acc = zeros([BM, BN]);
+    for k in range(0, K, BK) { acc = dot(x[i * BM +: BM, k +: BK], w[k +: BK, j * BN +: BN], acc, precision = tf32); }
+    y[i * BM +: BM, j * BN +: BN] = acc;
+}
+END
+expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few -D M=512 -D N=512 -D K=4096
+expect 0 "mostly line 8, which waits for other threads' values" inspect whole.tgl sums -D R=300 -D C=3000
+expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large
 python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"
 import json, sys

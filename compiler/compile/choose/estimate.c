@@ -395,7 +395,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	cycles += leaving_cycles(&e, all - programs, together);
 	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;
 	cycles = fmax(cycles, memory) + beside + 1e-4 * e.block.l2 * programs;
-	if (bill)
+	if (bill) {
 		fill_bill(&e, each, cycles, bill);
+		bill->launched = programs * MAX(e.stream, 1);
+	}
 	return cycles;
 }

@@ -87,23 +87,24 @@ comes_first(const Op *a, const Op *b)
 	return true;
 }
 
+/* The first that is found, but what threads access rather than copies that have landed. */
 static void
 note_pair(Barrier *k, const Op *at, const Effect *before, const Effect *after)
 {
-	if (!k->pairs)
+	BarrierPair *to = NULL;
+	for (int i = 0; k->pairs && i < k->pairs->n; i++)
+		to = k->pairs->at[i].at == at ? &k->pairs->at[i] : to;
+	if (!k->pairs || (to && (to->before->kind != OP_WAIT || before->op->kind == OP_WAIT)))
 		return;
-	for (int i = 0; i < k->pairs->n; i++)
-		if (k->pairs->at[i].at == at)
-			return;
 	BarrierPair pair = {.at = at, .before = before->op, .after = after->op, .before_writes = before->write,
-	    .after_writes = after->write, .is_global = before->global, .lo = MAX(before->lo, after->lo),
-	    .hi = MIN(before->hi, after->hi)};
+	    .after_writes = after->write, .is_global = before->global,
+	    .lo = after->hi ? MAX(before->lo, after->lo) : before->lo,
+	    .hi = after->hi ? MIN(before->hi, after->hi) : before->hi};
 	pair.is_earlier = before->op == after->op || !comes_first(before->op, after->op);
-	if (after->hi == 0) {
-		pair.lo = before->lo;
-		pair.hi = before->hi;
-	}
-	vec_push(k->mem, k->pairs, pair);
+	if (to)
+		*to = pair;
+	else
+		vec_push(k->mem, k->pairs, pair);
 }
 
 /* ---- ops ---- */
@@ -193,7 +194,6 @@ static SyncScope
 find_hazard(Barrier *k, const Op *at, const Effect *e)
 {
 	SyncScope most = SYNC_NONE;
-
 	for (int i = 0; i < k->open.n; i++) {
 		SyncScope scope = effect_hazard(&k->open.at[i], e);
 		if (scope == SYNC_BLOCK || (scope == SYNC_WARP && !attr_sync(at)))
