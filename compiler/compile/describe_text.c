@@ -95,7 +95,9 @@ put_grid(const Func *f, const Bound *b, Text *out)
 	text_put(out, f->naxis ? "\n  blocks: the product" : "1 block\n");
 	if (f->naxis && f->schedule.split > 1)
 		text_printf(out, " times the %d of a cluster", f->schedule.split);
-	n *= MAX(f->schedule.split, 1);
+	if (f->naxis && f->stream > 1)
+		text_printf(out, " times up to %d that share one", f->stream);
+	n *= MAX(MAX(f->schedule.split, f->stream), 1);
 	if (b && f->naxis && fits)
 		text_printf(out, ", %lld", (long long)n);
 	if (f->schedule.persistent)

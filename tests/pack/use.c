@@ -336,6 +336,19 @@ test_refused_form(void)
 	cuMemFree_v2((Pointer)(uintptr_t)c);
 }
 
+/* As many blocks as share programs, and no more than stay. */
+static void
+test_shared_programs(TgpContext *cx)
+{
+	char *x = memory(1 << 20), *y = memory(1 << 20);
+	GOOD(shares(cx, NULL, (int32_t *)x, (int32_t *)y, 300, 128));
+	LAUNCHED("shares blocks 8 ");
+	GOOD(shares(cx, NULL, (int32_t *)x, (int32_t *)y, 1, 64 * 1000));
+	LAUNCHED("shares blocks 128 ");
+	cuMemFree_v2((Pointer)(uintptr_t)x);
+	cuMemFree_v2((Pointer)(uintptr_t)y);
+}
+
 static void
 test_devices(TgpContext *cx, void *first)
 {
@@ -409,6 +422,7 @@ main(int argc, char **argv)
 	test_threads(cx, current);
 	test_graph();
 	test_refused_form();
+	test_shared_programs(cx);
 	test_devices(cx, current);
 	test_gone(current);
 	test_fork(cx);
