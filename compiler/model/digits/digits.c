@@ -105,29 +105,12 @@ void
 product_extent(Product *p, const Op *op, int d)
 {
 	const Value *tensor = op->in[0];
-	if (tensor->type->extent[d] > 0)
-		p->number *= tensor->type->extent[d];
-	else if (p->n < FACTORS)
+	if (tensor->type->extent[d] > 0 && !__builtin_mul_overflow(p->number, tensor->type->extent[d], &p->number))
+		return;
+	if (tensor->type->extent[d] <= 0 && p->n < FACTORS)
 		p->factor[p->n++] = extent_of(tensor, d);
 	else
 		p->n = FACTORS + 1;
-}
-
-bool
-product_equal(const Product *a, const Product *b)
-{
-	bool used[FACTORS] = {0};
-	if (a->n != b->n || a->n > FACTORS || a->number != b->number)
-		return false;
-	for (int i = 0; i < a->n; i++) {
-		int k = 0;
-		while (k < b->n && (used[k] || !is_same(a->factor[i], b->factor[k])))
-			k++;
-		if (k == b->n)
-			return false;
-		used[k] = true;
-	}
-	return true;
 }
 
 void
@@ -178,6 +161,13 @@ divide(Product *p, const Product *k)
 			rest.factor[rest.n++] = p->factor[i];
 	*p = rest;
 	return true;
+}
+
+bool
+product_equal(const Product *a, const Product *b)
+{
+	Product rest = *a;
+	return a->n == b->n && a->number == b->number && divide(&rest, b);
 }
 
 /* What an op divides by; false: it is no division. */
