@@ -106,6 +106,9 @@ test_forms(TgpContext *cx)
 		}
 	GOOD(cx, softmax(cx, NULL, NULL, NULL, 0, 64));
 	FAILS(cx, TGP_ERROR_USAGE, "the address of x is", softmax(cx, NULL, (float *)((char *)x + 1), y, R, 64));
+	FAILS(cx, TGP_ERROR_USAGE, "x is NULL", softmax(cx, NULL, NULL, y, R, 64));
+	FAILS(cx, TGP_ERROR_USAGE, "y is NULL", softmax(cx, NULL, x, NULL, R, 64));
+	FAILS(cx, TGP_ERROR_USAGE, "y is written, and overlaps x", softmax(cx, NULL, x, x + 4, R, 64));
 	FAILS(cx, TGP_ERROR_SIZE, "the pack has no code", softmax(cx, NULL, x, y, 1, 1 << 20));
 }
 
@@ -156,6 +159,49 @@ test_asserts(TgpContext *cx)
 	GOOD(cx, packed_sync(cx, NULL));
 }
 
+enum { ROWS = 64, COLUMNS = 128 };
+
+/* A strided input, whose row and column distances are in `strides` (NULL: row-major), a filled output and scratch. */
+static int
+is_tallied(const int32_t *y, const int32_t *bins, const int64_t *strides)
+{
+	static int32_t got[ROWS * COLUMNS], seen[8];
+	int32_t want[8] = {7, 7, 7, 7, 7, 7, 7, 7};
+	int wrong = cuMemcpyDtoH_v2(got, (uint64_t)(uintptr_t)y, sizeof got) | cuMemcpyDtoH_v2(seen, (uint64_t)(uintptr_t)bins, sizeof seen);
+	for (int i = 0; i < ROWS; i++)
+		for (int j = 0; j < COLUMNS; j++) {
+			int v = (int)(strides ? i * strides[0] + j * strides[1] : i * COLUMNS + j);
+			wrong |= got[i * COLUMNS + j] != 2 * v;
+			want[v / 3 & 7]++;
+		}
+	return !wrong && memcmp(seen, want, sizeof want) == 0;
+}
+
+static int32_t *
+numbered(void)
+{
+	static int32_t host[2 * ROWS * COLUMNS];
+	int32_t *p = memory(sizeof host);
+	for (int i = 0; i < 2 * ROWS * COLUMNS; i++)
+		host[i] = i;
+	CHECK(cuMemcpyHtoD_v2((uint64_t)(uintptr_t)p, host, sizeof host) == 0);
+	return p;
+}
+
+static const int64_t turned[2] = {1, ROWS}, every_second[2] = {2 * COLUMNS, 2};
+
+static void
+test_tally(TgpContext *cx)
+{
+	const int64_t *const strides[] = {NULL, turned, every_second};
+	int32_t *x = numbered(), *y = memory(4 * ROWS * COLUMNS), *bins = memory(32);
+	for (int i = 0; i < 3; i++) {
+		GOOD(cx, tally(cx, NULL, x, strides[i], y, bins, 2, ROWS, COLUMNS));
+		GOOD(cx, packed_sync(cx, NULL));
+		CHECK(is_tallied(y, bins, strides[i]));
+	}
+}
+
 /* ---- threads, graphs, contexts, fork, unloading ---- */
 
 enum { THREADS = 16, TIMES = 50 };
@@ -198,17 +244,22 @@ test_threads(TgpContext *cx, void *context)
 	}
 }
 
-/* Recorded before anything is loaded. */
+/* Recorded before anything is loaded: two kernels, the second with strides, a fill and scratch memory; replayed on new contents. */
 static void
 test_graph(void)
 {
 	TgpContext *cx = packed_open();
 	void *stream, *graph, *exec;
 	float *x = filled(R * 100), *y = memory(R * 100 * sizeof *y);
+	int32_t *v = numbered(), *w = memory(4 * ROWS * COLUMNS), *bins = memory(32);
 	CHECK(cuStreamCreate(&stream, 1) == 0 && cuStreamBeginCapture_v2(stream, 0) == 0);
 	GOOD(cx, softmax(cx, stream, x, y, R, 100));
+	GOOD(cx, tally(cx, stream, v, turned, w, bins, 2, ROWS, COLUMNS));
 	CHECK(cuStreamEndCapture(stream, &graph) == 0 && cuGraphInstantiateWithFlags(&exec, graph, 0) == 0);
-	CHECK(cuGraphLaunch(exec, stream) == 0 && cuStreamSynchronize(stream) == 0 && is_softmax(y, 0, R, 100));
+	for (int i = 0; i < 3; i++) {
+		CHECK(cuGraphLaunch(exec, stream) == 0 && cuStreamSynchronize(stream) == 0);
+		CHECK(is_softmax(y, 0, R, 100) && is_tallied(w, bins, turned));
+	}
 	packed_close(&cx);
 }
 
@@ -287,9 +338,23 @@ test_fork_after(TgpContext *cx)
 	wait_for(child);
 }
 
-int
-main(void)
+/* What a launch says on a machine where something is missing. */
+static int
+says(void)
 {
+	TgpContext *cx = packed_open();
+	float *x = (float *)16;
+	printf("%d ", softmax(cx, NULL, x, x + 1024, 8, 64));
+	puts(packed_error(cx));
+	packed_close(&cx);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "says") == 0)
+		return says();
 	test_fork_before();
 	if (!find_driver())
 		return puts("no driver, or not all of its functions"), 77;
@@ -302,6 +367,7 @@ main(void)
 	test_product(cx, 100, 77, 51, 0);
 	test_product(cx, 64, 64, 0, 0);
 	test_product(cx, 64, 0, 64, 0);
+	test_tally(cx);
 	test_asserts(cx);
 	test_threads(cx, context);
 	test_graph();

@@ -15,6 +15,13 @@ kernel careful(x: in f32[N], y: out f32[N], most: f32) grid(p: cdiv(N, 64)) {
     assert(v <= most, "too large:", max(v));
     y[p * 64 +: 64] = v;
 }
+kernel tally<B = 64>(x: in strided i32[N, C], y: out i32[N, C], bins: out i32[8] = 7, work: scratch i32[N, C], by: i32)
+    grid(r: N, c: cdiv(C, B)) {
+    work[r, c * B +: B] = x[r, c * B +: B];
+    let v = work[r, c * B +: B];
+    y[r, c * B +: B] = v * by;
+    atomic_add(bins[v / 3 & 7], 1);
+}
 END
 for how in "" --ptx; do
 	expect 0 'softmax: [0-9]* forms' pack packed.tgl $how -o made
@@ -23,6 +30,10 @@ for how in "" --ptx; do
 	holds cc -O1 -Wall -Wextra -Werror packed.c pack.c -o use -pthread -ldl -lm
 	holds cc -O1 -shared -fPIC packed.c -o packed.so -pthread -ldl
 	holds ./use
+	holds grep -q '^3 cuInit failed: CUDA_ERROR_NO_DEVICE' "$(CUDA_VISIBLE_DEVICES= ./use says >said 2>&1; echo said)"
+	mkdir -p old
+	echo 'int cuInit(unsigned flags) { (void)flags; return 0; }' | cc -x c -shared -fPIC - -o old/libcuda.so.1
+	holds grep -q '^3 the NVIDIA driver is too old: it lacks' "$(LD_LIBRARY_PATH=old ./use says >said 2>&1; echo said)"
 	cd ..
 done
 finish
