@@ -2,16 +2,11 @@
 #
 #     cmake -D OUT=pack_text.c -D SOURCE=folder -P cmake/pack_text.cmake
 set(text "/* Made by cmake/pack_text.cmake. */\n#include \"tool/pack/pack.h\"\n\n")
-foreach(part header:pack/launcher.h types:runtime/cuda/cuda_types.h tables:pack/tables.h launcher:pack/launcher.c+pack/maps.c
+foreach(part header:pack/launcher.h types:runtime/cuda/cuda_types.h tables:pack/tables.h launcher:pack/launcher.c
 		host:pack/host.c torch:pack/torch.h)
 	string(REGEX REPLACE ":.*" "" name ${part})
 	string(REGEX REPLACE ".*:" "" file ${part})
-	string(REPLACE "+" ";" files ${file})
-	set(hex "")
-	foreach(one ${files})
-		file(READ "${SOURCE}/${one}" read HEX)
-		string(APPEND hex "${read}")
-	endforeach()
+	file(READ "${SOURCE}/${file}" hex HEX)
 	string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
 	string(APPEND text "const char pack_text_${name}[] = {${bytes}0};\n")
 endforeach()

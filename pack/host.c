@@ -251,12 +251,20 @@ tgp_open_host(const TgpPack *pack)
 {
 	TgpContext *cx = tgp_make(pack);
 	TgpDevice *d = cx ? tgp_make_device(pack) : NULL;
+	int i, j;
 	if (!d)
 		return tgp_close(&cx), (TgpContext *)NULL;
 	cx->is_host = 1;
-	cx->opened = TGP_OK;
 	cx->devices = d;
 	d->target = tgp_target(pack, 0);
+	for (i = 0; i < pack->nkernels; i++)
+		for (j = 0; j < pack->kernel[i].nforms; j++) {
+			TgpLoaded *l = (TgpLoaded *)calloc(1, sizeof *l);
+			if (!l)
+				return tgp_close(&cx), (TgpContext *)NULL;
+			l->form = &pack->kernel[i].form[j];
+			d->loaded[pack->kernel[i].first + j] = l;
+		}
 	return cx;
 }
 

@@ -13,7 +13,7 @@
  * pack in it can be unloaded; and no lock that a child of fork could find taken: a context of the host has none. */
 
 enum {
-	TGP_SLOTS = 8,                          /* plans of each kernel */
+	TGP_PLANS = 8,                          /* of each kernel */
 	TGP_ROOM = 600,                         /* of an error's text */
 	TGP_SHARED_PLAIN = 48 * 1024,
 	TGP_SPREAD_CLUSTER = 2, TGP_SPREAD_SHARED = 32 * 1024,  /* blocks of clusters, bytes of a block: launches spread them */
@@ -32,14 +32,15 @@ typedef struct TgpCall {
 	int64_t value[TGP_MOST_PARAMS];         /* integer scalars, for formulas */
 	uint64_t bits[TGP_MOST_PARAMS];         /* scalars as the code takes them */
 	int64_t dim[TGP_MOST_DIMS];
+	unsigned char align[TGP_MOST_PARAMS];   /* of addresses, bytes, 16 at most: tgp_align */
 } TgpCall;
 
-#define TGP_NO_CALL {{0}, {0}, {0}, {0}, {0}}
+#define TGP_NO_CALL {{0}, {0}, {0}, {0}, {0}, {0}}
 
 typedef struct TgpLoaded {
 	const TgpForm *form;
 	void *module, *function;
-	unsigned resident, multiprocessors;
+	unsigned resident;
 	unsigned most_shared;                   /* bytes that a launch may ask for: more than it needs to spread blocks */
 	CudaAttribute attribute[2];
 	unsigned nattribute;
@@ -58,6 +59,7 @@ typedef struct TgpDevice {
 } TgpDevice;
 
 typedef struct TgpPlan {
+	int is_taken;                           /* by a thread */
 	TgpDevice *device;                      /* NULL: there is none yet */
 	TgpLoaded *loaded;
 	int64_t dim[TGP_MOST_DIMS], value_of[TGP_MOST_PARAMS];
@@ -77,11 +79,6 @@ typedef struct TgpPlan {
 	char room[TGP_MOST_MAPS * 128 + 128];
 } TgpPlan;
 
-typedef struct TgpSlot {
-	int is_taken;
-	TgpPlan plan;
-} TgpSlot;
-
 struct TgpContext {
 	const TgpPack *pack;
 	TgpDriver driver;
@@ -93,14 +90,10 @@ struct TgpContext {
 	uint64_t number;                        /* of the contexts of this pack */
 	pthread_mutex_t lock;
 	TgpDevice *devices;
-	TgpSlot *slots;
+	TgpPlan *plans;                         /* TGP_PLANS of each kernel */
 };
 
 /* ---- errors ---- */
-
-static const char tgp_forked[] = "this process was forked after the pack was opened: CUDA does not work in such a child; "
-	"open the pack there, or start a process anew";
-static const char tgp_closed[] = "there is no context: the pack was not opened, there was no memory, or it is closed";
 
 static int
 tgp_is_forked(const TgpContext *cx)
@@ -133,27 +126,20 @@ tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...)
 	return status;
 }
 
-static void
-tgp_explain(const TgpDriver *d, const char *what, const char *call, CudaResult r, char *out)
-{
-	const char *name = NULL, *text = NULL, *mend = "";
-	size_t i;
-	if (d->cuGetErrorName && d->cuGetErrorName(r, &name) != 0)
-		name = NULL;
-	if (d->cuGetErrorString && d->cuGetErrorString(r, &text) != 0)
-		text = NULL;
-	for (i = 0; i < sizeof tgp_mends / sizeof *tgp_mends; i++)
-		if (tgp_mends[i].code == r)
-			mend = tgp_mends[i].mend;
-	snprintf(out, TGP_ROOM, "%s%s%s failed: %s, result %d (%s)%s%s", what, *what ? ": " : "", call,
-	    name ? name : "unknown to the driver", r, text ? text : "no text", *mend ? "; " : "", mend);
-}
-
 static TgpStatus
 tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
 {
-	tgp_explain(&cx->driver, what, call, r, tgp_text(cx));
-	return r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH;
+	const char *name, *text, *mend = "";
+	size_t i;
+	if (cx->driver.cuGetErrorName(r, &name) != 0)
+		name = "unknown to the driver";
+	if (cx->driver.cuGetErrorString(r, &text) != 0)
+		text = "no text";
+	for (i = 0; i < sizeof tgp_mends / sizeof *tgp_mends; i++)
+		if (tgp_mends[i].code == r)
+			mend = tgp_mends[i].mend;
+	return tgp_fail(cx, r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH,
+	    "%s%s%s failed: %s, result %d (%s)%s%s", what, *what ? ": " : "", call, name, r, text, *mend ? "; " : "", mend);
 }
 
 /* A call of the driver; the function ends where it fails. */
@@ -167,43 +153,35 @@ static const char *
 tgp_error(TgpContext *cx)
 {
 	if (!cx)
-		return tgp_closed;
-	return tgp_is_forked(cx) ? tgp_forked : tgp_last.of == cx->number || !*tgp_last.text ? tgp_last.text : "";
+		return "there is no context: the pack was not opened, there was no memory, or it is closed";
+	if (tgp_is_forked(cx))
+		return "this process was forked after the pack was opened: CUDA does not work in such a child; "
+		    "open the pack there, or start a process anew";
+	return tgp_last.of == cx->number || !*tgp_last.text ? tgp_last.text : "";
 }
 
 /* ---- opening ---- */
 
-static void
+static TgpStatus
 tgp_find_driver(TgpContext *cx)
 {
-	TgpDriver *d = &cx->driver;
 	size_t i;
 	int version = 0;
-	CudaResult r;
 	const char *pdl = getenv("TEGULA_PDL");
-	cx->opened = TGP_ERROR_DRIVER;
-	d->lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!d->lib) {
-		snprintf(cx->why, TGP_ROOM, "there is no NVIDIA driver: %s", dlerror());
-		return;
-	}
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *p;
+	if (!lib)
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "there is no NVIDIA driver: %s", dlerror());
 	for (i = 0; i < sizeof tgp_rows / sizeof *tgp_rows; i++) {
-		void *p = dlsym(d->lib, tgp_rows[i].name);
-		memcpy((char *)d + tgp_rows[i].at, &p, sizeof p);
-		if (p || !tgp_rows[i].is_needed)
-			continue;
-		snprintf(cx->why, TGP_ROOM, "the NVIDIA driver is too old: it lacks %s; update it to 525 or later",
-		    tgp_rows[i].name);
-		return;
+		p = dlsym(lib, tgp_rows[i].name);
+		memcpy((char *)&cx->driver + tgp_rows[i].at, &p, sizeof p);
+		if (!p && tgp_rows[i].is_needed)
+			return tgp_fail(cx, TGP_ERROR_DRIVER, "the NVIDIA driver is too old: it lacks %s; update it to 525 or later",
+			    tgp_rows[i].name);
 	}
-	r = d->cuInit(0);
-	if (r != 0) {
-		tgp_explain(d, "", "cuInit", r, cx->why);
-		return;
-	}
-	d->cuDriverGetVersion(&version);
-	cx->starts_early = version >= 12030 && d->cuLaunchKernelEx && !(pdl && strcmp(pdl, "off") == 0);
-	cx->opened = TGP_OK;
+	TGP_DO("", cuInit, 0);
+	TGP_DO("", cuDriverGetVersion, &version);
+	cx->starts_early = version >= 12030 && cx->driver.cuLaunchKernelEx && !(pdl && strcmp(pdl, "off") == 0);
+	return TGP_OK;
 }
 
 static TgpContext *
@@ -211,8 +189,7 @@ tgp_make(const TgpPack *pack)
 {
 	static uint64_t contexts;
 	TgpContext *cx = (TgpContext *)calloc(1, sizeof *cx);
-	size_t n = (size_t)pack->nkernels * TGP_SLOTS;
-	if (!cx || !(cx->slots = (TgpSlot *)calloc(n, sizeof *cx->slots)))
+	if (!cx || !(cx->plans = (TgpPlan *)calloc((size_t)pack->nkernels, sizeof *cx->plans * TGP_PLANS)))
 		return free(cx), (TgpContext *)NULL;
 	cx->pack = pack;
 	cx->number = __atomic_add_fetch(&contexts, 1, __ATOMIC_RELAXED);
@@ -225,11 +202,10 @@ static TgpContext *
 tgp_open(const TgpPack *pack)
 {
 	TgpContext *cx = tgp_make(pack);
-	void *page;
+	void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (!cx)
-		return NULL;
+		return munmap(page, 1), (TgpContext *)NULL;
 	cx->pid = getpid();
-	page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 #ifdef MADV_WIPEONFORK
 	if (page != MAP_FAILED && madvise(page, 1, MADV_WIPEONFORK) == 0) {
 		cx->alive = (volatile char *)page;
@@ -238,7 +214,9 @@ tgp_open(const TgpPack *pack)
 #endif
 	if (page != MAP_FAILED && !cx->alive)
 		munmap(page, 1);
-	tgp_find_driver(cx);
+	cx->opened = tgp_find_driver(cx) == TGP_OK ? TGP_OK : TGP_ERROR_DRIVER;
+	if (cx->opened != TGP_OK)
+		memcpy(cx->why, tgp_text(cx), sizeof cx->why);
 	return cx;
 }
 
@@ -353,12 +331,9 @@ tgp_zeroed(TgpContext *cx, size_t bytes, CudaPointer *out)
 	void *stream = NULL;
 	CudaResult r;
 	TGP_DO("", cuStreamCreate, &stream, TGP_STREAM_NON_BLOCKING);
-	r = cx->driver.cuMemAlloc_v2(out, bytes);
-	if (r != 0)
+	if ((r = cx->driver.cuMemAlloc_v2(out, bytes)) != 0)
 		*out = 0;
-	if (r == 0)
-		r = cx->driver.cuMemsetD8Async(*out, 0, bytes, stream);
-	if (r == 0)
+	else if ((r = cx->driver.cuMemsetD8Async(*out, 0, bytes, stream)) == 0)
 		r = cx->driver.cuStreamSynchronize(stream);
 	cx->driver.cuStreamDestroy_v2(stream);
 	return r == 0 ? TGP_OK : tgp_refused(cx, "memory of a kernel", "cuMemAlloc_v2", r);
@@ -372,10 +347,8 @@ tgp_load_module(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 	const TgpTarget *t = &cx->pack->target[f->target];
 	char log[400] = "";
 	int option[2] = {TGP_JIT_ERROR_LOG, TGP_JIT_ERROR_LOG_SIZE};
-	void *value[2];
+	void *value[2] = {log, (void *)(uintptr_t)sizeof log};
 	CudaResult r = -1;
-	value[0] = log;
-	value[1] = (void *)(uintptr_t)sizeof log;
 	if (f->cubin && (t->one_chip || t->capability / 10 == d->capability / 10))
 		r = cx->driver.cuModuleLoadDataEx(&l->module, f->cubin, 0, NULL, NULL);
 	if (r != 0 && f->ptx)
@@ -406,7 +379,6 @@ tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 	spreads = f->shared >= TGP_SPREAD_SHARED && !f->persistent &&
 	    (f->cluster == TGP_SPREAD_CLUSTER || (f->cluster <= 1 && f->early && cx->starts_early));
 	l->most_shared = (unsigned)(spreads ? d->max_shared - fixed : f->shared);
-	l->multiprocessors = (unsigned)d->multiprocessors;
 	if ((int)l->most_shared + fixed > TGP_SHARED_PLAIN)
 		TGP_DO(f->about, cuFuncSetAttribute, l->function, TGP_FUNC_ATTRIBUTE_SHARED_DYNAMIC, (int)l->most_shared);
 	if (f->persistent)
@@ -416,13 +388,11 @@ tgp_check_function(TgpContext *cx, const TgpDevice *d, TgpLoaded *l)
 	return TGP_OK;
 }
 
-static TgpStatus
-tgp_set_attributes(TgpContext *cx, TgpLoaded *l)
+static void
+tgp_set_attributes(const TgpContext *cx, TgpLoaded *l)
 {
 	CudaAttribute *a = l->attribute;
 	if (l->form->cluster > 1) {
-		if (!cx->driver.cuLaunchKernelEx)
-			return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver cannot launch clusters of blocks: update it");
 		a->id = TGP_LAUNCH_ATTRIBUTE_CLUSTER;
 		a->value.cluster.x = (unsigned)l->form->cluster;
 		a->value.cluster.y = a->value.cluster.z = 1;
@@ -434,7 +404,6 @@ tgp_set_attributes(TgpContext *cx, TgpLoaded *l)
 		a++;
 	}
 	l->nattribute = (unsigned)(a - l->attribute);
-	return TGP_OK;
 }
 
 static int
@@ -450,19 +419,22 @@ tgp_has(const TgpForm *f, int kind)
 static TgpStatus
 tgp_fill_loaded(TgpContext *cx, TgpDevice *d, TgpLoaded *l)
 {
-	TgpStatus status = l->form->host ? TGP_OK : tgp_load_module(cx, d, l);
-	if (status != TGP_OK || l->form->host)
+	const TgpForm *f = l->form;
+	const TgpDriver *c = &cx->driver;
+	TgpStatus status;
+	if ((f->cluster > 1 && !c->cuLaunchKernelEx) ||
+	    (f->nmaps && !(c->cuTensorMapEncodeTiled && c->cuTensorMapEncodeIm2col && c->cuTensorMapReplaceAddress)))
+		return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver does not know %s: update it to one for CUDA 12 or later",
+		    f->nmaps ? "tensor maps" : "clusters of blocks");
+	if ((status = tgp_load_module(cx, d, l)) != TGP_OK)
 		return status;
-	TGP_DO(l->form->about, cuModuleGetFunction, &l->function, l->module, l->form->entry);
-	if (l->form->nmaps && (!cx->driver.cuTensorMapEncodeTiled || !cx->driver.cuTensorMapEncodeIm2col ||
-	    !cx->driver.cuTensorMapReplaceAddress))
-		return tgp_fail(cx, TGP_ERROR_DRIVER, "the driver does not know tensor maps: update it to one for CUDA 12 or later");
-	if (tgp_has(l->form, TGP_FAULTS) && (status = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != TGP_OK)
+	TGP_DO(f->about, cuModuleGetFunction, &l->function, l->module, f->entry);
+	if (tgp_has(f, TGP_FAULTS) && (status = tgp_zeroed(cx, TGP_FAULT_BYTES, &l->faults)) != TGP_OK)
 		return status;
-	if (l->form->nmaps && !d->nothing && (status = tgp_zeroed(cx, 32, &d->nothing)) != TGP_OK)
+	if (f->nmaps && !d->nothing && (status = tgp_zeroed(cx, 32, &d->nothing)) != TGP_OK)
 		return status;
-	status = tgp_check_function(cx, d, l);
-	return status == TGP_OK ? tgp_set_attributes(cx, l) : status;
+	tgp_set_attributes(cx, l);
+	return tgp_check_function(cx, d, l);
 }
 
 static void
@@ -472,7 +444,6 @@ tgp_unload(TgpContext *cx, TgpLoaded *l)
 		cx->driver.cuMemFree_v2(l->faults);
 	if (l->module)
 		cx->driver.cuModuleUnload(l->module);
-	free(l);
 }
 
 /* With the lock. Someone may record a stream: what this thread does meanwhile is none of it. */
@@ -485,36 +456,29 @@ tgp_load_now(TgpContext *cx, TgpDevice *d, const TgpForm *f, TgpLoaded **out)
 	if (!l)
 		return tgp_fail(cx, TGP_ERROR_MEMORY, "no memory");
 	l->form = f;
-	if (cx->driver.cuThreadExchangeStreamCaptureMode)
-		cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
+	cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
 	status = tgp_fill_loaded(cx, d, l);
 	if (status != TGP_OK)
-		tgp_unload(cx, l);
-	if (cx->driver.cuThreadExchangeStreamCaptureMode)
-		cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
-	*out = status == TGP_OK ? l : NULL;
+		tgp_unload(cx, l), free(l), l = NULL;
+	cx->driver.cuThreadExchangeStreamCaptureMode(&mode);
+	*out = l;
 	return status;
 }
 
+/* What is for the host is there from the start (tgp_open_host): no lock. */
 static TgpStatus
 tgp_load(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpForm *f, TgpLoaded **out)
 {
-	TgpLoaded **at = &d->loaded[k->first + (f - k->form)], *l = NULL;
+	TgpLoaded **at = &d->loaded[k->first + (f - k->form)];
 	TgpStatus status = TGP_OK;
 	*out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	if (*out)
 		return TGP_OK;
-	if (!cx->is_host)
-		pthread_mutex_lock(&cx->lock);
-	*out = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-	if (!*out && (status = tgp_load_now(cx, d, f, &l)) == TGP_OK) {
-		if (__atomic_compare_exchange_n(at, out, l, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-			*out = l;
-		else
-			free(l);                        /* of the host: another thread was first */
-	}
-	if (!cx->is_host)
-		pthread_mutex_unlock(&cx->lock);
+	pthread_mutex_lock(&cx->lock);
+	*out = *at;
+	if (!*out && (status = tgp_load_now(cx, d, f, out)) == TGP_OK)
+		__atomic_store_n(at, *out, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&cx->lock);
 	return status;
 }
 
@@ -540,9 +504,10 @@ tgp_load_all(TgpContext *cx, const TgpPack *pack)
 	for (i = 0; i < pack->nkernels && status == TGP_OK; i++)
 		for (j = 0; j < pack->kernel[i].nforms && status == TGP_OK; j++) {
 			const TgpKernel *k = &pack->kernel[i];
-			if (k->form[j].target == d->target && !d->refused[k->first + j])
-				status = tgp_load(cx, d, k, &k->form[j], &l);
-			if (status == TGP_ERROR_DRIVER && tgp_refuse(k, d, &k->form[j]))
+			const TgpForm *f = &k->form[j];
+			if (f->target == d->target && !d->refused[k->first + j])
+				status = tgp_load(cx, d, k, f, &l);
+			if (status == TGP_ERROR_DRIVER && tgp_refuse(k, d, f))
 				status = TGP_OK;
 		}
 	return status;
@@ -560,11 +525,9 @@ tgp_close_device(TgpContext *cx, TgpDevice *d)
 		is_ours = cx->driver.cuCtxGetId(current, &id) == 0 && id == d->id;
 	if (is_ours)
 		cx->driver.cuCtxSynchronize();
-	for (i = 0; i < cx->pack->nforms; i++)
+	for (i = 0; i < cx->pack->nforms; free(d->loaded[i++]))
 		if (d->loaded[i] && is_ours)
 			tgp_unload(cx, d->loaded[i]);
-		else
-			free(d->loaded[i]);
 	if (is_ours && d->nothing)
 		cx->driver.cuMemFree_v2(d->nothing);
 }
@@ -585,7 +548,7 @@ tgp_close(TgpContext **at)
 	}
 	if (cx->alive)
 		munmap((void *)(uintptr_t)cx->alive, 1);
-	free(cx->slots);
+	free(cx->plans);
 	free(cx);
 	*at = NULL;
 }
@@ -665,44 +628,84 @@ tgp_takes(const TgpKernel *k, const TgpForm *f, const TgpPlan *p)
 	return 1;
 }
 
-/* maps.c */
-static int tgp_maps_fit(const TgpKernel *k, const TgpForm *f, const TgpPlan *p, const TgpShape *o);
-static char *tgp_map_bytes(TgpPlan *p, int i);
-static TgpStatus tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p);
+/* The extent of a map's dimension, which may be several of the tensor's. */
+static int64_t
+tgp_mapped(const TgpMap *m, int i, const int64_t *extent)
+{
+	int64_t n = extent[m->dim[i]];
+	int j, bad = 0;
+	for (j = 1; j <= m->merged[i]; j++)
+		n = tgp_mul(&bad, n, extent[m->dim[i] - j]);
+	return bad ? INT64_MAX : n;
+}
+
+static int64_t
+tgp_sum(const TgpKernel *k, const TgpSum *s, const TgpPlan *p, const int64_t (*extent)[TGP_RANK])
+{
+	int64_t sum = s->number, v;
+	int i, bad = 0;
+	for (i = 0; i < s->n; i++) {
+		int q = s->term[i].param;
+		v = s->term[i].dim >= 0 ? extent[q][s->term[i].dim] : q < k->nparams ? p->value_of[q] : p->dim[q - k->nparams];
+		sum = tgp_add(&bad, sum, tgp_mul(&bad, v, s->term[i].factor));
+	}
+	return bad ? INT64_MAX : sum;
+}
+
+/* Corners have 16 bits along one dimension of windows, 8 along each of two. 0: they are further away, or offsets greater. */
+static int
+tgp_corners(const TgpKernel *k, const TgpMap *m, const TgpPlan *p, const int64_t (*extent)[TGP_RANK], int *lower, int *upper)
+{
+	int64_t most = m->windows == 1 ? INT16_MAX : INT8_MAX, low, high, n;
+	int i;
+	for (i = 0; i < m->windows; i++) {
+		low = tgp_sum(k, &m->window[i].lower, p, extent);
+		n = tgp_sum(k, &m->window[i].count, p, extent);
+		if (low < -most - 1 || low > most || n > TGP_SIZE_MOST || tgp_sum(k, &m->window[i].reach, p, extent) > 2 * most + 1)
+			return 0;
+		high = low + (n > 1 ? n - 1 : 0) * m->window[i].step + 1 - extent[m->param][m->dim[1 + i]];
+		if (high < -most - 1 || high > most || extent[m->param][m->dim[1 + i]] <= 0)
+			return 0;
+		lower[i] = (int)low;
+		upper[i] = (int)high;
+	}
+	return 1;
+}
 
 /* An i32 axis, blocks that one launch takes, and maps that the driver encodes. Strides are looked at once they are known. */
 static int
 tgp_fits(const TgpKernel *k, const TgpForm *f, const TgpPlan *p, const TgpShape *o)
 {
 	int64_t n = 1;
-	int i, is_long = 0, beyond = 0, is_empty = 0;
+	int i, j, is_long = 0, beyond = 0, is_empty = 0, lower[TGP_WINDOWS], upper[TGP_WINDOWS];
+	for (i = 0; i < f->nmaps; i++) {
+		for (j = 0; j < f->map[i].rank; j++)
+			if (tgp_mapped(&f->map[i], j, o->extent[f->map[i].param]) > TGP_EXTENT_MOST)
+				return 0;
+		if (!tgp_corners(k, &f->map[i], p, o->extent, lower, upper))
+			return 0;
+	}
 	for (i = 0; i < k->naxis; i++) {
 		is_long |= o->grid[i] > INT32_MAX;
 		is_empty |= o->grid[i] <= 0;
-		beyond |= __builtin_mul_overflow(n, o->grid[i], &n);
+		n = tgp_mul(&beyond, n, o->grid[i]);
 	}
-	if (!tgp_maps_fit(k, f, p, o))
-		return 0;
 	return is_empty || (!is_long && (f->persistent || (!beyond && n <= INT32_MAX / f->split)));
 }
 
-static void
-tgp_put_sizes(const TgpKernel *k, const int64_t *dim, char *out, size_t room)
-{
-	size_t at = 0;
-	int i;
-	*out = 0;
-	for (i = 0; i < k->ndims && at < room; i++)
-		at += (size_t)snprintf(out + at, room - at, "%s%s = %lld", i ? ", " : "", k->dim[i], (long long)dim[i]);
-}
+#define TGP_PUT(before, name, value) do { \
+	if (at < sizeof sizes) \
+		at += (size_t)snprintf(sizes + at, sizeof sizes - at, "%s%s = %lld", before, name, (long long)(value)); \
+} while (0)
 
 static TgpStatus
 tgp_no_form(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, int header, const TgpForm *near, const TgpShape *want)
 {
-	char sizes[200], values[100] = "";
-	int i;
+	char sizes[300] = "";
 	size_t at = 0;
-	tgp_put_sizes(k, p->dim, sizes, sizeof sizes);
+	int i, n = 0;
+	for (i = 0; i < k->ndims; i++)
+		TGP_PUT(i ? ", " : "", k->dim[i], p->dim[i]);
 	if (header > 0)
 		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: it asks for `%s`, which is false for %s", k->name, k->where[header - 1],
 		    sizes);
@@ -712,12 +715,11 @@ tgp_no_form(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, int header, co
 	if (header < 0)
 		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: its header has no value for %s: a number beyond 64 bits, a division "
 		    "by 0, or an extent below 0", k->name, sizes);
-	for (i = 0; near && i < k->nct && at < sizeof values; i++)
+	for (i = 0; near && i < k->nct; i++)
 		if (near->derived[i])
-			at += (size_t)snprintf(values + at, sizeof values - at, "%s%s = %lld", at ? ", " : ", which makes ",
-			    k->ct[i], (long long)want->ct[i]);
-	return tgp_fail(cx, TGP_ERROR_SIZE, "%s: the pack has no code for %s%s on %s; pack again with these sizes (--sizes)",
-	    k->name, sizes, values, cx->pack->target[p->device->target].name);
+			TGP_PUT(n++ ? ", " : ", which makes ", k->ct[i], want->ct[i]);
+	return tgp_fail(cx, TGP_ERROR_SIZE, "%s: the pack has no code for %s on %s; pack again with these sizes (--sizes)", k->name,
+	    sizes, cx->pack->target[p->device->target].name);
 }
 
 /* Of the forms that are right for the arguments the one made for the nearest sizes, the first of equal ones. */
@@ -742,19 +744,14 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 			is_other |= f->derived[j] && o.ct[j] != f->ct[j];
 		for (j = 0; !r && !is_other && j < k->nparams; j++)
 			r = f->rows[j] && !tgp_is_rows(&k->param[j], p, &o, j);
-		if (is_other) {
-			near = f;
-			missed = o;
-		}
+		if (is_other)
+			near = f, missed = o;
 		if (r || is_other || d->refused[k->first + i])
 			continue;
-		if (!tgp_fits(k, f, p, &o)) {
+		if (tgp_fits(k, f, p, &o))
+			best = far, *out = f, *shape = o;
+		else
 			header = INT_MIN;
-			continue;
-		}
-		best = far;
-		*out = f;
-		*shape = o;
 	}
 	return *out ? TGP_OK : tgp_no_form(cx, k, p, header, near, &missed);
 }
@@ -775,7 +772,7 @@ static TgpStatus
 tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 {
 	const TgpParam *q = &k->param[i];
-	int64_t n = 1, high = 0, low = 0, step;
+	int64_t n = 1, high = 0, low = 0, step, *end;
 	int d, bad = 0;
 	for (d = q->rank - 1; d >= 0; d--) {
 		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
@@ -788,10 +785,8 @@ tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the stride of dimension %d of %s is %lld", k->name, d, q->name,
 			    (long long)stride);
 		step = tgp_mul(&bad, extent > 0 ? extent - 1 : 0, stride);
-		if (step > 0)
-			high = tgp_add(&bad, high, step);
-		else
-			low = tgp_add(&bad, low, step);
+		end = step > 0 ? &high : &low;
+		*end = tgp_add(&bad, *end, step);
 	}
 	high = tgp_mul(&bad, tgp_add(&bad, high, 1), q->bits);
 	low = tgp_mul(&bad, low, q->bits);
@@ -822,6 +817,8 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 	p->scratch += p->zeros + (size_t)p->blocks * (size_t)p->loaded->form->part;
 }
 
+#define TGP_MAP_AT(p, i) ((char *)(((uintptr_t)(p)->room + 127) / 128 * 128) + 128 * (i))
+
 static void
 tgp_plan_values(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 {
@@ -838,7 +835,7 @@ tgp_plan_values(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		case TGP_GRID: p->value[i] = (uint64_t)o->grid[a->dim]; break;
 		case TGP_INVERSE: p->value[i] = tgp_inverse(o->grid[a->dim]); break;
 		case TGP_FAULTS: p->value[i] = p->loaded->faults; break;
-		case TGP_TENSOR_MAP: p->at[i] = tgp_map_bytes(p, a->dim); break;
+		case TGP_TENSOR_MAP: p->at[i] = TGP_MAP_AT(p, a->dim); break;
 		default: p->live[p->nlive++] = (short)i;
 		}
 	}
@@ -850,7 +847,8 @@ static TgpStatus
 tgp_plan_sizes(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
 {
 	int i, d;
-	memcpy(p->dim, call->dim, sizeof *p->dim * (size_t)k->ndims);
+	memcpy(p->align, call->align, sizeof p->align);
+	memcpy(p->dim, call->dim, sizeof p->dim);
 	memcpy(p->value_of, call->value, sizeof p->value_of);
 	for (i = 0; i < k->ndims; i++)
 		if (p->dim[i] < 0 || p->dim[i] > TGP_SIZE_MOST)
@@ -880,13 +878,12 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 		if (status == TGP_ERROR_DRIVER && f && tgp_refuse(k, d, f))
 			status = TGP_OK;                /* code that this GPU has no room for: another form is right as well */
 	}
-	for (i = 0; status == TGP_OK && i < k->nparams; i++)
-		p->given[i] = p->given[i] && !tgp_is_rows(&k->param[i], p, &o, i);
 	if (status == TGP_OK)
 		memcpy(p->extent, o.extent, sizeof p->extent);
 	p->scratch = 0;
 	p->fills = p->nheld = 0;
 	for (i = 0; i < k->nparams && status == TGP_OK; i++) {
+		p->given[i] = p->given[i] && !tgp_is_rows(&k->param[i], p, &o, i);
 		p->low[i] = p->bytes[i] = 0;
 		if (k->param[i].what & (TGP_ADDRESS | TGP_VALUE))
 			continue;
@@ -897,16 +894,14 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 		else if (p->bytes[i])
 			p->held[p->nheld++] = (short)i;
 	}
-	if (status == TGP_OK) {
-		tgp_plan_grid(k, &o, p);
-		tgp_plan_values(k, &o, p);
-		for (i = 0; i < k->nparams && !p->is_empty; i++)
-			if (k->param[i].what & TGP_ADDRESS)
-				p->held[p->nheld++] = (short)i;
-	} else {
-		p->device = NULL;
-	}
-	return status;
+	if (status != TGP_OK)
+		return p->device = NULL, status;
+	tgp_plan_grid(k, &o, p);
+	tgp_plan_values(k, &o, p);
+	for (i = 0; i < k->nparams && !p->is_empty; i++)
+		if (k->param[i].what & TGP_ADDRESS)
+			p->held[p->nheld++] = (short)i;
+	return TGP_OK;
 }
 
 /* ---- a launch ---- */
@@ -945,10 +940,8 @@ tgp_fill(const TgpDriver *c, CudaPointer to, const TgpParam *q, int64_t bytes, v
 		return c->cuMemsetD8Async(to, (unsigned char)low, n, stream);
 	if (q->fill_bytes == 2)
 		return c->cuMemsetD16Async(to, (unsigned short)low, n, stream);
-	if (q->fill_bytes == 4)
-		return c->cuMemsetD32Async(to, low, n, stream);
-	if (low == high)
-		return c->cuMemsetD32Async(to, low, 2 * n, stream);
+	if (q->fill_bytes == 4 || low == high)
+		return c->cuMemsetD32Async(to, low, (size_t)bytes / 4, stream);
 	r = c->cuMemsetD2D32Async(to, 8, low, 1, n, stream);
 	return r == 0 ? c->cuMemsetD2D32Async(to + 4, 8, high, 1, n, stream) : r;
 }
@@ -960,13 +953,12 @@ tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpP
 	CudaResult r;
 	for (i = 0; i < k->nparams; i++) {
 		const TgpParam *q = &k->param[i];
-		uintptr_t to = (uintptr_t)call->address[i];
 		if (!q->fill_bytes || p->bytes[i] == 0)
 			continue;
 		if (p->given[i])
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s begins as one value throughout, which takes a contiguous tensor",
 			    k->name, q->name);
-		if ((r = tgp_fill(&cx->driver, to, q, p->bytes[i], stream)) != 0)
+		if ((r = tgp_fill(&cx->driver, (uintptr_t)call->address[i], q, p->bytes[i], stream)) != 0)
 			return tgp_refused(cx, q->name, "cuMemsetD32Async", r);
 	}
 	return TGP_OK;
@@ -975,14 +967,65 @@ tgp_fill_all(TgpContext *cx, const TgpKernel *k, const TgpCall *call, const TgpP
 /* Of a block.  Where a multiprocessor has room for more blocks than an even share, clusters and blocks that start early are
  * placed unevenly: so as many as an even share is get all of it. */
 static unsigned
-tgp_shared(const TgpLoaded *l, unsigned blocks)
+tgp_shared(const TgpPlan *p)
 {
-	unsigned need = (unsigned)l->form->shared, all = l->most_shared + TGP_SYSTEM_BYTES;
-	unsigned n = l->multiprocessors ? l->multiprocessors : 1, each = (blocks + n - 1) / n;
-	unsigned least = all / (each + 1) / TGP_SHARED_STEP * TGP_SHARED_STEP + TGP_SHARED_STEP;
-	if (l->most_shared <= need || least <= need + TGP_SYSTEM_BYTES)
+	unsigned need = (unsigned)p->loaded->form->shared, most = p->loaded->most_shared, n = (unsigned)p->device->multiprocessors;
+	unsigned each = n ? (p->blocks + n - 1) / n : 1;
+	unsigned least = (most + TGP_SYSTEM_BYTES) / (each + 1) / TGP_SHARED_STEP * TGP_SHARED_STEP + TGP_SHARED_STEP;
+	if (most <= need || least <= need + TGP_SYSTEM_BYTES)
 		return need;
-	return least - TGP_SYSTEM_BYTES < l->most_shared ? least - TGP_SYSTEM_BYTES : l->most_shared;
+	return least - TGP_SYSTEM_BYTES < most ? least - TGP_SYSTEM_BYTES : most;
+}
+
+static TgpStatus
+tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t address, const TgpPlan *p, char *to)
+{
+	static const int type[9] = {0, TGP_MAP_UINT8, TGP_MAP_UINT16, 0, TGP_MAP_UINT32, 0, 0, 0, TGP_MAP_UINT64};
+	uint64_t extent[TGP_RANK], stride[TGP_RANK];
+	unsigned box[TGP_RANK], step[TGP_RANK];
+	int i, is_empty = p->bytes[m->param] == 0, lower[TGP_WINDOWS] = {0}, upper[TGP_WINDOWS] = {0};
+	int swizzle = m->swizzle ? tgp_log2(m->swizzle / 16) : 0;
+	for (i = 0; i < m->rank; i++) {
+		int64_t n = tgp_mapped(m, i, p->extent[m->param]), s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
+		extent[i] = is_empty ? 1 : (uint64_t)n;
+		box[i] = (unsigned)m->box[i];
+		step[i] = 1;
+		if (i > 0)
+			stride[i - 1] = is_empty || n <= 1 ? 16 : (uint64_t)s;
+	}
+	if (is_empty)
+		address = (uintptr_t)p->device->nothing + (m->is_stored ? 16 : 0);
+	else
+		tgp_corners(k, m, p, p->extent, lower, upper);
+	for (i = 0; i < m->windows; i++)
+		step[1 + i] = (unsigned)m->window[i].step;
+	if (m->windows)
+		TGP_DO(k->param[m->param].name, cuTensorMapEncodeIm2col, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address,
+		    extent, stride, lower, upper, box[0], box[1], step, 0, swizzle, TGP_MAP_PROMOTION_128, 0);
+	else
+		TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address,
+		    extent, stride, box, step, 0, swizzle, TGP_MAP_PROMOTION_128, 0);
+	return TGP_OK;
+}
+
+static TgpStatus
+tgp_set_maps(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan *p)
+{
+	const TgpForm *f = p->loaded->form;
+	TgpStatus status = TGP_OK;
+	int i;
+	for (i = 0; i < f->nmaps && status == TGP_OK; i++) {
+		int param = f->map[i].param, is_empty = p->bytes[param] == 0;
+		uintptr_t address = (uintptr_t)call->address[param];
+		if (p->mapped[i] && (is_empty || p->mapped[i] == address))
+			continue;
+		if (p->mapped[i])
+			TGP_DO(k->param[param].name, cuTensorMapReplaceAddress, TGP_MAP_AT(p, i), (void *)address);
+		else
+			status = tgp_encode(cx, k, &f->map[i], address, p, TGP_MAP_AT(p, i));
+		p->mapped[i] = status == TGP_OK ? is_empty ? 1 : address : 0;
+	}
+	return status;
 }
 
 static TgpStatus
@@ -996,17 +1039,15 @@ tgp_run(TgpContext *cx, const TgpKernel *k, const TgpCall *call, CudaPointer cou
 		return status;
 	for (i = 0; i < p->nlive; i++) {
 		const TgpAbi *a = &f->abi[p->live[i]];
-		p->value[p->live[i]] = a->kind == TGP_POINTER ? (uintptr_t)call->address[a->param]
-		    : a->kind == TGP_SCALAR ? call->bits[a->param]
-		    : a->kind == TGP_PARTS  ? counter + p->zeros
-					    : counter;
+		p->value[p->live[i]] = a->kind == TGP_POINTER ? (uintptr_t)call->address[a->param] :
+		    a->kind == TGP_SCALAR ? call->bits[a->param] : a->kind == TGP_PARTS ? counter + p->zeros : counter;
 	}
 	if (f->nmaps && (status = tgp_set_maps(cx, k, call, p)) != TGP_OK)
 		return status;
 	if (l->faults)
 		__atomic_store_n(&l->is_launched, 1, __ATOMIC_RELEASE);
 	if (l->nattribute) {
-		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, tgp_shared(l, p->blocks), stream, l->attribute,
+		CudaLaunch launch = {p->blocks, 1, 1, (unsigned)f->threads, 1, 1, tgp_shared(p), stream, l->attribute,
 			l->nattribute};
 		TGP_DO(f->about, cuLaunchKernelEx, &launch, l->function, p->at, NULL);
 	} else {
@@ -1026,15 +1067,10 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 	TgpStatus status;
 	CudaResult r;
 	int i;
-	if (!c->cuMemAllocAsync || !c->cuMemFreeAsync)
-		return tgp_fail(cx, TGP_ERROR_DRIVER, "%s needs memory to work in, and the driver has none in order of a stream: "
-		    "update it", k->name);
 	TGP_DO(k->name, cuMemAllocAsync, &all, p->scratch, stream);
 	for (i = 0, next = all; i < k->nparams; i++) {
-		if (!(k->param[i].what & TGP_SCRATCH))
-			continue;
-		own.address[i] = (const void *)(uintptr_t)next;
-		next += ((size_t)p->bytes[i] + 255) / 256 * 256;
+		own.address[i] = k->param[i].what & TGP_SCRATCH ? (const void *)(uintptr_t)next : own.address[i];
+		next += k->param[i].what & TGP_SCRATCH ? ((size_t)p->bytes[i] + 255) / 256 * 256 : 0;
 	}
 	r = p->zeros ? c->cuMemsetD8Async(next, 0, p->zeros, stream) : 0;
 	status = r == 0 ? tgp_run(cx, k, &own, next, p, stream) : tgp_refused(cx, k->name, "cuMemsetD8Async", r);
@@ -1044,13 +1080,13 @@ tgp_run_scratch(TgpContext *cx, const TgpKernel *k, const TgpCall *call, TgpPlan
 
 /* Whether a plan is of a launch like this one. */
 static int
-tgp_same(const TgpKernel *k, const TgpDevice *d, const TgpCall *call, const unsigned char *align, const TgpPlan *p)
+tgp_same(const TgpKernel *k, const TgpDevice *d, const TgpCall *call, const TgpPlan *p)
 {
 	int i, j, other = p->device != d;
 	for (i = 0; i < k->ndims && !other; i++)
 		other = p->dim[i] != call->dim[i];
 	for (i = 0; i < k->nparams && !other; i++) {
-		other = p->align[i] != align[i] || (k->reads_values && p->value_of[i] != call->value[i]);
+		other = p->align[i] != call->align[i] || (k->reads_values && p->value_of[i] != call->value[i]);
 		if (!(k->param[i].what & TGP_STRIDED) || p->bytes[i] == 0)
 			continue;
 		other |= !call->stride[i] && p->given[i];
@@ -1061,75 +1097,65 @@ tgp_same(const TgpKernel *k, const TgpDevice *d, const TgpCall *call, const unsi
 }
 
 static TgpStatus
-tgp_align(TgpContext *cx, const TgpKernel *k, const TgpCall *call, unsigned char *align)
+tgp_align(TgpContext *cx, const TgpKernel *k, TgpCall *call)
 {
 	int i;
 	for (i = 0; i < k->nparams; i++) {
 		uintptr_t a = (uintptr_t)call->address[i] | 16;
-		align[i] = (unsigned char)(a & (~a + 1));
-		if (k->param[i].what & TGP_VALUE || align[i] * 8 >= k->param[i].bits)
-			continue;
-		return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the address of %s is %p, and its elements are of %d bytes", k->name,
-		    k->param[i].name, call->address[i], k->param[i].bits / 8);
+		call->align[i] = (unsigned char)(a & (~a + 1));
+		if (!(k->param[i].what & TGP_VALUE) && call->align[i] * 8 < k->param[i].bits)
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the address of %s is %p, and its elements are of %d bytes", k->name,
+			    k->param[i].name, call->address[i], k->param[i].bits / 8);
 	}
 	return TGP_OK;
 }
 
 static TgpStatus
-tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, int same,
-    TgpPlan *p, void *stream)
+tgp_launch_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, int same, TgpPlan *p, void *stream)
 {
-	TgpStatus status = TGP_OK;
-	if (!same) {
-		memcpy(p->align, align, (size_t)k->nparams);
-		status = tgp_plan(cx, d, k, call, p);
-	}
+	TgpStatus status = same ? TGP_OK : tgp_plan(cx, d, k, call, p);
 	if (status == TGP_OK)
 		status = tgp_check_addresses(cx, k, call, p);
-	if (status == TGP_OK && cx->is_host)
-		return tgp_run_host(cx, k, call, p);
 	if (status != TGP_OK)
 		return status;
+	if (cx->is_host)
+		return tgp_run_host(cx, k, call, p);
 	return p->scratch ? tgp_run_scratch(cx, k, call, p, stream) : tgp_run(cx, k, call, 0, p, stream);
 }
 
 /* All plans are in use: one for this launch alone. */
 static __attribute__((noinline)) TgpStatus
-tgp_launch_apart(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, const unsigned char *align, void *stream)
+tgp_launch_apart(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, void *stream)
 {
 	TgpPlan p;
-	p.device = NULL;
-	return tgp_launch_plan(cx, d, k, call, align, 0, &p, stream);
+	return tgp_launch_plan(cx, d, k, call, 0, &p, stream);
 }
 
 static TgpStatus
-tgp_launch(TgpContext *cx, const TgpPack *pack, const TgpKernel *k, void *stream, const TgpCall *call)
+tgp_launch(TgpContext *cx, const TgpPack *pack, const TgpKernel *k, void *stream, TgpCall *call)
 {
-	unsigned char align[TGP_MOST_PARAMS];
 	uintptr_t self = (uintptr_t)pthread_self();
-	TgpDevice *d;
-	TgpSlot *slots;
 	unsigned i, from = (unsigned)((self >> 12) ^ (self >> 20));
+	TgpDevice *d;
 	TgpStatus status = tgp_enter(cx, pack, &d);
 	if (status == TGP_OK)
-		status = tgp_align(cx, k, call, align);
+		status = tgp_align(cx, k, call);
 	if (status != TGP_OK)
 		return status;
-	slots = &cx->slots[(k - pack->kernel) * TGP_SLOTS];
-	for (i = 0; i < TGP_SLOTS; i++) {
-		TgpSlot *s = &slots[(from + i) % TGP_SLOTS];
-		int same;
-		if (__atomic_exchange_n(&s->is_taken, 1, __ATOMIC_ACQUIRE))
+	for (i = 0; i < TGP_PLANS; i++) {
+		TgpPlan *p = &cx->plans[(k - pack->kernel) * TGP_PLANS + (from + i) % TGP_PLANS];
+		int same, is_ours;
+		if (__atomic_exchange_n(&p->is_taken, 1, __ATOMIC_ACQUIRE))
 			continue;
-		same = tgp_same(k, d, call, align, &s->plan);
-		if (same || !s->plan.device || i + 1 == TGP_SLOTS) {
-			status = tgp_launch_plan(cx, d, k, call, align, same, &s->plan, stream);
-			__atomic_store_n(&s->is_taken, 0, __ATOMIC_RELEASE);
+		same = tgp_same(k, d, call, p);
+		is_ours = same || !p->device || i + 1 == TGP_PLANS;     /* of other sizes: perhaps the next is free, or ours */
+		if (is_ours)
+			status = tgp_launch_plan(cx, d, k, call, same, p, stream);
+		__atomic_store_n(&p->is_taken, 0, __ATOMIC_RELEASE);
+		if (is_ours)
 			return status;
-		}
-		__atomic_store_n(&s->is_taken, 0, __ATOMIC_RELEASE);    /* other sizes: perhaps the next is ours, or free */
 	}
-	return tgp_launch_apart(cx, d, k, call, align, stream);
+	return tgp_launch_apart(cx, d, k, call, stream);
 }
 
 /* ---- waiting, and what asserts left ---- */

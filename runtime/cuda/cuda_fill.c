@@ -69,7 +69,7 @@ is_recorded(const Device *d)
 {
 	CudaState *s = CUDA_STATE(d);
 	int status = 0;
-	return !s->cuda.cuStreamIsCapturing || s->cuda.cuStreamIsCapturing(d->stream, &status) != 0 || status != 0;
+	return s->cuda.cuStreamIsCapturing(d->stream, &status) != 0 || status != 0;
 }
 
 /* It is tried once; without it the driver fills. */

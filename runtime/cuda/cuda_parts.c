@@ -27,7 +27,7 @@ cuda_recording(Device *d, void *stream)
 	unsigned long long id = 0;
 	if (c->cuStreamGetCaptureInfo)
 		return c->cuStreamGetCaptureInfo(stream, &status, &id) == 0 && status != 0 ? id : 0;
-	return c->cuStreamIsCapturing && c->cuStreamIsCapturing(stream, &status) == 0 && status != 0 ? UINT64_MAX : 0;
+	return c->cuStreamIsCapturing(stream, &status) == 0 && status != 0 ? UINT64_MAX : 0;
 }
 
 /* Neither allocation nor zeros become part of a recording: the stream of the zeros is our own, and is waited for. */
@@ -37,15 +37,13 @@ allocate(Device *d, CudaParts *p)
 	CudaState *s = CUDA_STATE(d);
 	int mode = CAPTURE_RELAXED;
 	void *stream = NULL;
-	if (s->cuda.cuThreadExchangeStreamCaptureMode)
-		s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
+	s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	bool ok = CUDA_CALL(d, cuMemAlloc_v2, &p->memory, p->arrivals + p->states) &&
 	    CUDA_CALL(d, cuStreamCreate, &stream, STREAM_NON_BLOCKING) &&
 	    CUDA_CALL(d, cuMemsetD8Async, p->memory, 0, p->arrivals, stream) && CUDA_CALL(d, cuStreamSynchronize, stream);
 	if (stream)
 		s->cuda.cuStreamDestroy_v2(stream);
-	if (s->cuda.cuThreadExchangeStreamCaptureMode)
-		s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
+	s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
 	return ok;
 }
 

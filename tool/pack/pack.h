@@ -2,8 +2,8 @@
  *
  * pack_sizes.c says for which sizes, pack_forms.c compiles a kernel for each of them and each target, in forms that
  * take more or less for granted, pack_assemble.c makes machine code of them, pack_formula.c writes the header's formulas as
- * C, pack_table.c the tables that the launcher reads (pack/launcher.c, pack/maps.c), pack_function.c what a user calls,
- * host.c and its like kernels as C for the host, and cmd_pack.c puts the two files together.
+ * C, pack_table.c the tables that the launcher reads (pack/launcher.c), pack_function.c what a user calls, host.c and its
+ * like kernels as C for the host, and cmd_pack.c puts the two files together.
  */
 #ifndef TEGULA_PACK_H
 #define TEGULA_PACK_H

@@ -87,7 +87,7 @@ void
 pack_put_driver(const char *launcher, Text *out)
 {
 	put_numbers(launcher, out);
-	text_put(out, "typedef struct TgpDriver {\n\tvoid *lib;\n");
+	text_put(out, "typedef struct TgpDriver {\n");
 	for (int i = 0; i < LEN(rows); i++)
 		if (is_used(launcher, "", rows[i].name))
 			text_printf(out, "\tCudaResult (*%s)%s;\n", rows[i].name, rows[i].params);
