@@ -127,7 +127,36 @@ is_free_name(const Pack *p, int kernel)
 	return true;
 }
 
-/* softmax; of several dtypes softmax_f16 and softmax_f32. */
+static const PackForm *
+any_form(const PackKernel *k)
+{
+	return k->forms.n ? &k->forms.at[0] : &k->metal.at[0];
+}
+
+/* As a part of a name: true, 12, m4 for -4. */
+static void
+put_value(const Const *c, Text *out)
+{
+	Text t = {0};
+	const_text(c, &t);
+	for (size_t i = 0; i < t.n; i++)
+		text_putn(out, t.at[i] == '-' ? "m" : &t.at[i], 1);
+	text_close(&t);
+}
+
+/* Whether the functions from `from` on have several values of a compile-time parameter that makes them. */
+static bool
+differs(const Pack *p, int from, int ct)
+{
+	const PackKernel *first = p->kernels.at[from];
+	bool other = false;
+	for (int i = from + 1; i < p->kernels.n; i++)
+		other |= !const_equal(
+		    &any_form(p->kernels.at[i])->bound.ct[ct].value, &any_form(first)->bound.ct[ct].value);
+	return other && pack_makes_function(first->k, ct);
+}
+
+/* softmax; of several dtypes softmax_f16 and softmax_f32, of several values attention_CAUSAL_true and _false. */
 static bool
 name_functions(Pack *p, int from)
 {
@@ -136,10 +165,14 @@ name_functions(Pack *p, int from)
 		PackKernel *k = p->kernels.at[i];
 		Text t = {0};
 		text_printf(&t, "%s%s", prefix, k->k->name);
-		const Bound *b = k->forms.n ? &k->forms.at[0].bound : NULL;
-		for (int c = 0; b && p->kernels.n - from > 1 && c < b->nct; c++)
-			if (b->ct[c].value.kind == CONST_DTYPE)
-				text_printf(&t, "_%s", dtype_info[b->ct[c].value.dtype].text);
+		const Bound *b = &any_form(k)->bound;
+		for (int c = 0; p->kernels.n - from > 1 && c < b->nct; c++) {
+			bool is_dtype = b->ct[c].value.kind == CONST_DTYPE;
+			if (is_dtype || differs(p, from, c))
+				text_printf(&t, is_dtype ? "_" : "_%s_", b->ct[c].name);
+			if (is_dtype || differs(p, from, c))
+				put_value(&b->ct[c].value, &t);
+		}
 		k->function = text_take(&t, p->cx->mem);
 		if (!is_free_name(p, i))
 			return false;
@@ -311,6 +344,23 @@ write_file(const Pack *p, const char *ending, void (*put)(const Pack *, Text *))
 	return ok;
 }
 
+/* FUNCTION.apple7.1.metal, and beside it how to launch it. */
+static bool
+write_metal(const Pack *p)
+{
+	size_t prefix = cli_has(p->cli, OPT_PREFIX) ? strlen(p->cli->value[OPT_PREFIX]) : 0;
+	bool ok = true;
+	for (int i = 0; i < p->kernels.n; i++)
+		for (int f = 0; f < p->kernels.at[i]->metal.n && ok; f++) {
+			const PackForm *m = &p->kernels.at[i]->metal.at[f];
+			char *path = arena_printf(p->cx->mem, "%s/%s.%s.%d.", p->folder,
+			    p->kernels.at[i]->function + prefix, m->target->name, f + 1);
+			ok = cli_write_file(arena_printf(p->cx->mem, "%smetal", path), m->metal, strlen(m->metal)) &&
+			    cli_write_file(arena_printf(p->cx->mem, "%sjson", path), m->json, strlen(m->json));
+		}
+	return ok;
+}
+
 /* The least value of a compile-time parameter in any form that is more than `than`; false: there is none. */
 static bool
 next_value(const PackForms *all, int ct, int64_t than, int64_t *out)
@@ -383,6 +433,8 @@ make(Pack *p, PackLines *lines)
 	if (!all_used(p, lines) || !all_defined(p) || !pack_assemble(p))
 		return false;
 	report(p);
+	if (!write_metal(p))
+		return false;
 	if (cli_has(p->cli, OPT_TORCH) && !write_file(p, "_torch.cc", pack_put_torch))
 		return false;
 	return p->targets.n == 0 || (write_file(p, ".h", put_header) && write_file(p, ".c", put_source));

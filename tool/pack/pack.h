@@ -42,15 +42,16 @@ typedef struct PackForm {
 	const char *host, *host_name;                   /* of the target cpu: its C, and in the names there; or NULL */
 	const char *const *asserts;                     /* of host */
 	int nasserts;
+	const char *metal, *json;                       /* of Apple's targets: its text, and how to launch it */
 } PackForm;
 
 typedef VEC(PackForm) PackForms;
 
-/* A kernel for one choice of dtypes: one function of the pack. */
+/* A kernel for one choice of dtypes and of values that results follow from: one function of the pack. */
 typedef struct PackKernel {
 	Kernel *k;
 	const char *function;                           /* its name in C */
-	const char *dtypes;                             /* "f32, f32" */
+	const char *variant;                            /* "f32, f32; CAUSAL = true" */
 	PackForms forms, metal;
 	bool is_partial;                                /* code is of the values of these forms alone */
 	VEC(const Expr *) opaque;                       /* formulas that stand as numbers */
@@ -96,6 +97,9 @@ bool pack_read_lines(Pack *p, PackLines *out);
 bool pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_partial);
 /* Whether a compile-time parameter's default follows from dimensions or scalars. */
 bool pack_is_derived(const Kernel *k, int ct);
+/* Whether each value of a compile-time parameter makes a function of its own, because results may follow from it: it is
+ * none that follows from dimensions, that tune(...) lists, or that divides the grid. */
+bool pack_makes_function(const Kernel *k, int ct);
 /* Whether that default speaks of a symbol, or of a parameter whose default does. */
 bool pack_default_names(const Kernel *k, int ct, const char *symbol);
 
@@ -103,6 +107,8 @@ bool pack_default_names(const Kernel *k, int ct, const char *symbol);
 
 /* Compiles all forms of a kernel for some sizes.  False after errors. */
 bool pack_add_forms(Pack *p, Kernel *k, const PackSizes *s, bool is_only);
+/* PackKernel.variant of a kernel so bound. */
+const char *pack_variant(Pack *p, const Kernel *k, const Bound *b);
 int pack_blob(Pack *p, const char *bytes, size_t n, bool is_text);
 extern const Target pack_host;                          /* "cpu": the host, by C */
 

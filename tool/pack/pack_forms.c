@@ -324,18 +324,14 @@ compile(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, Text *metal, T
 	return ok;
 }
 
-/* KERNEL.apple7.1.metal, and beside it how to launch it. */
+/* Its text, and how to launch it. */
 static bool
-add_metal(Pack *p, PackKernel *pk, PackForm *f, const ArgAssumptions *a)
+compile_apple(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a)
 {
 	Text text = {0}, json = {0};
-	bool ok = compile(p, pk->k, f, a, &text, &json);
-	if (ok) {
-		char *path = arena_printf(
-		    p->cx->mem, "%s/%s.%s.%d.", p->folder, pk->k->name, f->target->name, pk->metal.n + 1);
-		ok = cli_write_file(arena_printf(p->cx->mem, "%smetal", path), text.at, text.n) &&
-		     cli_write_file(arena_printf(p->cx->mem, "%sjson", path), json.at, json.n);
-	}
+	bool ok = compile(p, k, f, a, &text, &json);
+	f->metal = ok ? text_take(&text, p->cx->mem) : NULL;
+	f->json = ok ? text_take(&json, p->cx->mem) : NULL;
 	text_close(&text);
 	text_close(&json);
 	return ok;
@@ -357,7 +353,7 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 	f->about = about(p, f);
 	cli_progress(p->cli, "%s", f->about);
 	bool ok = f->target == &pack_host                ? compile_host(p, pk->k, f, &a, must)
-		  : f->target->kind == TARGET_METAL ? add_metal(p, pk, f, &a)
+		  : f->target->kind == TARGET_METAL ? compile_apple(p, pk->k, f, &a)
 						    : compile(p, pk->k, f, &a, NULL, NULL);
 	cli_progress_end(p->cli);
 	if (ok && f->target->kind == TARGET_PTX && f->target != &pack_host)
@@ -369,26 +365,32 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 
 /* ---- kernels ---- */
 
-static const char *
-dtypes_of(Pack *p, const Kernel *k, const Bound *b)
+const char *
+pack_variant(Pack *p, const Kernel *k, const Bound *b)
 {
 	Text t = {0};
 	text_put(&t, "");
 	for (int i = 0; i < k->params.n; i++)
 		text_printf(&t, "%s%s", i ? ", " : "", dtype_info[b->param[i].dtype].text);
+	for (int i = 0; i < b->nct; i++) {
+		if (!pack_makes_function(k, i))
+			continue;
+		text_printf(&t, "; %s = ", b->ct[i].name);
+		const_text(&b->ct[i].value, &t);
+	}
 	return text_take(&t, p->cx->mem);
 }
 
 static PackKernel *
 kernel_of(Pack *p, Kernel *k, const Bound *b)
 {
-	const char *dtypes = dtypes_of(p, k, b);
+	const char *variant = pack_variant(p, k, b);
 	for (int i = 0; i < p->kernels.n; i++)
-		if (p->kernels.at[i]->k == k && strcmp(p->kernels.at[i]->dtypes, dtypes) == 0)
+		if (p->kernels.at[i]->k == k && strcmp(p->kernels.at[i]->variant, variant) == 0)
 			return p->kernels.at[i];
 	PackKernel *pk = NEW(p->cx->mem, PackKernel);
 	pk->k = k;
-	pk->dtypes = dtypes;
+	pk->variant = variant;
 	vec_push(p->cx->mem, &p->kernels, pk);
 	pk->fixes = NEW_ARRAY(p->cx->mem, bool, k->symbols.n);
 	return pk;

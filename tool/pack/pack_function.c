@@ -89,6 +89,36 @@ put_line(const char *s, size_t n, Text *out)
 	}
 }
 
+/* The lines of a comment of the source, without what makes it one. */
+static void
+put_lines(const char *s, Text *out)
+{
+	s += strspn(s, "/");
+	for (const char *end; *s; s = *end ? end + 1 : end) {
+		end = s + strcspn(s, "\n");
+		s += MIN(strspn(s, "* \t\r"), (size_t)(end - s));
+		size_t n = (size_t)(end - s);
+		if (n && *end == 0 && s[n - 1] == '/' && (n == 1 || s[n - 2] == '*'))
+			n--;                            /* the end of a block */
+		while (n && strchr("* \t\r", s[n - 1]))
+			n--;
+		if (!n && !*end)
+			return;
+		text_put(out, n ? " * " : " *");
+		put_line(s, n, out);
+		text_put(out, "\n");
+	}
+}
+
+static int
+lines_of(const char *s)
+{
+	int n = 1;
+	for (; *s; s++)
+		n += *s == '\n';
+	return n;
+}
+
 /* The comment just above the kernel. */
 static void
 put_source_comment(const Kernel *k, Text *out)
@@ -96,17 +126,12 @@ put_source_comment(const Kernel *k, Text *out)
 	const Ast *ast = k->program->ast;
 	int first = ast->comments.n, line = k->item->place.line;
 	for (int i = ast->comments.n - 1; i >= 0; i--)
-		if (ast->comments.at[i].place.line == line - 1) {
+		if (ast->comments.at[i].place.line + lines_of(ast->comments.at[i].text) == line) {
 			first = i;
-			line--;
+			line = ast->comments.at[i].place.line;
 		}
-	for (int i = first; i < ast->comments.n && ast->comments.at[i].place.line < k->item->place.line; i++) {
-		const char *s = ast->comments.at[i].text;
-		s += strspn(s, "/* ");
-		text_put(out, " * ");
-		put_line(s, strcspn(s, "\n"), out);
-		text_put(out, "\n");
-	}
+	for (int i = first; i < ast->comments.n && ast->comments.at[i].place.line < k->item->place.line; i++)
+		put_lines(ast->comments.at[i].text, out);
 }
 
 static void
@@ -214,11 +239,12 @@ put_constants(const PackKernel *pk, Text *out)
 	}
 	for (int i = 0; i < k->item->ctparams.n; i++) {
 		const char *name = k->item->ctparams.at[i].name;
-		if (!is_named(k, name))
+		const Const *first = &pk->forms.at[0].bound.ct[i].value;
+		if (!is_named(k, name) && (!pack_makes_function(k, i) || first->kind == CONST_DTYPE))
 			continue;
 		Text t = {0};
 		if (pack_is_one_value(pk, i))
-			const_text(&pk->forms.at[0].bound.ct[i].value, &t);
+			const_text(first, &t);
 		else if (pack_is_derived(k, i))
 			expr_put(k->item->ctparams.at[i].value, 0, &t);
 		text_printf(out, " *   %s: ", name);
@@ -266,13 +292,13 @@ put_comment(const Pack *p, const PackKernel *pk, Text *out)
 	for (int i = 0; i < k->params.n; i++)
 		put_param(p, pk, i, out);
 	for (int i = 0; i < k->symbols.n; i++)
-		text_printf(out, "%s%s", i ? ", " : " *   ", k->symbols.at[i]);
+		text_printf(out, "%s%s", i ? ", " : " *   ", pack_c_name(k, k->symbols.at[i], p->cx->mem));
 	text_put(out, k->symbols.n ? ": dimensions, 0 to 2^40\n" : "");
 	put_constants(pk, out);
 	text_put(out, " *\n");
 	put_wheres(k, out);
 	put_asserts(p, pk, out);
-	text_printf(out, " * Compiled in %d forms, for", pk->forms.n);
+	text_printf(out, " * Compiled in %d form%s, for", pk->forms.n, pk->forms.n == 1 ? "" : "s");
 	for (int i = 0; i < p->targets.n; i++)
 		text_printf(out, "%s %s", i ? "," : "", p->targets.at[i]->name);
 	text_put(out, ". */\n");

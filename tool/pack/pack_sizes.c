@@ -152,6 +152,33 @@ pack_is_derived(const Kernel *k, int ct)
 	return false;
 }
 
+/* Whether a count of the grid is divided by a name: cdiv(N, B), N / B. */
+static bool
+divides(const Expr *e, const char *name)
+{
+	if (!e)
+		return false;
+	bool is_cdiv = e->kind == EX_CALL && e->a->kind == EX_NAME && strcmp(e->a->name, "cdiv") == 0 && e->args.n == 2;
+	bool found = (is_cdiv && expr_mentions(e->args.at[1].e, name)) ||
+	    (e->kind == EX_BINARY && e->bin == BIN_DIV && expr_mentions(e->b, name)) || divides(e->a, name) ||
+	    divides(e->b, name) || divides(e->c, name);
+	for (int i = 0; i < e->args.n && !found; i++)
+		found = divides(e->args.at[i].e, name);
+	return found;
+}
+
+bool
+pack_makes_function(const Kernel *k, int ct)
+{
+	const char *name = k->item->ctparams.at[ct].name;
+	bool is_choice = pack_is_derived(k, ct);
+	for (int i = 0; i < k->item->tune.n; i++)
+		is_choice |= strcmp(k->item->tune.at[i].name, name) == 0;
+	for (int i = 0; i < k->item->grid.n; i++)
+		is_choice |= divides(k->item->grid.at[i].count, name);
+	return !is_choice;
+}
+
 /* The one dimension of which code is made for a single value; NULL: none, or several. */
 static const char *
 class_of(const Kernel *k)
@@ -202,9 +229,10 @@ set_defined(Pack *p, const Kernel *k, NamedConst *v, int *n)
 	return true;
 }
 
-/* What an example says, but for what the header or the compiler can choose. */
+/* What an example says, but for what the header or the compiler can choose: of compile-time values those without a default
+ * and, where it is the example that is asked for, those that it names and results follow from. */
 static bool
-example_values(Kernel *k, const ExampleItem *ex, NamedConst *v, int *n)
+example_values(Kernel *k, const ExampleItem *ex, bool is_asked, NamedConst *v, int *n)
 {
 	Bound b;
 	ArgInfo *args = NEW_ARRAY(k->program->cx->mem, ArgInfo, k->params.n);
@@ -213,7 +241,8 @@ example_values(Kernel *k, const ExampleItem *ex, NamedConst *v, int *n)
 	for (int i = 0; i < b.nsymbol; i++)
 		set(v, n, &b.symbol[i]);
 	for (int i = 0; i < b.nct; i++)
-		if (!k->item->ctparams.at[i].value)
+		if (!k->item->ctparams.at[i].value ||
+		    (is_asked && example_sets(ex, b.ct[i].name) && pack_makes_function(k, i)))
 			set(v, n, &b.ct[i]);
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR && args[i].scalar.kind != CONST_NONE)
@@ -244,7 +273,8 @@ add_examples(Pack *p, Kernel *k, bool is_asked, PackSizesList *out)
 			continue;
 		PackSizes *s = add(p, k, out, &none, 0, k->params.n + k->item->ctparams.n);
 		s->is_asked = is_asked;
-		if (!example_values(k, &k->examples.at[i], s->given, &s->n) || !set_defined(p, k, s->given, &s->n))
+		if (!example_values(k, &k->examples.at[i], is_asked, s->given, &s->n) ||
+		    !set_defined(p, k, s->given, &s->n))
 			return false;
 	}
 	if (k->examples.n > 0)
@@ -329,6 +359,39 @@ add_powers(Pack *p, Kernel *k, const PackSizes *base, PackSizesList *out)
 	return !covers;
 }
 
+/* Whether no sizes before are of the same function. */
+static bool
+is_first_of_function(Pack *p, Kernel *k, const PackSizesList *all, int at)
+{
+	const char *variant = NULL;
+	bool is_first = true;
+	p->cx->muted++;
+	for (int i = at; i >= 0 && is_first; i--) {
+		Bound b;
+		ArgInfo *args = NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n);
+		const char *v = kernel_bind(k, args, all->at[i].given, all->at[i].n, &b) ? pack_variant(p, k, &b) : "";
+		variant = variant ? variant : v;
+		is_first = i == at || strcmp(v, variant) != 0;
+	}
+	p->cx->muted--;
+	return is_first;
+}
+
+/* Of sizes what a launch cannot choose: dimensions, scalars, and values that make the function; and -D. */
+static bool
+take_function(Pack *p, Kernel *k, const PackSizes *s, PackSizes *out)
+{
+	out->given = NEW_ARRAY(p->cx->mem, NamedConst, s->n + p->cli->define.n);
+	for (int i = 0; i < s->n; i++) {
+		int ct = ctparam_named(k, s->given[i].name);
+		bool is_choice = ct >= 0 ? k->item->ctparams.at[ct].value && !pack_makes_function(k, ct)
+					 : schedule_named(s->given[i].name) >= 0;
+		if (!is_choice)
+			out->given[out->n++] = s->given[i];
+	}
+	return set_defined(p, k, out->given, &out->n);
+}
+
 bool
 pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_partial)
 {
@@ -343,7 +406,14 @@ pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_pa
 		return false;
 	for (int i = 0; i < examples.n && !has_line; i++)
 		vec_push(p->cx->mem, out, examples.at[i]);
-	PackSizes of = out->at[0];
-	*is_partial = add_powers(p, k, &of, out);
+	*is_partial = false;
+	for (int i = 0, n = out->n; i < n; i++) {
+		PackSizes of = {0};
+		if (!is_first_of_function(p, k, out, i))
+			continue;
+		if (!take_function(p, k, &out->at[i], &of))
+			return false;
+		*is_partial |= add_powers(p, k, &of, out);
+	}
 	return true;
 }
