@@ -2,7 +2,6 @@
  * shows what a mistake looks like.
  *
  *     cc embed.c $(pkg-config --cflags --libs tegula) -o embed && ./embed */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,8 @@ main(int argc, char **argv)
 		double sum = 0;
 		for (int c = 0; c < COLUMNS; c++)
 			sum += y[r][c];
-		worst = fmax(worst, fabs(sum - 1));
+		double off = sum > 1 ? sum - 1 : 1 - sum;
+		worst = off > worst ? off : worst;
 	}
 	printf("softmax of %d rows: %s\n", ROWS, worst < 1e-6 ? "each sums to 1" : "wrong");
 
