@@ -192,7 +192,8 @@ given_object(const Given *g)
 	PyObject *shape = PyTuple_New(g->shape.rank);
 	for (int d = 0; shape && d < g->shape.rank; d++)
 		PyTuple_SetItem(shape, d, PyLong_FromLongLong(dim[d]));
-	return Py_BuildValue("(sNy#)", dtype_library_name(g->shape.dtype), shape, g->bytes, (Py_ssize_t)g->n);
+	return Py_BuildValue("(sNN)", dtype_library_name(g->shape.dtype), shape,
+	    PyBytes_FromStringAndSize(g->bytes ? g->bytes : "", (Py_ssize_t)g->n));
 }
 
 /* {name: (dtype, shape, bytes), or a value} of all arguments of an example. */

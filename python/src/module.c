@@ -43,10 +43,11 @@ static PyObject *
 program_text(PyObject *module, PyObject *args)
 {
 	const char *name, *text;
+	PyObject *given;
 	Py_ssize_t size;
 	Report r;
 	Ask ask;
-	if (!PyArg_ParseTuple(args, "ss#", &name, &text, &size))
+	if (!PyArg_ParseTuple(args, "sU", &name, &given) || !(text = PyUnicode_AsUTF8AndSize(given, &size)))
 		return NULL;
 	library_lock(&ask, false);
 	TglProgram *p = tgl_program_text(context, name, text, (size_t)size);
