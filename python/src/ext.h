@@ -7,8 +7,8 @@
 #ifndef TEGULA_EXT_H
 #define TEGULA_EXT_H
 
-/* No formats with '#': compiled with the headers of 3.13 or later they fail in 3.10 to 3.12, and so, as PY_SSIZE_T_CLEAN is not
- * defined, with any. */
+/* No formats with '#': compiled with the headers of 3.13 or later they fail in 3.10 to 3.12, and so, as
+ * PY_SSIZE_T_CLEAN is not defined, with any. */
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>
 

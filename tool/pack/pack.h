@@ -82,7 +82,8 @@ typedef struct Pack {
 /* pack_sizes.c */
 
 typedef struct PackLine {                           /* of --sizes or --tuned */
-	const char *kernel, *device;
+	const char *kernel;
+	const char *device, *dtypes;                    /* of --tuned */
 	NamedConst *value;
 	int n, used;
 	int line;

@@ -405,7 +405,10 @@ is_measured_on(const char *device, const Target *t)
 		int capability;
 	} chips[] = {{"GB200", 100}, {"B200", 100}, {"H100", 90}, {"H200", 90}, {"GH200", 90}, {"A100", 80}, {"A10", 86},
 		{"A40", 86}, {"RTX 30", 86}, {"RTX 40", 89}, {"L40", 89}, {"L4", 89}, {"RTX 50", 120}, {"T4", 75}};
-	for (int i = 0; device && t != &pack_host && i < LEN(chips); i++)
+	bool is_host = device && strncmp(device, "cpu", 3) == 0;
+	if (device && is_host != (t == &pack_host))
+		return false;
+	for (int i = 0; device && !is_host && i < LEN(chips); i++)
 		if (strstr(device, chips[i].word))
 			return t->capability == chips[i].capability;
 	return true;

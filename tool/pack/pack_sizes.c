@@ -7,10 +7,11 @@
  *     # --tuned: what `tegula tune --export` wrote
  *     "NVIDIA H200" matmul 0f6c… "f16, f16, f16" "M = 4096, …": BM = 128, warps = 8 (80 us, default 95 us)
  *
- * A kernel that no line names is compiled for its examples (those marked bench, else the first).  Where a
- * compile-time parameter follows from one dimension, as BLOCK = pow2ceil(C) does, code is of one value of it, and
- * so the pack has some for each power of two of that dimension.  Where powers of two are not all values that it can
- * have, as in DIM = D, the pack is partial: it has those of tiles, 16 to 256, and says so. */
+ * A kernel that no line of --sizes names is compiled for its examples (those marked bench, else the first); lines of
+ * --tuned add to the functions that these make.  Where a compile-time parameter follows from one dimension, as
+ * BLOCK = pow2ceil(C) does, code is of one value of it, and so the pack has some for each power of two of that dimension.
+ * Where powers of two are not all values that it can have, as in DIM = D, the pack is partial: it has those of tiles,
+ * 16 to 256, and says so. */
 #include "tool/pack/pack.h"
 
 #include "runtime/cache/cache.h"
@@ -42,6 +43,7 @@ add_tuned(void *user, const TuneEntry *e)
 	int nsizes, n;
 	PackLine l = {.kernel = arena_strdup(mem, e->key.kernel),
 	    .device = arena_strdup(mem, e->key.device),
+	    .dtypes = arena_strdup(mem, e->key.dtypes),
 	    .line = ++r->line};
 	bool is_default = strcmp(e->values, "default") == 0;
 	if (!values_parse(r->p->cx, e->key.sizes, mem, &sizes, &nsizes) ||
@@ -285,26 +287,6 @@ add_examples(Pack *p, Kernel *k, bool is_asked, PackSizesList *out)
 	return set_defined(p, k, s->given, &s->n);
 }
 
-static bool
-add_lines(Pack *p, Kernel *k, const PackSizes *base, PackLines *lines, PackSizesList *out)
-{
-	for (int i = 0; i < lines->n; i++) {
-		PackLine *l = &lines->at[i];
-		if (strcmp(l->kernel, k->name) != 0)
-			continue;
-		PackSizes *s = add(p, k, out, base->given, base->n, l->n);
-		s->is_asked = true;
-		s->device = l->device;
-		s->line = l->line;
-		l->used = 1;
-		if (!set_defined(p, k, s->given, &s->n))
-			return false;
-		for (int j = 0; j < l->n; j++)
-			set(s->given, &s->n, &l->value[j]);
-	}
-	return true;
-}
-
 static PackSizes *
 add_power(Pack *p, const Kernel *k, const PackSizes *base, const char *symbol, int64_t size, PackSizesList *out)
 {
@@ -359,22 +341,26 @@ add_powers(Pack *p, Kernel *k, const PackSizes *base, PackSizesList *out)
 	return !covers;
 }
 
+/* "" where the header refuses them. */
+static const char *
+variant_of(Pack *p, Kernel *k, const PackSizes *s)
+{
+	Bound b;
+	p->cx->muted++;
+	bool ok = kernel_bind(k, NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n), s->given, s->n, &b);
+	p->cx->muted--;
+	return ok ? pack_variant(p, k, &b) : "";
+}
+
 /* Whether no sizes before are of the same function. */
 static bool
 is_first_of_function(Pack *p, Kernel *k, const PackSizesList *all, int at)
 {
-	const char *variant = NULL;
-	bool is_first = true;
-	p->cx->muted++;
-	for (int i = at; i >= 0 && is_first; i--) {
-		Bound b;
-		ArgInfo *args = NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n);
-		const char *v = kernel_bind(k, args, all->at[i].given, all->at[i].n, &b) ? pack_variant(p, k, &b) : "";
-		variant = variant ? variant : v;
-		is_first = i == at || strcmp(v, variant) != 0;
-	}
-	p->cx->muted--;
-	return is_first;
+	const char *variant = variant_of(p, k, &all->at[at]);
+	for (int i = 0; i < at; i++)
+		if (strcmp(variant_of(p, k, &all->at[i]), variant) == 0)
+			return false;
+	return true;
 }
 
 /* Of sizes what a launch cannot choose: dimensions, scalars, and values that make the function; and -D. */
@@ -392,28 +378,62 @@ take_function(Pack *p, Kernel *k, const PackSizes *s, PackSizes *out)
 	return set_defined(p, k, out->given, &out->n);
 }
 
+/* Whether sizes are of a function, and were measured with its dtypes. */
+static bool
+is_of_function(Pack *p, Kernel *k, const PackSizes *s, const PackLine *l, const char *variant)
+{
+	size_t n = strlen(l->dtypes);
+	const char *of = variant_of(p, k, s);
+	bool has_dtypes = strncmp(variant, l->dtypes, n) == 0 && (!variant[n] || variant[n] == ';');
+	return has_dtypes && (!*of || strcmp(of, variant) == 0);
+}
+
+/* Lines of --sizes; of --tuned those of a function. */
+static bool
+add_lines(Pack *p, Kernel *k, const PackSizes *base, PackLines *lines, const char *variant, PackSizesList *out)
+{
+	for (int i = 0; i < lines->n; i++) {
+		PackLine *l = &lines->at[i];
+		if (strcmp(l->kernel, k->name) != 0 || !l->device != !variant)
+			continue;
+		PackSizes *s = add(p, k, out, base->given, base->n, l->n);
+		s->is_asked = true;
+		s->device = l->device;
+		s->line = l->line;
+		l->used = 1;
+		if (!set_defined(p, k, s->given, &s->n))
+			return false;
+		for (int j = 0; j < l->n; j++)
+			set(s->given, &s->n, &l->value[j]);
+		if (variant && !is_of_function(p, k, s, l, variant))
+			out->n--;
+	}
+	return true;
+}
+
+/* Results of tuning come first: of two forms for the same sizes a launch takes the first. */
 bool
 pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *is_partial)
 {
-	PackSizesList examples = {0};
+	PackSizesList asked = {0}, examples = {0};
 	bool has_line = false;
 	for (int i = 0; i < lines->n; i++)
-		has_line |= strcmp(lines->at[i].kernel, k->name) == 0;
-	if (!add_examples(p, k, !has_line, &examples))
-		return false;
-	PackSizes base = examples.at[0];
-	if (has_line && !add_lines(p, k, &base, lines, out))
+		has_line |= !lines->at[i].device && strcmp(lines->at[i].kernel, k->name) == 0;
+	if (!add_examples(p, k, !has_line, &examples) ||
+	    (has_line && !add_lines(p, k, &examples.at[0], lines, NULL, &asked)))
 		return false;
 	for (int i = 0; i < examples.n && !has_line; i++)
-		vec_push(p->cx->mem, out, examples.at[i]);
-	*is_partial = false;
-	for (int i = 0, n = out->n; i < n; i++) {
-		PackSizes of = {0};
-		if (!is_first_of_function(p, k, out, i))
-			continue;
-		if (!take_function(p, k, &out->at[i], &of))
+		vec_push(p->cx->mem, &asked, examples.at[i]);
+	PackSizes *of = NEW_ARRAY(p->cx->mem, PackSizes, asked.n);
+	for (int i = 0; i < asked.n; i++)
+		if (is_first_of_function(p, k, &asked, i) &&
+		    (!take_function(p, k, &asked.at[i], &of[i]) ||
+			!add_lines(p, k, &of[i], lines, variant_of(p, k, &asked.at[i]), out)))
 			return false;
-		*is_partial |= add_powers(p, k, &of, out);
-	}
+	for (int i = 0; i < asked.n; i++)
+		vec_push(p->cx->mem, out, asked.at[i]);
+	*is_partial = false;
+	for (int i = 0; i < asked.n; i++)
+		*is_partial |= of[i].n > 0 && add_powers(p, k, &of[i], out);
 	return true;
 }
