@@ -87,18 +87,21 @@ def layer(x, w, pieces=2):
     return added_up(mlp, added_up(attention, x, w, pieces), w, pieces)
 
 
-def milliseconds(f, n=20):
-    """The mean of a burst, the same one in all processes."""
+def milliseconds(f, n=10, bursts=7):
+    """The median of bursts, the same ones in all processes."""
     for _ in range(3):
         f()
-    torch.cuda.synchronize()
-    if dist.is_initialized():
-        dist.barrier(device_ids=[torch.cuda.current_device()])
-    begun = time.perf_counter()
-    for _ in range(n):
-        f()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - begun) / n * 1e3
+    taken = []
+    for _ in range(bursts):
+        torch.cuda.synchronize()
+        if dist.is_initialized():
+            dist.barrier(device_ids=[torch.cuda.current_device()])
+        begun = time.perf_counter()
+        for _ in range(n):
+            f()
+        torch.cuda.synchronize()
+        taken.append((time.perf_counter() - begun) / n * 1e3)
+    return sorted(taken)[bursts // 2]
 
 
 def bench(device):

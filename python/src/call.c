@@ -2,6 +2,8 @@
  * scratch. */
 #include "ext.h"
 
+#include <stdarg.h>
+
 /* ---- parameters ---- */
 
 bool
@@ -243,22 +245,31 @@ spread_out(Call *c)
 	return false;
 }
 
+/* Raises tegula.LaunchError; code: of an error that has one, or NULL.  False. */
+static bool
+refuse(const char *code, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	PyObject *text = PyUnicode_FromFormatV(fmt, ap);
+	va_end(ap);
+	PyObject *e = text ? PyObject_CallFunction(names.error, "szOzO", "launch", code, text, NULL, text) : NULL;
+	if (e)
+		PyErr_SetObject((PyObject *)Py_TYPE(e), e);
+	Py_XDECREF(e);
+	Py_XDECREF(text);
+	return false;
+}
+
 /* What nothing else could say: the shapes of what is missing would be dimensions without a value. */
 bool
 call_complete(const Call *c)
 {
-	char text[400];
 	for (int i = 0; i < c->n; i++) {
 		const TglParam *p = &c->k->param[i].p;
-		if (c->object[i] || !param_is_tensor(p) || !is_positional(p))
-			continue;
-		snprintf(text, sizeof text, "argument '%s' of kernel '%s' is missing: expected %s", p->name,
-		    tgl_kernel_name(c->k->k), p->text);
-		PyObject *e = PyObject_CallFunction(names.error, "szzzz", "launch", "E1163", text, NULL, text);
-		if (e)
-			PyErr_SetObject((PyObject *)Py_TYPE(e), e);
-		Py_XDECREF(e);
-		return false;
+		if (!c->object[i] && param_is_tensor(p) && is_positional(p))
+			return refuse("E1163", "argument '%s' of kernel '%s' is missing: expected %s", p->name,
+			    tgl_kernel_name(c->k->k), p->text);
 	}
 	return true;
 }
@@ -276,9 +287,8 @@ same_device(const Call *c, int i, int first)
 		const Array *x = j ? b : a;
 		snprintf(at[j], sizeof at[j], x->cuda ? "cuda:%d" : "cpu", x->index);
 	}
-	PyErr_Format(PyExc_ValueError, "argument '%s' is on %s, but '%s' is on %s", c->k->param[i].p.name, at[0],
+	return refuse(NULL, "argument '%s' is on %s, but '%s' is on %s", c->k->param[i].p.name, at[0],
 	    c->k->param[first].p.name, at[1]);
-	return false;
 }
 
 int
@@ -303,8 +313,7 @@ read_param(Call *c, int i)
 	call_stored(c, i);
 	if (!a->read_only || (!param_is_written(p) && !(p->kind == TGL_PARAM_POINTER && p->access == TGL_INOUT)))
 		return same_device(c, i, call_first(c));
-	PyErr_Format(PyExc_ValueError, "argument '%s' is written by the kernel, and the array is read-only", p->name);
-	return false;
+	return refuse(NULL, "argument '%s' is written by the kernel, and the array is read-only", p->name);
 }
 
 bool

@@ -98,7 +98,7 @@ def test_torch_compile(k):
 def test_devices_named(k):
     torch = pytest.importorskip("torch")
     x = torch.randn(3, 8, device="cuda")
-    with pytest.raises(ValueError, match="'y' is on cpu, but 'x' is on cuda:0"):
+    with pytest.raises(tegula.LaunchError, match="'y' is on cpu, but 'x' is on cuda:0"):
         k.softmax(x, out=torch.empty(3, 8))
 
 
