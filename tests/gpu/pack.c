@@ -113,8 +113,10 @@ test_forms(TgpContext *cx)
 }
 
 /* Whole numbers are exact in bf16 and in sums of f32, so that the result is too. */
+typedef TgpStatus Product(TgpContext *, void *, const void *, const void *, void *, int64_t, int64_t, int64_t);
+
 static void
-test_product(TgpContext *cx, int m, int n, int k, int shift)
+test_product(TgpContext *cx, Product *product_of, int m, int n, int k, int shift)
 {
 	size_t words = (size_t)(m * k + k * n + m * n) + 32;
 	unsigned short *host = calloc(words, sizeof *host), *p = memory(words * sizeof *host);
@@ -126,7 +128,7 @@ test_product(TgpContext *cx, int m, int n, int k, int shift)
 		host[i] = (unsigned short)(bits >> 16);
 	}
 	CHECK(cuMemcpyHtoD_v2((uint64_t)(uintptr_t)p, host, words * sizeof *host) == 0);
-	GOOD(cx, product(cx, NULL, a, b, c, m, k, n));
+	GOOD(cx, product_of(cx, NULL, a, b, c, m, k, n));
 	GOOD(cx, packed_sync(cx, NULL));
 	unsigned short *got = malloc((size_t)m * n * sizeof *got);
 	CHECK(cuMemcpyDtoH_v2(got, (uint64_t)(uintptr_t)c, (size_t)m * n * sizeof *got) == 0);
@@ -361,12 +363,16 @@ main(int argc, char **argv)
 	void *context = primary();
 	TgpContext *cx = packed_open();
 	test_forms(cx);
-	test_product(cx, M, N, K, 0);                   /* tensor maps */
-	test_product(cx, M, N, K, 0);
-	test_product(cx, M, N, K, 1);                   /* an address of no 16 bytes */
-	test_product(cx, 100, 77, 51, 0);
-	test_product(cx, 64, 64, 0, 0);
-	test_product(cx, 64, 0, 64, 0);
+	Product *const products[] = {product, clustered, parted};      /* tensor maps; roles in clusters; blocks that share a sum */
+	for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+		test_product(cx, products[i], M, N, K, 0);
+		test_product(cx, products[i], M, N, K, 0);
+		test_product(cx, products[i], M, N, K, 1);     /* an address of no 16 bytes */
+		test_product(cx, products[i], 512, 512, 512, 0);
+		test_product(cx, products[i], 100, 77, 51, 0);
+		test_product(cx, products[i], 64, 64, 0, 0);
+		test_product(cx, products[i], 64, 0, 64, 0);
+	}
 	test_tally(cx);
 	test_asserts(cx);
 	test_threads(cx, context);

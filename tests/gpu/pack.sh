@@ -10,6 +10,20 @@ kernel product<BM = 128, BN = 128, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], 
     c[m * BM +: BM, n * BN +: BN] = acc as bf16;
 }
 example product { M = 512; N = 512; K = 512; a = normal(0, 1); b = normal(0, 1); }
+kernel clustered<BM = 128, BN = 128, BK = 64, warps = 8, stages = 3, specialize = 1, ctas = 2>(a: in bf16[M, K], b: in bf16[K, N],
+        c: out bf16[M, N]) grid(m: cdiv(M, BM), n: cdiv(N, BN)) {
+    var acc = zeros([BM, BN], f32);
+    for k in range(0, K, BK) { acc += a[m * BM +: BM, k +: BK] @ b[k +: BK, n * BN +: BN]; }
+    c[m * BM +: BM, n * BN +: BN] = acc as bf16;
+}
+example clustered { M = 512; N = 512; K = 512; a = normal(0, 1); b = normal(0, 1); }
+kernel parted<BM = 64, BN = 64, BK = 64, split = 4>(a: in bf16[M, K], b: in bf16[K, N], c: out bf16[M, N])
+    grid(m: cdiv(M, BM), n: cdiv(N, BN)) {
+    var acc = zeros([BM, BN], f32);
+    for k in range(0, K, BK) { acc += a[m * BM +: BM, k +: BK] @ b[k +: BK, n * BN +: BN]; }
+    c[m * BM +: BM, n * BN +: BN] = acc as bf16;
+}
+example parted { M = 512; N = 512; K = 512; a = normal(0, 1); b = normal(0, 1); }
 kernel careful(x: in f32[N], y: out f32[N], most: f32) grid(p: cdiv(N, 64)) {
     let v = x[p * 64 +: 64];
     assert(v <= most, "too large:", max(v));

@@ -99,7 +99,7 @@ bool pack_sizes(Pack *p, Kernel *k, PackLines *lines, PackSizesList *out, bool *
 /* Whether a compile-time parameter's default follows from dimensions or scalars. */
 bool pack_is_derived(const Kernel *k, int ct);
 /* Whether each value of a compile-time parameter makes a function of its own, because results may follow from it: it is
- * none that follows from dimensions, that tune(...) lists, or that divides the grid. */
+ * none that follows from dimensions, that tune(...) lists, that divides the grid, or of the schedule. */
 bool pack_makes_function(const Kernel *k, int ct);
 /* Whether that default speaks of a symbol, or of a parameter whose default does. */
 bool pack_default_names(const Kernel *k, int ct, const char *symbol);

@@ -173,7 +173,7 @@ bool
 pack_makes_function(const Kernel *k, int ct)
 {
 	const char *name = k->item->ctparams.at[ct].name;
-	bool is_choice = pack_is_derived(k, ct);
+	bool is_choice = pack_is_derived(k, ct) || schedule_named(name) >= 0;
 	for (int i = 0; i < k->item->tune.n; i++)
 		is_choice |= strcmp(k->item->tune.at[i].name, name) == 0;
 	for (int i = 0; i < k->item->grid.n; i++)
