@@ -210,6 +210,15 @@ set(NamedConst *v, int *n, const NamedConst *c)
 	v[(*n)++] = *c;
 }
 
+static bool
+is_scalar(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR && k->params.at[i].name == name)
+			return true;
+	return false;
+}
+
 /* -D, as far as a kernel has the name. */
 static bool
 set_defined(Pack *p, const Kernel *k, NamedConst *v, int *n)
@@ -223,7 +232,8 @@ set_defined(Pack *p, const Kernel *k, NamedConst *v, int *n)
 			return cli_misuse("-D %s takes a number, true, false or a dtype, found '%s'", pair->name,
 				   pair->value),
 			       false;
-		if (ctparam_named(k, c->name) < 0 && symbol_named(k, c->name) < 0 && schedule_named(c->name) < 0)
+		if (ctparam_named(k, c->name) < 0 && symbol_named(k, c->name) < 0 && schedule_named(c->name) < 0 &&
+		    !is_scalar(k, c->name))
 			continue;
 		p->defined[i] = true;
 		set(v, n, c);
@@ -281,9 +291,17 @@ add_examples(Pack *p, Kernel *k, bool is_asked, PackSizesList *out)
 	}
 	if (k->examples.n > 0)
 		return true;
-	PackSizes *s = add(p, k, out, &(NamedConst){0}, 0, 0);
-	for (int i = 0; i < k->symbols.n; i++)
-		set(s->given, &s->n, &(NamedConst){.name = k->symbols.at[i], .value = {.kind = CONST_INT, .i = 1024}});
+	PackSizes *s = add(p, k, out, &(NamedConst){0}, 0, k->params.n);
+	NamedConst size = {.value = {.kind = CONST_INT, .i = 1024}}, one = {.value = {.kind = CONST_INT, .i = 1}};
+	for (int i = 0; i < k->symbols.n; i++) {
+		size.name = k->symbols.at[i];
+		set(s->given, &s->n, &size);
+	}
+	for (int i = 0; i < k->params.n; i++) {
+		one.name = k->params.at[i].name;
+		if (is_scalar(k, one.name) && header_mentions(k, one.name))
+			set(s->given, &s->n, &one);
+	}
 	return set_defined(p, k, s->given, &s->n);
 }
 
