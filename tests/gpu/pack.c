@@ -283,6 +283,34 @@ test_contexts(TgpContext *cx, void *first)
 	CHECK(cuCtxSetCurrent(first) == 0);
 }
 
+/* Where there is a second GPU: launches go to the one whose context is current, from two threads at once too. */
+static void
+test_gpus(TgpContext *cx, void *first)
+{
+	void *second = NULL;
+	int device;
+	if (cuDeviceGet(&device, 1) != 0)
+		return;
+	CHECK(cuDevicePrimaryCtxRetain(&second, device) == 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK(cuCtxSetCurrent(i % 2 ? first : second) == 0);
+		float *x = filled(R * 100), *y = memory(R * 100 * sizeof *y);
+		GOOD(cx, softmax(cx, NULL, x, y, R, 100));
+		GOOD(cx, packed_sync(cx, NULL));
+		CHECK(is_softmax(y, 0, R, 100));
+		test_product(cx, clustered, M, N, K, 0);
+	}
+	Worker w[2] = {{.cx = cx, .context = first}, {.cx = cx, .context = second, .number = 1}};
+	for (int i = 0; i < 2; i++)
+		CHECK(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(w[i].thread, NULL);
+		CHECK(w[i].wrong == 0);
+	}
+	CHECK(cuCtxSetCurrent(first) == 0);
+	puts("two GPUs");
+}
+
 static void
 test_unload(void)
 {
@@ -378,6 +406,7 @@ main(int argc, char **argv)
 	test_threads(cx, context);
 	test_graph();
 	test_contexts(cx, context);
+	test_gpus(cx, context);
 	test_unload();
 	GOOD(cx, packed_load(cx));
 	test_fork_after(cx);
