@@ -29,7 +29,7 @@ enum {
 typedef struct TgpCall {
 	const void *address[TGP_MOST_PARAMS];
 	const int64_t *stride[TGP_MOST_PARAMS];
-	int64_t value[TGP_MOST_PARAMS];         /* integer scalars, for formulas */
+	int64_t value[TGP_MOST_PARAMS];         /* scalars, for formulas: integers, and the bits of doubles */
 	uint64_t bits[TGP_MOST_PARAMS];         /* scalars as the code takes them */
 	int64_t dim[TGP_MOST_DIMS];
 	unsigned char align[TGP_MOST_PARAMS];   /* of addresses, bytes, 16 at most: tgp_align */
@@ -573,6 +573,7 @@ TGP_QUOTIENT(tgp_rem, a % b)
 TGP_QUOTIENT(tgp_cdiv, a / b + (a % b != 0 && (a < 0) == (b < 0)))
 TGP_QUOTIENT(tgp_floordiv, a / b - (a % b != 0 && (a < 0) != (b < 0)))
 
+TGP_ARITHMETIC double tgp_double(int64_t bits) { double d; return memcpy(&d, &bits, sizeof d), d; }
 TGP_ARITHMETIC int64_t tgp_min(int *bad, int64_t a, int64_t b) { return (void)bad, a < b ? a : b; }
 TGP_ARITHMETIC int64_t tgp_max(int *bad, int64_t a, int64_t b) { return (void)bad, a > b ? a : b; }
 

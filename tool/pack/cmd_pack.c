@@ -167,11 +167,10 @@ name_functions(Pack *p, int from)
 		text_printf(&t, "%s%s", prefix, k->k->name);
 		const Bound *b = &any_form(k)->bound;
 		for (int c = 0; p->kernels.n - from > 1 && c < b->nct; c++) {
-			bool is_dtype = b->ct[c].value.kind == CONST_DTYPE;
-			if (is_dtype || differs(p, from, c))
-				text_printf(&t, is_dtype ? "_" : "_%s_", b->ct[c].name);
-			if (is_dtype || differs(p, from, c))
-				put_value(&b->ct[c].value, &t);
+			if (!differs(p, from, c))
+				continue;
+			text_printf(&t, b->ct[c].value.kind == CONST_DTYPE ? "_" : "_%s_", b->ct[c].name);
+			put_value(&b->ct[c].value, &t);
 		}
 		k->function = text_take(&t, p->cx->mem);
 		if (!is_free_name(p, i))

@@ -438,8 +438,10 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 	PackKernel *pk = kernel_of(p, k, &f.bound);
 	if (pk->forms.n == 0 && pk->opaque.n == 0) {
 		vec_push(p->cx->mem, &pk->forms, f);            /* what formulas say of dtypes */
-		pack_find_opaque(p, pk);
+		bool ok = pack_find_opaque(p, pk);
 		pk->forms.n = 0;
+		if (!ok)
+			return false;
 	}
 	int level = t == &pack_host ? PACK_GENERAL : s->is_asked ? PACK_EXACT : PACK_WIDE;
 	for (; level <= PACK_GENERAL; level++) {

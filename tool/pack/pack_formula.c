@@ -6,8 +6,11 @@
  *     BLOCK = pow2ceil(C)             o->ct[0] = tgp_pow2ceil(&bad, d[1]);
  *     where BM * BN <= 32768          if (!(tgp_mul(&bad, c[0], c[1]) <= INT64_C(32768))) return 1;
  *
- * d has dimensions, v integer scalars, c compile-time values of a form, and behind them the numbers of formulas
- * that cannot be written: code is then for the sizes that it was made for, as far as such a formula names them. */
+ *     where eps > 0.0                 if (!(tgp_double(v[2]) > 0.0)) return 2;
+ *
+ * d has dimensions, v scalars, c compile-time values of a form, and behind them the numbers of formulas
+ * that cannot be written: code is then for the sizes that it was made for, as far as such a formula names them.  One
+ * that cannot be written and names a scalar is refused. */
 #include "tool/pack/pack.h"
 
 #include <inttypes.h>
@@ -23,18 +26,29 @@ put_constant(const Const *c, Text *out)
 	return c->i != INT64_MIN;
 }
 
+/* The parameter, if it is a scalar; -1. */
+static int
+scalar_of(const PackKernel *pk, const char *name, DType *out)
+{
+	int at = param_of_kernel(pk->k, name);
+	if (at < 0 || pk->k->params.at[at].kind != PARAM_SCALAR || !pk->forms.n)
+		return -1;
+	*out = pk->forms.at[0].bound.param[at].dtype;
+	return at;
+}
+
 static bool
 put_name(const PackKernel *pk, const char *name, Text *out)
 {
 	const Kernel *k = pk->k;
+	DType t;
 	Const c;
 	int at = ctparam_named(k, name);
 	if (at >= 0)
 		text_printf(out, "c[%d]", at);
 	else if ((at = symbol_named(k, name)) >= 0)
 		text_printf(out, "d[%d]", at);
-	else if ((at = param_of_kernel(k, name)) >= 0 && k->params.at[at].kind == PARAM_SCALAR &&
-		 k->params.at[at].dtype_known && dtype_is_int(k->params.at[at].dtype))
+	else if ((at = scalar_of(pk, name, &t)) >= 0 && (dtype_is_int(t) || t == TY_BOOL))
 		text_printf(out, "v[%d]", at);
 	else
 		return at < 0 && program_constant(k->program, name, &c) && put_constant(&c, out);
@@ -65,18 +79,60 @@ put_two(const PackKernel *k, const char *fn, const Expr *a, const Expr *b, Text 
 	return ok;
 }
 
+/* Floats: numbers and scalars of f32 and f64, and what + - * / and signs make of them. */
+static bool
+is_float(const PackKernel *k, const Expr *e)
+{
+	DType t;
+	if (e->kind == EX_NAME)
+		return !e->scope && ctparam_named(k->k, e->name) < 0 && symbol_named(k->k, e->name) < 0 &&
+		    scalar_of(k, e->name, &t) >= 0 && (t == TY_F32 || t == TY_F64);
+	return e->kind == EX_FLOAT || (e->kind == EX_UNARY && e->un == UN_NEG && is_float(k, e->a)) ||
+	    (e->kind == EX_BINARY && e->bin != BIN_REM && (is_float(k, e->a) || is_float(k, e->b)));
+}
+
+static bool
+put_float(const PackKernel *k, const Expr *e, Text *out)
+{
+	static const char *const infix[BIN_NONE] = {
+	    [BIN_ADD] = "+", [BIN_SUB] = "-", [BIN_MUL] = "*", [BIN_DIV] = "/"};
+	char number[40];
+	DType t;
+	bool ok = true;
+	if (!is_float(k, e)) {
+		text_put(out, "(double)");
+		return pack_formula(k, e, out);
+	}
+	if (e->kind == EX_FLOAT) {
+		number_format(number, sizeof number, "%.17g", e->f);
+		text_printf(out, "(double)%s", number);
+	} else if (e->kind == EX_NAME) {
+		text_printf(out, "tgp_double(v[%d])", scalar_of(k, e->name, &t));
+	} else {
+		const char *op = e->kind == EX_UNARY ? "-" : infix[e->bin];
+		text_put(out, "(");
+		ok = op && (e->kind == EX_UNARY || put_float(k, e->a, out));
+		text_printf(out, " %s ", op ? op : "");
+		ok = ok && put_float(k, e->kind == EX_UNARY ? e->a : e->b, out);
+		text_put(out, ")");
+	}
+	return ok;
+}
+
 static bool
 put_infix(const PackKernel *k, const char *text, const Expr *e, Text *out)
 {
+	bool compares = e->bin >= BIN_EQ && e->bin <= BIN_GE && (is_float(k, e->a) || is_float(k, e->b));
+	bool (*put)(const PackKernel *, const Expr *, Text *) = compares ? put_float : pack_formula;
 	DType a, b;
 	if ((e->bin == BIN_EQ || e->bin == BIN_NE) && dtype_value(k, e->a, &a) && dtype_value(k, e->b, &b)) {
 		text_put(out, (a == b) == (e->bin == BIN_EQ) ? "1" : "0");
 		return true;
 	}
 	text_put(out, "(");
-	bool ok = pack_formula(k, e->a, out);
+	bool ok = put(k, e->a, out);
 	text_printf(out, " %s ", text);
-	ok = ok && pack_formula(k, e->b, out);
+	ok = ok && put(k, e->b, out);
 	text_put(out, ")");
 	return ok;
 }
@@ -179,7 +235,16 @@ pack_header_formula(const Kernel *k, int i)
 	return NULL;
 }
 
-void
+static bool
+mentions_scalar(const Kernel *k, const Expr *e)
+{
+	for (int i = 0; i < k->params.n; i++)
+		if (k->params.at[i].kind == PARAM_SCALAR && expr_mentions(e, k->params.at[i].name))
+			return true;
+	return false;
+}
+
+bool
 pack_find_opaque(Pack *p, PackKernel *k)
 {
 	const Expr *e;
@@ -190,10 +255,19 @@ pack_find_opaque(Pack *p, PackKernel *k)
 		text_close(&ignored);
 		if (ok)
 			continue;
+		if (mentions_scalar(k->k, e)) {
+			Text t = {0};
+			expr_put(e, 0, &t);
+			cli_wrong("kernel '%s' has no pack: a launch cannot compute `%.*s`; of scalars it takes "
+				  "integers, f32 and f64, with + - * / and comparisons", k->k->name, (int)t.n, t.at);
+			text_close(&t);
+			return false;
+		}
 		vec_push(p->cx->mem, &k->opaque, e);
 		for (int s = 0; s < k->k->symbols.n; s++)
 			k->fixes[s] |= expr_mentions(e, k->k->symbols.at[s]);
 	}
+	return true;
 }
 
 static void

@@ -317,6 +317,16 @@ pack_put_prototypes(const Pack *p, Text *out)
 
 /* ---- definitions ---- */
 
+/* Its bits, and where formulas of the header take it, those of a double. */
+static void
+put_float(const Kernel *k, int i, const char *name, DType t, Text *out)
+{
+	text_printf(out, "\tmemcpy(&call.bits[%d], &%s, sizeof %s);\n", i, name, name);
+	if ((t == TY_F32 || t == TY_F64) && header_mentions(k, k->params.at[i].name))
+		text_printf(out, "\tconst double tgp_%d = (double)%s;\n"
+		    "\tmemcpy(&call.value[%d], &tgp_%d, sizeof tgp_%d);\n", i, name, i, i, i);
+}
+
 static void
 put_body(const Pack *p, const PackKernel *pk, int number, Text *out)
 {
@@ -330,7 +340,7 @@ put_body(const Pack *p, const PackKernel *pk, int number, Text *out)
 		if (q->kind != PARAM_SCALAR)
 			text_printf(out, "\tcall.address[%d] = %s;\n", i, name);
 		else if (dtype_is_float(pk->forms.at[0].bound.param[i].dtype))
-			text_printf(out, "\tmemcpy(&call.bits[%d], &%s, sizeof %s);\n", i, name, name);
+			put_float(k, i, name, pk->forms.at[0].bound.param[i].dtype, out);
 		else
 			text_printf(out, "\tcall.bits[%d] = (uint64_t)%s;\n\tcall.value[%d] = (int64_t)%s;\n", i,
 			    name, i, name);
