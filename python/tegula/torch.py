@@ -4,6 +4,7 @@
     y = softmax(x)
 """
 
+import keyword
 import re
 
 import torch
@@ -22,16 +23,27 @@ _dtypes = {
 _packed = ("i4", "u4", "f4e2m1")
 
 
+def _word(name, taken=()):
+    """As a schema has it, which takes no words of Python; tool/pack/pack_names.c does the same."""
+    if not keyword.iskeyword(name):
+        return name
+    name += "_"
+    while name in taken:
+        name += "_"
+    return name
+
+
 def _schema(kernel, name):
-    parts = []
+    parts, taken = [], {p["name"] for p in _gradient.inputs(kernel)}
     for p in _gradient.inputs(kernel):
+        word = _word(p["name"], taken)
         if p["kind"] != "scalar":
             changed = p["access"] == "inout"
-            parts.append(f"Tensor({chr(97 + len(parts))}!) {p['name']}" if changed else f"Tensor {p['name']}")
+            parts.append(f"Tensor({chr(97 + len(parts))}!) {word}" if changed else f"Tensor {word}")
         else:
             dtype = p["dtype"] or "f32"
             kind = "bool" if dtype == "bool" else "int" if dtype[0] in "iu" else "float"
-            parts.append(f"{kind} {p['name']}")
+            parts.append(f"{kind} {word}")
     n = len(_gradient.outputs(kernel))
     returns = "Tensor" if n == 1 else "(" + ", ".join(["Tensor"] * n) + ")"
     return f"{name}({', '.join(parts)}) -> {returns}"
@@ -197,7 +209,8 @@ def op(kernel, backward=None, name=None, **values):
     identity = (key, gradient, name)
     if identity in _made:
         return _made[identity]
-    base = name or f"tegula::{kernel.__name__}"
+    namespace, short = name.split("::") if name else ("tegula", kernel.__name__)
+    base = f"{namespace}::{_word(short)}"
     if base in _libraries and name:
         raise ValueError(f"operator '{name}' is registered already, for another kernel or other values")
     if base in _libraries:

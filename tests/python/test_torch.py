@@ -96,6 +96,15 @@ def test_compile_and_export(softmax):
     assert torch.allclose(program.module()(torch.ones(3, 4)), torch.full((3, 4), 0.25))
 
 
+def test_words_of_python():
+    """A schema takes none as a name."""
+    p = tegula.compile("kernel lambda(class: in f32[N], class_: f32, None: out f32[N]) grid(i: cdiv(N, 8)) {"
+                       " None[i * 8 +: 8] = class[i * 8 +: 8] * class_; }")
+    op = tegula.torch.op(getattr(p, "lambda"))
+    assert str(op._schema) == "tegula::lambda_(Tensor class__, float class_) -> Tensor"
+    assert op(torch.ones(3), 2.0).tolist() == [2] * 3
+
+
 def test_names(k, softmax):
     import tegula.torch
 

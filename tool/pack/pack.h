@@ -141,6 +141,8 @@ void pack_put_limits(const Pack *p, Text *out);
 bool pack_is_reserved(const char *name);                /* as a function's */
 /* The C name of a parameter or dimension, and of the strides of one. */
 const char *pack_c_name(const Kernel *k, const char *name, Arena *mem);
+/* The name of a parameter or an operator in a schema of PyTorch's; python/tegula/torch.py does the same. */
+const char *pack_python_name(const Kernel *k, const char *name, Arena *mem);
 const char *pack_strides_name(const Kernel *k, const char *name, Arena *mem);
 
 /* pack_function.c */

@@ -16,6 +16,11 @@ static const char keywords[] =
     " throw try typeid typename using virtual wchar_t and or not xor and_eq or_eq not_eq xor_eq bitand bitor compl alignas"
     " alignof char8_t char16_t char32_t decltype static_assert thread_local concept requires co_await co_return co_yield ";
 
+/* Python's keyword.kwlist */
+static const char python_keywords[] =
+    " False None True and as assert async await break class continue def del elif else except finally for from global if"
+    " import in is lambda nonlocal not or pass raise return try while with yield ";
+
 /* Of the headers that programs include before NAME.h most. */
 static const char macros[] =
     " NULL EOF BUFSIZ NAN INFINITY HUGE_VAL SNAN I complex imaginary errno stdin stdout stderr assert offsetof alloca unix"
@@ -94,6 +99,19 @@ pack_c_name(const Kernel *k, const char *name, Arena *mem)
 	do
 		name = arena_printf(mem, "%s_", name);
 	while (is_of_kernel(k, name));
+	return name;
+}
+
+const char *
+pack_python_name(const Kernel *k, const char *name, Arena *mem)
+{
+	bool is_other = has(python_keywords, name);
+	while (is_other) {
+		name = arena_printf(mem, "%s_", name);
+		is_other = false;
+		for (int i = 0; i < k->params.n; i++)
+			is_other |= pack_is_given(&k->params.at[i]) && strcmp(k->params.at[i].name, name) == 0;
+	}
 	return name;
 }
 

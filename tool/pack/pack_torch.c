@@ -48,23 +48,30 @@ count_outputs(const Kernel *k)
 
 /* ---- the parts of an operator ---- */
 
+static const char *
+operator_of(const Pack *p, const PackKernel *pk)
+{
+	return pack_python_name(pk->k, pk->function, p->cx->mem);
+}
+
 static void
-put_schema(const PackKernel *pk, Text *out)
+put_schema(const Pack *p, const PackKernel *pk, Text *out)
 {
 	const Kernel *k = pk->k;
 	int n = 0, changed = 0, outputs = count_outputs(k);
-	text_printf(out, "%s(", pk->function);
+	text_printf(out, "%s(", operator_of(p, pk));
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *q = &k->params.at[i];
 		if (!pack_is_given(q))
 			continue;
+		const char *name = pack_python_name(k, q->name, p->cx->mem);
 		text_put(out, n++ ? ", " : "");
 		if (q->kind == PARAM_SCALAR)
-			text_printf(out, "%s %s", schema_type(pack_dtype(pk, i)), q->name);
+			text_printf(out, "%s %s", schema_type(pack_dtype(pk, i)), name);
 		else if (q->access == ACCESS_INOUT)
-			text_printf(out, "Tensor(%c!) %s", 'a' + changed++, q->name);
+			text_printf(out, "Tensor(%c!) %s", 'a' + changed++, name);
 		else
-			text_printf(out, "Tensor %s", q->name);
+			text_printf(out, "Tensor %s", name);
 	}
 	text_put(out, ") -> ");
 	text_put(out, outputs == 1 ? "Tensor" : "(");
@@ -272,7 +279,7 @@ put_registrations(const Pack *p, Text *out)
 		if (pack_torch_lacks(p, p->kernels.at[i]))
 			continue;
 		text_put(out, "\tm.def(\"");
-		put_schema(p->kernels.at[i], out);
+		put_schema(p, p->kernels.at[i], out);
 		text_put(out, "\", {at::Tag::pt2_compliant_tag});\n");
 	}
 	text_put(out, "}\n");
@@ -283,7 +290,7 @@ put_registrations(const Pack *p, Text *out)
 		for (int i = 0; i < p->kernels.n; i++)
 			if (!pack_torch_lacks(p, p->kernels.at[i]))
 				text_printf(out, "\tm.impl(\"%s\", %s_%s);\n",
-				    p->kernels.at[i]->function, names[w],
+				    operator_of(p, p->kernels.at[i]), names[w],
 				    p->kernels.at[i]->function);
 		text_put(out, "}\n");
 	}
