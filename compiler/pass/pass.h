@@ -80,6 +80,9 @@ typedef struct BarrierPairs {
 /* Of a function that went through pass barrier. */
 BarrierPairs barrier_pairs(const Func *f, const Target *t, Arena *mem);
 
+/* place/distance.c: does each iteration of the loop of that body touch other elements than all before it? */
+bool iterations_disjoint(const Op *access, const Block *loop);
+
 /* share/split_find.c: the loop of the function that several blocks can share, whether the source says how its states join,
  * and the op that ends it; NULL: there is none. */
 const Op *split_divided(const Func *f, const Target *t, bool *merges, const Op **end);

@@ -70,6 +70,7 @@ draw_run(DiffRun *r, const char *target, uint64_t seed)
 	r->figure[SCHEDULE_CTAS] = draw(&state, 5) ? -1 : 1 << draw(&state, 3);
 	r->figure[SCHEDULE_DYNAMIC] = draw(&state, 3) ? -1 : draw(&state, 2);
 	r->figure[SCHEDULE_KEEP] = draw(&state, 3) ? -1 : 1 + draw(&state, 12);
+	r->figure[SCHEDULE_BATCH] = draw(&state, 3) ? -1 : 1 << draw(&state, 4);
 }
 
 bool

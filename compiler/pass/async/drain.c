@@ -15,8 +15,10 @@
  * the block goes before, and warpgroups need not be at the same program.
  *
  * The map drops what is outside of the tensor.  A send goes on by itself: in a loop over programs the next one begins
- * meanwhile, and before a put the sends of its buffer are waited for.  Buffers of such a loop stand before it and keep
- * their bytes; of a write outside of loops, smem gives them those of rings that are no longer needed.
+ * meanwhile, and before a put the sends of its buffer are waited for.  Where another loop may write an element again, one
+ * thread sends all, and first waits until what it has sent is in memory (without {read}): nothing else orders two sends.
+ * Buffers of a loop stand before it and keep their bytes; of a write outside of loops, smem gives them those of rings that
+ * are no longer needed.
  *
  * A tile that there is no room for goes in pieces of 128 bytes of its rows, through two buffers in turn or one, where a
  * piece is some of each thread's registers:
@@ -179,6 +181,18 @@ is_in_loop(const Op *op)
 	for (const Op *p = op->home->parent; p; p = p->home->parent)
 		if (p->kind == OP_FOR || p->kind == OP_WHILE)
 			return true;
+	return false;
+}
+
+/* May an iteration write elements that an earlier one of this program has written? */
+static bool
+writes_again(const Op *write)
+{
+	for (const Block *b = write->home; b->parent; b = b->parent->home) {
+		bool is_loop = b->parent->kind == OP_FOR || b->parent->kind == OP_WHILE;
+		if (is_loop && !op_is_over_programs(b->parent) && !iterations_disjoint(write, b))
+			return true;
+	}
 	return false;
 }
 
@@ -357,6 +371,12 @@ make_sent(Drain *d, Builder *b, int left)
 	op_make(b, OP_SENT, NULL, 0, attr, d->is_by_warp ? 3 : 2, NULL, 0);
 }
 
+static void
+make_written(Drain *d, Builder *b)
+{
+	op_make(b, OP_SENT, NULL, 0, (Attr[]){attr_new_left(d->m, 0)}, 1, NULL, 0);
+}
+
 /* As the write has it, from `from` on along dimension `dim` of the tile. */
 static Op *
 make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t from)
@@ -397,15 +417,17 @@ drain(Drain *d, Op *write)
 	memcpy(extent, v->type->extent, sizeof extent);
 	extent[way.dim] = way.each;
 	const Type *tile = way.pieces > 1 ? type_with_shape(d->m, v->type, v->type->rank, extent) : v->type;
-	bool loops = is_in_loop(write);
-	d->is_by_warp = way.dim != 0 && !attr_valid(write) && has_rows_of_warps(v->layout, op_warps(write));
+	bool loops = is_in_loop(write), again = writes_again(write);
+	d->is_by_warp = !again && way.dim != 0 && !attr_valid(write) && has_rows_of_warps(v->layout, op_warps(write));
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
 		buffer[i] = make_buffer(d, &at, tile);
 	for (int p = 0; p < way.pieces; p++) {
 		Value *slot = buffer[p % way.buffers], *piece = make_piece(d, &b, v, tile, way.dim, p * way.each);
 		bool is_turn = way.pieces % way.buffers == 0;   /* the next program begins with the buffer that is next */
-		if (loops && p == 0 && !is_turn)
+		if (again && p == 0)
+			make_written(d, &b);
+		else if (loops && p == 0 && !is_turn)
 			make_sent(d, &b, 0);
 		else if ((loops && is_turn) || p >= way.buffers)
 			make_sent(d, &b, way.buffers - 1);

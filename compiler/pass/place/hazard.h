@@ -43,10 +43,8 @@ SyncScope effect_hazard(const Effect *before, const Effect *after);
 /* Was it to another slot than the one of that number is now, of a ring of as many slots? */
 bool effect_has_other_number(const Effect *e, const Value *number);
 
-/* distance.c */
+/* distance.c; iterations_disjoint is in pass.h */
 
-/* Does each iteration of the loop touch other elements than the one before it? */
-bool iterations_disjoint(const Op *access, const Block *loop);
 /* In one iteration: starts that are a constant apart, by the extents at least. */
 bool starts_disjoint(const Effect *before, const Effect *after);
 
