@@ -300,12 +300,13 @@ find_wanted(Pipeline *p)
 {
 	const Op *product = first_product(p);
 	bool decodes = product && attr_register_a(product);
+	bool is_parted = p->f->schedule.specialize == 1 && loop_multiplies(p->loop);
 
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
 		s->required = pipeline_required_layout(p, s);
 		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
-		s->is_beside = !s->is_boxed && p->f->schedule.specialize == 1 && s->read->out[0].type->rank == 2;
+		s->is_beside = !s->is_boxed && is_parted && s->read->out[0].type->rank == 2;
 		if (decodes)
 			pipeline_align(p, s);
 	}
