@@ -183,10 +183,11 @@ set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tensor
 }
 
 /* A multicast copy is shared out among the blocks that it goes to: each copies some of the boxes along one dimension, or if
- * there is one box, rows of it, in whole periods of the swizzle. */
+ * they are too few, smaller ones, of rows in whole periods of the swizzle. */
 static const char *
-share_boxes(const Op *op, const Layout *slot, TensorMap *out)
+share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
 {
+	enum { PERIOD = 8 };
 	int64_t ranks = op->kind == OP_COPY ? __builtin_popcountll((uint64_t)attr_mask(op)) : 0;
 	out->ranks = (int)MAX(ranks, 1);
 	if (attr_mask(op) != (INT64_C(1) << ranks) - 1)
@@ -197,12 +198,18 @@ share_boxes(const Op *op, const Layout *slot, TensorMap *out)
 			out->boxes[i] /= (int)ranks;
 			return NULL;
 		}
-	for (int i = slot->rank - 1; i >= 1 && ranks > 1; i--)
-		if (out->box[i] % (i > 1 ? ranks : 8 * ranks) == 0) {
-			out->shared = i;
-			out->box[i] /= (int)ranks;
-			return NULL;
-		}
+	for (int i = slot->rank - 1; i >= 1 && ranks > 1; i--) {
+		int64_t rows = brought(op, order[i], INT64_C(1) << slot->out[order[i]]), unit = i > 1 ? 1 : PERIOD;
+		int64_t each = rows / ranks, n = (each + out->box[i] - 1) / out->box[i];
+		if (rows % (unit * ranks) || rows % out->box[i])
+			continue;
+		while (each % (n * unit))
+			n++;
+		out->shared = i;
+		out->box[i] = (int)(each / n);
+		out->boxes[i] = (int)n;
+		return NULL;
+	}
 	return ranks > 1 ? "its tile is not as many parts as the cluster has blocks" : NULL;
 }
 
@@ -312,7 +319,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	if (boxes > MAP_BOXES)
 		return "the tile is of more than 64 boxes";
 	bool is_by_warp = op->kind == OP_SEND && *attr_by(op);
-	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, out)))
+	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, order, out)))
 		return why;
 	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
 }
