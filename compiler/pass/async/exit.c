@@ -12,7 +12,8 @@
  * A branch that nothing follows, and that multiplies, goes before its condition: its loops have no iteration where it is
  * not taken, and what it does to memory stays under the condition.  Then the loop stands in the loop over programs itself,
  * where rings go on from program to program and roles part it.  What is computed for a program that leaves is not used:
- * reads of tensors stay inside of them whatever their indices are.  Left alone: branches that access memory through
+ * reads of tensors stay inside of them whatever their indices are.  What the kernel writes is read under the condition,
+ * for another program may be writing it.  Left alone: branches that access memory through
  * pointers, that loop under a further condition, or use what an atomic operation gives. */
 #include "pass/async/pipeline.h"
 
@@ -52,6 +53,14 @@ may_run_always(const Block *b)
 	return true;
 }
 
+/* Does it do something to memory, or read what the kernel writes? */
+static bool
+needs_guard(const Func *f, const Op *op)
+{
+	return op_has(op, WRITES | EFFECT) ||
+	    (op->kind == OP_READ && access_is_tensor(op) && f->param[op->in[0]->index].access != ACCESS_IN);
+}
+
 static void
 bound_loop(Op *loop, Value *condition, int taken)
 {
@@ -71,7 +80,7 @@ move_out(Op *branch, int taken)
 		op_move(op, home, end);
 		if (op->kind == OP_FOR)
 			bound_loop(op, branch->in[0], taken);
-		else if ((op->kind == OP_IF && op->nout == 0) || op_has(op, WRITES | EFFECT))
+		else if ((op->kind == OP_IF && op->nout == 0) || needs_guard(home->func, op))
 			exit_guard(op, branch->in[0], taken);
 	}
 	if (branch->region[!taken]->first->kind == OP_YIELD)
@@ -81,11 +90,19 @@ move_out(Op *branch, int taken)
 void
 exit_guard(Op *op, Value *condition, int taken)
 {
+	Value *like[] = {&op->out[0]}, *given[2] = {0};
+	int n = op->kind == OP_READ ? 1 : 0;
 	Builder b = build_before(op);
-	Op *branch = build_if(&b, condition, NULL, 0);
+	Op *branch = build_if(&b, condition, like, n);
+	if (n)
+		value_replace(like[0], &branch->out[0]);
 	for (int r = 0; r < 2; r++) {
 		Builder in = {.m = b.m, .block = branch->region[r], .place = op->place};
-		build_yield(&in, NULL, 0);
+		if (n && r != taken)
+			(given[r] = build_int(&in, like[0]->type, 0))->layout = like[0]->layout;
+		else
+			given[r] = like[0];
+		build_yield(&in, &given[r], n);
 	}
 	op_move(op, branch->region[taken], branch->region[taken]->last);
 }
