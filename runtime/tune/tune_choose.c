@@ -34,7 +34,8 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	Arena *mem = l->k->program->compile->mem;
 	int m;
 	NamedConst *all = bound_values(l->k->k, &l->b->bound, l->b, l->ex, mem, n, &m);
-	memcpy(all + m, given, sizeof *given * (size_t)n);
+	if (n > 0)
+		memcpy(all + m, given, sizeof *given * (size_t)n);
 	if (!bind_quietly(l->k, l->b, all, m + n, mem, out, NULL))
 		return false;
 	for (int i = 0; i < l->k->k->params.n; i++)
