@@ -301,29 +301,44 @@ typedef struct Bounds {
 	int64_t least, most;
 } Bounds;
 
-static bool
-dtype_bounds(DType t, Bounds *out)
+/* Of integers below 64 bits. */
+static Bounds
+dtype_bounds(DType t)
 {
 	int bits = dtype_info[t].bits, sign = dtype_is_signed(t);
 
-	*out = (Bounds){sign ? -(INT64_C(1) << (bits - 1)) : 0, (INT64_C(1) << (bits - sign)) - 1};
-	return dtype_is_int(t) && bits <= 8;
+	return (Bounds){sign ? -(INT64_C(1) << (bits - 1)) : 0, (INT64_C(1) << (bits - sign)) - 1};
 }
 
-/* Of integers by what they are made of: bytes and less, what a mask of few bits leaves, their sums and differences. */
+static bool
+has_bounds(DType t, Bounds b)
+{
+	if (dtype_info[t].bits == 64)
+		return b.least >= 0 || dtype_is_signed(t);
+	Bounds all = dtype_bounds(t);
+	return b.least >= all.least && b.most <= all.most;
+}
+
+/* Of integers by what they are made of: bytes and less, what a mask of few bits leaves, their sums and differences; false
+ * also if one wraps on the way. */
 static bool
 find_bounds(const Value *v, int depth, Bounds *out)
 {
 	const Op *op = v->def;
+	DType t = v->type->elem;
 	int64_t n;
 	Bounds a, b;
 
+	if (!dtype_is_int(t))
+		return false;
 	if (value_int(v, &n)) {
 		*out = (Bounds){n, n};
 		return n == (int16_t)n;
 	}
-	if (dtype_bounds(v->type->elem, out))
+	if (dtype_info[t].bits <= 8) {
+		*out = dtype_bounds(t);
 		return true;
+	}
 	if (!op || depth == 0)
 		return false;
 	switch (op->kind) {
@@ -332,13 +347,13 @@ find_bounds(const Value *v, int depth, Bounds *out)
 		return (value_int(op->in[1], &out->most) || value_int(op->in[0], &out->most)) && out->most >= 0 &&
 		    out->most <= UINT8_MAX;
 	case OP_CAST: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return find_bounds(op->in[0], depth - 1, out);
+		return find_bounds(op->in[0], depth - 1, out) && has_bounds(t, *out);
 	case OP_ADD: case OP_SUB:
 		if (!find_bounds(op->in[0], depth - 1, &a) || !find_bounds(op->in[1], depth - 1, &b))
 			return false;
 		*out = op->kind == OP_ADD ? (Bounds){a.least + b.least, a.most + b.most}
 		                          : (Bounds){a.least - b.most, a.most - b.least};
-		return out->least >= 0 || dtype_is_signed(v->type->elem);
+		return has_bounds(t, *out);
 	default: return false;
 	}
 }
