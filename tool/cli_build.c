@@ -63,8 +63,7 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 		const char **labels = NEW_ARRAY(cli->mem, const char *, k->examples.n);
 		int n = 0;
 		for (int i = 0; i < k->examples.n; i++)
-			if (*k->examples.at[i].label)
-				labels[n++] = k->examples.at[i].label;
+			labels[n++] = k->examples.at[i].label;
 		cli_wrong("kernel '%s' has no example \"%s\"; %s", k->name, want,
 		    name_advice(cli->mem, want, labels, n));
 		*ok = false;

@@ -11,6 +11,7 @@ typedef struct CallFrame {
 	const char *name;
 	const ParamList *params;
 	Place at;
+	bool is_in_place;
 } CallFrame;
 
 static const char *
@@ -18,7 +19,7 @@ param_list(Elab *e, const CallFrame *c)
 {
 	Text t = {0};
 
-	text_printf(&t, "%s(", c->name);
+	text_printf(&t, "%s(", c->is_in_place ? "fn" : c->name);
 	for (int i = 0; i < c->params->n; i++)
 		text_printf(&t, "%s%s", i ? ", " : "", c->params->at[i].name);
 	text_put(&t, ")");
@@ -291,7 +292,7 @@ elab_call_fn(Elab *e, const Val *fn, const Val *args, const CallArg *named, int 
 	const Item *item = fn->fn;
 	if (item && is_running(e, item, at))
 		return val_poison(at);
-	CallFrame c = {item ? item->name : "the function", item ? &item->params : &fn->lambda->params, at};
+	CallFrame c = {item ? item->name : "the function", item ? &item->params : &fn->lambda->params, at, !item};
 	Scope *caller = e->scope;
 	const Diag *last = e->cx->last;
 	e->scope = item ? e->stmt->file : fn->scope;

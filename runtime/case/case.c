@@ -33,8 +33,7 @@ report_no_example(Compile *cx, const Kernel *k, const TglCaseOptions *o)
 	const char **labels = NEW_ARRAY(cx->tmp, const char *, k->examples.n);
 	int n = 0;
 	for (int i = 0; i < k->examples.n; i++)
-		if (k->examples.at[i].label && *k->examples.at[i].label)
-			labels[n++] = k->examples.at[i].label;
+		labels[n++] = k->examples.at[i].label ? k->examples.at[i].label : "";
 	diag_help(cx, "%s", name_advice(cx->mem, o->by_index ? "" : o->example, labels, n));
 	text_close(&name);
 }

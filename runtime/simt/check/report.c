@@ -187,7 +187,7 @@ report_shared_bounds(Check *c, SimtThread *t, uint32_t offset, int bytes, unsign
 	SimtFinding x = {.code = DIAG_SIMT_BOUNDS};
 	access_of(c, t, access, &x);
 	snprintf(x.part[0], WORDS, "%s", access_noun(access));
-	snprintf(x.part[1], WORDS, "%d bytes at %u", bytes, offset);
+	snprintf(x.part[1], WORDS, "%d byte%s at %u", bytes, bytes == 1 ? "" : "s", offset);
 	snprintf(x.part[2], WORDS, "the block's shared memory, which has %u", c->shared_bytes);
 	keep(c, &x, t->thread);
 }
@@ -218,7 +218,7 @@ report_global_bounds(Check *c, SimtThread *t, const SimtRange *before, uint64_t 
 	int64_t count = 1;
 	access_of(c, t, access, &x);
 	snprintf(x.part[0], WORDS, "%s", access_noun(access));
-	snprintf(x.part[1], WORDS, "%d bytes", bytes);
+	snprintf(x.part[1], WORDS, "%d byte%s", bytes, bytes == 1 ? "" : "s");
 	if (!r || !r->name) {
 		snprintf(x.part[2], WORDS, "all tensors");
 	} else if (r->rank && address >= r->low && address < r->high) {
