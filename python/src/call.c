@@ -77,6 +77,16 @@ bool_read(PyObject *o, TglArg *out)
 	return out->i >= 0;
 }
 
+/* After a failure: an integer too large says so, rather than that it is no number. */
+static bool
+is_too_large(const char *name, PyObject *o)
+{
+	if (!PyErr_Occurred() || !PyErr_ExceptionMatches(PyExc_OverflowError))
+		return false;
+	PyErr_Format(PyExc_OverflowError, "'%s' is %R, which no integer of 64 bits holds", name, o);
+	return true;
+}
+
 bool
 value_read(PyObject *o, const char *name, TglArg *out)
 {
@@ -85,7 +95,7 @@ value_read(PyObject *o, const char *name, TglArg *out)
 	if (is_bool(o))
 		return bool_read(o, out);
 	if (PyLong_Check(o))
-		return integer_read(o, out);
+		return integer_read(o, out) || (is_too_large(name, o), false);
 	if (PyFloat_Check(o)) {
 		out->kind = TGL_ARG_FLOAT;
 		out->f = PyFloat_AsDouble(o);
@@ -111,6 +121,8 @@ scalar_read(PyObject *o, const TglParam *p, TglArg *out)
 		return bool_read(o, out);
 	if (PyFloat_Check(o) || PyLong_Check(o) ? value_read(o, p->name, out) : number_read(o, out))
 		return true;
+	if (is_too_large(p->name, o))
+		return false;
 	PyErr_Format(PyExc_TypeError, "argument '%s' must be a number, not %R", p->name, (PyObject *)Py_TYPE(o));
 	return false;
 }
@@ -240,8 +252,8 @@ spread_out(Call *c)
 	}
 	if (at == n)
 		return true;
-	PyErr_Format(PyExc_TypeError, "kernel '%s' has %d outputs that are not given by name, out= has %d",
-	    tgl_kernel_name(c->k->k), (int)at, (int)n);
+	PyErr_Format(PyExc_TypeError, "kernel '%s' has %d output%s not given by name, out= has %d",
+	    tgl_kernel_name(c->k->k), (int)at, at == 1 ? "" : "s", (int)n);
 	return false;
 }
 

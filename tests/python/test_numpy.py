@@ -222,6 +222,10 @@ def test_messages(k):
         k.softmax(X, x=X)
     with pytest.raises(TypeError, match="argument 'by' must be a number"):
         k.add(np.ones(3, np.float32), X)
+    with pytest.raises(OverflowError, match="'by' is 18446744073709551616, which no integer of 64 bits holds"):
+        k.add(np.ones(3, np.float32), 1 << 64)
+    with pytest.raises(OverflowError, match="'BLOCK' is -9223372036854775809"):
+        k.softmax(X, BLOCK=-(1 << 63) - 1)
     with pytest.raises(TypeError, match="has 0 outputs"):
         k.add(np.ones(3, np.float32), 1, out=X)
     with pytest.raises(tegula.LaunchError, match="'by'"):
