@@ -246,7 +246,7 @@ thread_int_const(ThreadBuilder *b, RegType t, int64_t v)
 {
 	int bits = 8 * thread_type_bytes(t);
 	v = t == REG_PRED ? v & 1 : bits < 64 ? (int64_t)((uint64_t)v << (64 - bits)) >> (64 - bits) : v;
-	return constant(b, &(ThreadNode){.kind = NODE_CONST, .type = t, .i = v, .range = {v, v, true}});
+	return constant(b, &(ThreadNode){.kind = NODE_CONST, .type = t, .i = v, .range = thread_range_number(v)});
 }
 
 Reg

@@ -52,6 +52,7 @@ bool thread_fold(ThreadOp op, RegType t, int64_t a, int64_t b, int64_t *out);
 bool thread_simplified(ThreadBuilder *b, ThreadNode *n, Reg *out);
 
 /* range.c */
+ThreadRange thread_range_number(int64_t v);             /* of a constant */
 ThreadRange thread_range_node(const ThreadModule *m, const ThreadNode *n);
 
 #endif

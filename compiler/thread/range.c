@@ -1,14 +1,15 @@
 /* Ranges of integers.
  *
  * Registers hold bits; a range is what a register means as a signed number.  What ranges decide makes no node (a clamp that
- * never clamps, a test that always holds), and Metal's writer, whose integers have signs, writes sums and products with a
- * sign only where they stay within the type.  Positions on the grid and extents (`geometry`) are taken not to overflow 64
- * bits: offsets into memory that did would be lost anyway. */
+ * never clamps, a test that always holds): where a result may leave its type, its range is the type's, for arithmetic
+ * wraps, that of a hash of positions too.  Metal's writer, whose integers have signs, writes sums and products with a
+ * sign where they stay within the type, and those of positions on the grid, extents and small numbers (`geometry`),
+ * which it takes not to overflow 64 bits: offsets into memory that did would be lost anyway. */
 #include "thread/builder.h"
 
 __extension__ typedef __int128 Wide;                    /* no product of two ranges overflows it */
 
-static const int64_t geometry_most = INT64_C(1) << 62;
+enum { GEOMETRY_BITS = 40 };                            /* of a number that may be an extent */
 
 ThreadRange
 thread_range_any(RegType t)
@@ -30,17 +31,22 @@ thread_range(const ThreadModule *m, Reg r)
 	return n->type == thread_type(m, r) && !n->region[0] ? n->range : thread_range_any(thread_type(m, r));
 }
 
-/* lo .. hi if that is within the type; else anything, or as much as geometry may be. */
+/* lo .. hi if that is within the type; else anything. */
 static ThreadRange
 held(RegType t, Wide lo, Wide hi, bool geometry)
 {
 	ThreadRange any = thread_range_any(t);
 	if (lo >= any.lo && hi <= any.hi)
 		return (ThreadRange){(int64_t)lo, (int64_t)hi, geometry};
-	if (!geometry || t != REG_I64)
-		return any;
-	Wide most = geometry_most;
-	return (ThreadRange){(int64_t)MAX(lo, -most), (int64_t)MIN(hi, most), true};
+	any.geometry = geometry && t == REG_I64;
+	return any;
+}
+
+ThreadRange
+thread_range_number(int64_t v)
+{
+	int64_t most = INT64_C(1) << GEOMETRY_BITS;
+	return (ThreadRange){v, v, v >= -most && v <= most};
 }
 
 static ThreadRange
@@ -59,10 +65,10 @@ product(RegType t, ThreadRange a, ThreadRange b)
 static int64_t
 ones(int64_t v)
 {
-	int64_t m = 1;
-	while (m - 1 < v && m < geometry_most)
-		m <<= 1;
-	return m - 1;
+	int64_t m = 0;
+	while (m < v)
+		m = m << 1 | 1;
+	return m;
 }
 
 static ThreadRange
@@ -73,7 +79,7 @@ shift(ThreadOp op, RegType t, ThreadRange a, ThreadRange b)
 		return thread_range_any(t);
 	if (op == THREAD_SHL)
 		return b.lo > 61 ? thread_range_any(t)
-		                 : product(t, a, (ThreadRange){INT64_C(1) << b.lo, INT64_C(1) << b.lo, true});
+		                 : product(t, a, thread_range_number(INT64_C(1) << b.lo));
 	if (op == THREAD_ASHR || a.lo >= 0)
 		return (ThreadRange){a.lo >> b.lo, a.hi >> b.lo, a.geometry};
 	return b.lo ? (ThreadRange){0, bits == 64 ? INT64_MAX >> (b.lo - 1) : (INT64_C(1) << (bits - b.lo)) - 1, false}

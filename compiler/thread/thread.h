@@ -177,8 +177,8 @@ typedef enum ThreadKind {
 	NODE_KINDS
 } ThreadKind;
 
-/* What is known of an integer: exact without wrapping, between lo and hi.  `geometry`: made of positions on the grid and of
- * extents, which are taken not to overflow 64 bits. */
+/* What is known of an integer: between lo and hi.  `geometry`: made of positions on the grid, extents and numbers that could
+ * be such. */
 typedef struct ThreadRange {
 	int64_t lo, hi;
 	bool geometry;
