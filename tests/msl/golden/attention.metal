@@ -57,7 +57,7 @@ kernel void attention(device const half *q [[buffer(0)]],
     long g = n2 == 0 ? 0L : long(n1 / int(min(max(n2, 1L), 2147483647L)));
 
     // 10: let query = q[b, h, s +: BM, 0 +: DIM];
-    long n3 = b * H * S * 32 + n1 * S * 32 + long(tg % grid0) * 32 * 64;
+    long n3 = b * H * S * 32 + long(n1) * S * 32 + long(tg % grid0) * 32 * 64;
     int row = lid / 4;
     int n4 = lid % 4;
     long n5 = long(row * 32 + n4 * 8);

@@ -42,7 +42,7 @@ kernel void dequantize_int4(device const uchar *q [[buffer(0)]],
     // 13: let v = reshape(q[row, b * BLOCK +: BLOCK] as i32, [BLOCK / GROUP, GROUP]);
     long n1 = b * 256;
     long n2 = long(lid * 8);
-    uchar4 q_v = *(device const uchar4 *)(q + (row * ((C + 1) & -2L) + n1 + n2) / 2);
+    uchar4 q_v = *(device const uchar4 *)(q + ((row * ((C + 1) & -2L) + n1 + n2) >> 1L));
 
     // 14: w[row, b * BLOCK +: BLOCK] = reshape((v - z[:, new]) * s[:, new], [BLOCK]);
     half4 t = half4(float4(as_type<int4>(uint4(q_v & uchar(15)) - uint(z))) * s);

@@ -48,7 +48,7 @@ kernel void matmul(device const half *a [[buffer(0)]],
         uint4 words1 = *(device const uint4 *)(a_at + K * 32);
         int row1 = lid / 8;
         int n7 = lid % 8;
-        device const half *b_at = b + (k * N + n5) + (row1 * N + n7 * 8);
+        device const half *b_at = b + (ulong(k * N) + n5) + (row1 * N + n7 * 8);
         uint4 words2 = *(device const uint4 *)b_at;
         uint4 words3 = *(device const uint4 *)(b_at + N * 16);
         threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -21,7 +21,7 @@ kernel void softmax(device const float *x [[buffer(0)]],
 
     // 6: let v = (x[row, 0 +: BLOCK] else -inf) as f32;
     int x_left = int(min(C, 1024L));
-    long n = tg * C;
+    long n = long(tg) * C;
     long n1 = long(lid);
     device const float *x_at = x + n + n1;
     bool in_x = int(lid) < x_left;
