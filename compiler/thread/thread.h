@@ -177,8 +177,8 @@ typedef enum ThreadKind {
 	NODE_KINDS
 } ThreadKind;
 
-/* What is known of an integer: between lo and hi.  `geometry`: made of positions on the grid, extents and numbers that could
- * be such. */
+/* What is known of an integer: between lo and hi.  `geometry`: made of positions on the grid, extents and numbers that
+ * could be such. */
 typedef struct ThreadRange {
 	int64_t lo, hi;
 	bool geometry;
