@@ -26,6 +26,7 @@ typedef struct Binder {
 	const ArgInfo *args;                            /* or NULL */
 	bool lenient;                                   /* placeholders: values prove nothing */
 	int64_t extent;                                 /* lenient: of what nothing says */
+	DType dtype;                                    /* lenient: of a parameter of that kind */
 	Bound *out;
 } Binder;
 

@@ -1,8 +1,8 @@
 /* Checks a whole program so that all errors of a file come in one go: each kernel with the values of its first
  * example, its reference, and every line of every example; constants and functions that nothing uses too.
  *
- * A kernel without an example is tried with several sizes.  What goes wrong for every one of them is wrong
- * whatever the size, and is reported; what depends on the size is not. */
+ * A kernel without an example is tried with several sizes and dtypes.  What goes wrong for every one of them is wrong
+ * whatever they are, and is reported; what depends on them is not. */
 #include "sema/header.h"
 
 #include <stdlib.h>
@@ -94,9 +94,9 @@ check_examples(Kernel *k)
 	return checked;
 }
 
-/* Elaborates with one guess at the sizes; the reports are taken off the list. */
+/* Elaborates with one guess at the sizes and dtypes; the reports are taken off the list. */
 static int
-try_sizes(Kernel *k, int64_t extent, Diag ***out)
+try_guess(Kernel *k, int64_t extent, DType dtype, Diag ***out)
 {
 	Compile *cx = k->program->cx;
 	Diag *first = cx->first, *last = cx->last;
@@ -104,7 +104,7 @@ try_sizes(Kernel *k, int64_t extent, Diag ***out)
 	Bound b;
 
 	cx->first = cx->last = NULL;
-	if (kernel_bind_placeholder(k, extent, &b)) {
+	if (kernel_bind_placeholder(k, extent, dtype, &b)) {
 		kernel_module(k, &b, "cpu");
 		if (k->reference)
 			reference_module(k, &b);
@@ -128,13 +128,17 @@ among(Diag *const *list, int n, Diag *const *d)
 static void
 check_guessing(Kernel *k)
 {
-	static const int64_t extents[] = {16, 64, 256, 1024};
+	static const struct {
+		int64_t extent;
+		DType dtype;
+	} guess[] = {{16, TY_F32}, {64, TY_F32}, {256, TY_F32}, {1024, TY_F32}, {64, TY_F16}, {64, TY_F64}, {64, TY_I8},
+		{64, TY_I32}, {64, TY_I64}, {64, TY_U8}, {64, TY_U32}, {64, TY_F8E4M3}, {64, TY_I4}, {64, TY_BOOL}};
 	Compile *cx = k->program->cx;
-	Diag **found[LEN(extents)], **old;
-	int n[LEN(extents)];
+	Diag **found[LEN(guess)], **old;
+	int n[LEN(guess)];
 
-	for (int i = 0; i < LEN(extents); i++) {
-		n[i] = try_sizes(k, extents[i], &found[i]);
+	for (int i = 0; i < LEN(guess); i++) {
+		n[i] = try_guess(k, guess[i].extent, guess[i].dtype, &found[i]);
 		if (n[i] == 0)
 			return;
 	}
@@ -144,7 +148,7 @@ check_guessing(Kernel *k)
 		memcpy(all, old, sizeof *all * (size_t)nold);
 	for (int i = 0; i < n[0]; i++) {
 		bool always = true;
-		for (int j = 1; j < LEN(extents); j++)
+		for (int j = 1; j < LEN(guess); j++)
 			always &= among(found[j], n[j], &found[0][i]);
 		if (always)
 			all[kept++] = found[0][i];

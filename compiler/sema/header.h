@@ -14,7 +14,7 @@ const char *header_advice(const Kernel *k, const char *name);
 /* header.c */
 
 /* Binds with placeholders for what nothing says: every symbol and integer is `extent`.  Value errors stay unsaid. */
-bool kernel_bind_placeholder(Kernel *k, int64_t extent, Bound *out);
+bool kernel_bind_placeholder(Kernel *k, int64_t extent, DType dtype, Bound *out);
 
 /* eval.c: header expressions */
 

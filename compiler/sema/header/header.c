@@ -223,9 +223,9 @@ no_default(Binder *b, Slot *s)
 
 	for (int i = 0; i < b->k->params.n; i++)
 		if (b->k->params.at[i].dtype_param == s->index && !b->k->params.at[i].dtype_known)
-			guess = (Const){.kind = CONST_DTYPE, .dtype = TY_F32};
+			guess = (Const){.kind = CONST_DTYPE, .dtype = b->dtype};
 	if (c->type.name && strcmp(c->type.name, "dtype") == 0)
-		guess = (Const){.kind = CONST_DTYPE, .dtype = TY_F32};
+		guess = (Const){.kind = CONST_DTYPE, .dtype = b->dtype};
 	else if (c->type.name && strcmp(c->type.name, "bool") == 0)
 		guess = (Const){.kind = CONST_BOOL, .i = 1};
 	if (b->lenient)
@@ -457,11 +457,12 @@ kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ngiven,
 }
 
 bool
-kernel_bind_placeholder(Kernel *k, int64_t extent, Bound *out)
+kernel_bind_placeholder(Kernel *k, int64_t extent, DType dtype, Bound *out)
 {
 	Binder b = binder(k, NULL, out);
 
 	b.lenient = true;
 	b.extent = extent;
+	b.dtype = dtype;
 	return bind(&b, NULL, 0);
 }
