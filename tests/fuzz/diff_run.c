@@ -370,6 +370,13 @@ keep_refusal(Diff *d, const TglError *e)
 	d->refusal[n] = '\0';
 }
 
+/* Of the emulator, where a tile is one warp's. */
+static bool
+is_stack_lack(const TglError *e)
+{
+	return strstr(e->message, " needs more stack") != NULL;
+}
+
 static DiffKind
 kind_of_error(Diff *d, const TglError *e)
 {
@@ -377,6 +384,8 @@ kind_of_error(Diff *d, const TglError *e)
 	for (int i = 0; i < LEN(refusals); i++)
 		if (strcmp(e->code, diag_code(refusals[i])) == 0)
 			return keep_refusal(d, e), DIFF_REFUSED;
+	if (is_stack_lack(e))
+		return keep_refusal(d, e), DIFF_REFUSED;
 	fputs(e->text, stderr);
 	switch (e->status) {
 	case TGL_ERROR_FAULT: return DIFF_FAULT;
@@ -432,7 +441,7 @@ diff_check(Diff *d, const DiffRun *r)
 	Opened x = {0};
 	Text printed = {0};
 	bool ran = run_case(&x, d->text, r, true, &printed);
-	if (!ran && strstr(tgl_error(x.cx)->message, " needs more stack")) { /* code that was made quickly takes much */
+	if (!ran && is_stack_lack(tgl_error(x.cx))) { /* code that was made quickly takes much */
 		close_all(&x);
 		text_close(&printed);
 		ran = run_case(&x, d->text, r, false, &printed);
