@@ -45,6 +45,7 @@ struct Cache {
 static const char schema[] =
     "PRAGMA auto_vacuum = INCREMENTAL;"
     "PRAGMA journal_mode = WAL;"
+    "BEGIN IMMEDIATE;"                                  /* all or none: a disk may be full in between */
     "CREATE TABLE IF NOT EXISTS artefact (key BLOB PRIMARY KEY, size INTEGER NOT NULL,"
     " used INTEGER NOT NULL, made INTEGER NOT NULL, compiler TEXT NOT NULL, kernel TEXT NOT NULL,"
     " file TEXT NOT NULL, target TEXT NOT NULL, about TEXT NOT NULL, digest BLOB NOT NULL,"
@@ -53,7 +54,8 @@ static const char schema[] =
     "CREATE TABLE IF NOT EXISTS tuning (device TEXT NOT NULL, hash TEXT NOT NULL,"
     " dtypes TEXT NOT NULL, sizes TEXT NOT NULL, kernel TEXT NOT NULL, winner TEXT NOT NULL,"
     " seconds REAL NOT NULL, plain REAL NOT NULL, made INTEGER NOT NULL,"
-    " PRIMARY KEY (device, hash, dtypes, sizes));";
+    " PRIMARY KEY (device, hash, dtypes, sizes));"
+    "COMMIT;";
 
 /* ---- options ---- */
 
@@ -394,6 +396,8 @@ begin(Cache *c)
 	unlock_folder(lock);
 	if (r != SQLITE_OK)
 		cache_failed(c, r, true);
+	if (r != SQLITE_OK && c->db)                            /* there is nothing to read */
+		close_for_good(c);
 	return r == SQLITE_OK && c->db;
 }
 

@@ -445,6 +445,37 @@ test_full_disk(void **state)
 	cache_close(c);
 }
 
+/* The disk is full while the tables are made: at every size there is a cache afterwards, and nothing is taken for damaged. */
+static void
+begin_on_full_disk(const Fixture *f)
+{
+	enum { PAGE = 4096, PAGES = 24 };
+	signal(SIGXFSZ, SIG_IGN);
+	for (int pages = 0; pages <= PAGES; pages++) {
+		struct rlimit limit = {(rlim_t)pages * PAGE, RLIM_INFINITY};
+		CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+		Cache *c = open_in(f);
+		put(c, 1, 200000);
+		CHECK(!is_there(c, 1, 200000));
+		const char *s = cache_warning(c);
+		CHECK(s && strstr(s, "cannot be written to"));
+		CHECK(cache_rebuilds(c) == 0);
+		cache_close(c);
+	}
+}
+
+static void
+test_full_disk_at_first(void **state)
+{
+	Fixture *f = *state;
+	assert_int_equal(in_child(f, begin_on_full_disk), 0);
+	Cache *c = open_in(f);
+	put(c, 1, 1000);
+	assert_true(is_there(c, 1, 1000));
+	assert_null(cache_warning(c));
+	cache_close(c);
+}
+
 /* ---- many processes ---- */
 
 enum { WRITERS = 8, EACH = 40 };
@@ -961,6 +992,7 @@ main(void)
 	    TEST(test_no_folder),
 	    TEST(test_read_only),
 	    TEST(test_full_disk),
+	    TEST(test_full_disk_at_first),
 	    TEST(test_many_writers),
 	    TEST(test_fork),
 	    TEST(test_kill),
