@@ -146,7 +146,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	bool chooses = !is_cpu ? choose_values(k, bound, target_named(target), &how, cx->mem, &chosen, &n)
 	                       : why && choose_cpu(k, bound, 0, &how, cx->mem, &chosen, &n);
 	if (why)
-		why_chosen(why, chosen, chooses ? n : 0);
+		why_chosen(why, bound, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
 	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);

@@ -26,6 +26,8 @@ bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
 
 /* cmd_inspect.c: the figures as JSON. */
 json_t *cli_inspection_json(const Inspection *x);
+/* What was compared, the least first: at most so many, beside them what was chosen and the header's own. */
+json_t *cli_compared_json(const ChooseWhy *why, const Target *t, int most);
 
 /* cli_metal.c: appends Metal text to `out`; with -o NAME.metal the description of its launch (b: of what it was made for)
  * goes to NAME.json.  False after errors. */

@@ -1,6 +1,7 @@
 /* inspect: what the compiler made of each line, for people or as JSON. */
 #include "tool/report/report.h"
 
+#include <limits.h>
 #include <string.h>
 
 static json_t *
@@ -15,6 +16,13 @@ static json_t *
 sectors_json(const InspectLine *x, int n)
 {
 	return x->sectors_known || x->bytes == 0 ? json_integer(n) : json_null();
+}
+
+/* In the mean; null where all accesses are as the worst, or sectors are not known. */
+static json_t *
+mean_json(const InspectLine *x)
+{
+	return x->mean > 0 ? json_pack("[f, f]", x->mean, x->mean_least) : json_null();
 }
 
 static json_t *
@@ -79,13 +87,14 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
+	    "s:o, s:o, s:s?, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
 	    type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
-	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause);
+	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause,
+	    "mean_sectors", mean_json(x));
 	text_close(&type);
 	text_close(&details);
 	return j;
@@ -123,15 +132,23 @@ tried_json(const Tried *c, const Target *t)
 	return j;
 }
 
+json_t *
+cli_compared_json(const ChooseWhy *why, const Target *t, int most)
+{
+	json_t *all = json_array();
+	for (int i = 0; i < why->tried.n; i++)
+		if (i < most || why->tried.at[i].is_chosen || (why->tried.at[i].n == 0 && why->tried.at[i].cycles >= 0))
+			json_array_append_new(all, tried_json(&why->tried.at[i], t));
+	return all;
+}
+
 /* With --explain all that was compared, and why no more was. */
 static json_t *
 inspection_json(const Inspection *x, const ChooseWhy *why)
 {
-	json_t *j = cli_inspection_json(x), *compared = why->mem ? json_array() : NULL;
-	for (int i = 0; i < why->tried.n && compared; i++)
-		json_array_append_new(compared, tried_json(&why->tried.at[i], x->t));
-	if (compared) {
-		json_object_set_new(j, "compared", compared);
+	json_t *j = cli_inspection_json(x);
+	if (why->mem) {
+		json_object_set_new(j, "compared", cli_compared_json(why, x->t, INT_MAX));
 		json_object_set_new(j, "not_compared", why->none ? json_string(why->none) : json_null());
 	}
 	return j;

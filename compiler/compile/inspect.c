@@ -75,7 +75,7 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target
 		x->least = 1 << x->layout->in[IN_LANE] >> 3;
 		return;
 	}
-	x->sectors_known = inspect_sectors(arg, op, x->tile, x->layout, vector, &x->touched, &x->least);
+	inspect_sectors(arg, op, vector, x);
 	x->cause = inspect_cause(arg, op, x->tile, x->layout, vector, mem);
 }
 
@@ -226,7 +226,6 @@ note_dot(InspectLine *x, const Op *op, Arena *mem)
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 }
 
-/* A buffer to threads, or the other way. */
 /* Of ldmatrix and stmatrix of four matrices; said only where rows of one are in the same banks. */
 static InspectBanks
 matrix_banks(const F2 *to, const Layout *l, int bytes, bool transposed)
@@ -411,7 +410,6 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 }
 
 /* ---- how long a buffer is needed ---- */
-
 
 static bool
 uses(const Op *op, const Op *alloc)

@@ -40,7 +40,8 @@ typedef struct InspectLine {
 	const Layout *layout;                           /* of the threads; NULL: a scalar */
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
 	bool sectors_known;                             /* else its indices are data */
-	int touched, least;                             /* 32-byte sectors of a warp; fewest that hold the bytes */
+	int touched, least;                             /* 32-byte sectors of a warp's worst access; fewest for its bytes */
+	double mean, mean_least;                        /* in the mean of eight programs; 0: all are alike, or data says */
 	const char *cause;                              /* why it touches more sectors, or is narrow; NULL: neither */
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
@@ -83,10 +84,9 @@ typedef struct InspectArg {
 
 /* Those of a kernel's function for the sizes `b`, with tensors of its own. */
 InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
-/* Sectors that the worst access of `op` by a warp touches, whose threads hold `tile` as `l` says, and the fewest that hold
- * the bytes.  False: they are not known. */
-bool inspect_sectors(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, int *touched,
-    int *least);
+/* Sectors of the accesses of `op`, whose threads hold the line's tile as its layout says: fills sectors_known, touched,
+ * least, mean and mean_least. */
+void inspect_sectors(const InspectArg *arg, const Op *op, int vector, InspectLine *x);
 /* Whole records of a thread (access_records): what of the line follows; false: the access moves none. */
 bool inspect_records(InspectLine *x, const Op *op, int bits, const Target *t);
 /* Why these are more than the fewest, and why the access is narrow, in words; NULL: neither, or not known. */

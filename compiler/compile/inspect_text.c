@@ -35,7 +35,10 @@ static void
 put_sectors(const InspectLine *x, Text *out)
 {
 	const InspectCount *c = x->counted;
-	if (x->sectors_known)
+	if (x->sectors_known && x->mean > 0)
+		text_printf(out, "%d of %d sectors at worst, %.3g of %.3g in the mean", x->touched, x->least, x->mean,
+		    x->mean_least);
+	else if (x->sectors_known)
 		text_printf(out, "%d of %d sectors", x->touched, x->least);
 	else if (c && c->n > 0)
 		text_printf(out, "%.3g of %.3g sectors, counted in %lld of %lld programs", (double)c->total / (double)c->n,

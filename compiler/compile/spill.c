@@ -6,11 +6,17 @@
  *
  *     'att' needs more registers than a thread has on sm_90a: 2576 bytes of stores and loads spill them to local memory
  *       = help: more warps (warps = 8) or a smaller tile (BM = 64) leave each thread less to hold
+ *
+ * Of a few words nothing is said: ptxas moves a program's scalars out of the way of its loops, stores them once and loads
+ * them once a program.
  */
 #include "compile/inspect.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes of a thread's stores and loads together: 8 registers, stored and loaded once. */
+enum { FEW_BYTES = 64 };
 
 /* Is a compile-time value the extent of a tensor?  Then it is the data's, no choice. */
 static bool
@@ -91,7 +97,7 @@ spill_warn(const Module *m, const Target *t, const Bound *b, int bytes)
 {
 	char why[96];
 	snprintf(why, sizeof why, "%d bytes of stores and loads spill them to local memory", bytes);
-	if (bytes > 0)
+	if (bytes > FEW_BYTES)
 		warn_module(m, t, b, why);
 }
 
@@ -108,6 +114,8 @@ void
 spill_warn_loaded(Compile *cx, const Bound *b, const Target *t, int threads, int bytes)
 {
 	char why[96];
+	if (2 * bytes <= FEW_BYTES)
+		return;
 	snprintf(why, sizeof why, "%d bytes a thread are spilled to local memory", bytes);
 	warn(cx, b->kernel->item->name_place, b->kernel->name, NULL, t, b, threads, why);
 }

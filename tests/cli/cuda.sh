@@ -74,11 +74,11 @@ warned() {
 	fi
 }
 warned 0 '' run saxpy.tgl
-warned 0 MOCK_CUDA_LOCAL=8 run "$tmp/shows.tgl" shows
+warned 0 MOCK_CUDA_LOCAL=40 run "$tmp/shows.tgl" shows
 warned 1 MOCK_CUDA_LOCAL=800 run "$tmp/shows.tgl" shows
-warned 1 MOCK_CUDA_LOCAL=8 check "$tmp/shows.tgl" twice --device=cuda
-warned 1 MOCK_CUDA_LOCAL=8 tune "$tmp/shows.tgl" twice --example=small --budget=2
-warned 1 MOCK_CUDA_LOCAL=8 bench "$tmp/shows.tgl" twice --example=small
+warned 1 MOCK_CUDA_LOCAL=40 check "$tmp/shows.tgl" twice --device=cuda
+warned 1 MOCK_CUDA_LOCAL=40 tune "$tmp/shows.tgl" twice --example=small --budget=2
+warned 1 MOCK_CUDA_LOCAL=40 bench "$tmp/shows.tgl" twice --example=small
 # Without the stand-in: either a real driver, or words about where it comes from.
 "$TEGULA" devices >"$tmp/out" 2>&1
 if grep -Eq '^cuda' "$tmp/out" && ! grep -q Mock "$tmp/out"; then

@@ -113,6 +113,16 @@ expect 0 'nothing was compared: the target.s rates are not known' inspect blocks
 expect 0 '"refused": "it needs more registers than a thread has"' inspect matmul.tgl --example large --explain --json
 holds grep -q '"not_compared": null' "$out"
 holds test "$(grep -c '"chosen": true' "$out")" = 1
+# what is chosen beside the header's values, which stay
+cat >few.tgl <<'END'
+kernel few<BM = 16, BN = 64, BK = 128>(a: in i8[M, K], w: in i8[N, K], y: out i32[M, N]) grid(n: cdiv(N, BN), m: cdiv(M, BM)) {
+    var acc = zeros([BM, BN], i32);
+    for k in range(0, K, BK) { acc += a[m * BM +: BM, k +: BK] @ w[n * BN +: BN, k +: BK].T; }
+    y[m * BM +: BM, n * BN +: BN] = acc;
+}
+example few { M = 12; N = 8192; K = 8192; a = integers(-9, 9); w = integers(-9, 9); }
+END
+expect 0 '  (chosen)$' inspect few.tgl --explain
 
 # A row that registers do not hold is read in parts.
 cat >rows.tgl <<'END'
@@ -173,6 +183,14 @@ expect 0 '^15 good, 0 wrong, 0 failed' check addresses.tgl
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 64 bytes apart)' inspect addresses.tgl pitch
 expect 0 'read x .* 12 of 4 sectors (neighbouring lanes are 12 bytes apart)' inspect addresses.tgl pitch -D by=3
 expect 0 'read x .* sectors unknown: its indices are data' inspect addresses.tgl flat -D W=9
+# the worst access, and the mean where others take fewer
+cat >odd.tgl <<'END'
+kernel odd<B = 128>(x: in f32[R, C], y: out f32[R, B]) grid(r: R) { y[r, 0 +: B] = x[r, 0 +: B]; }
+example odd { R = 64; C = 129; x = normal(0, 1); }
+END
+expect 0 'read x .* 5 of 4 sectors at worst, 4[.0-9]* of 4 in the mean (a warp begins' inspect odd.tgl
+refuse 'write y .* at worst'
+expect 0 '"mean_sectors": \[' inspect odd.tgl --json
 expect 0 'read x .* 5 of 4 sectors (a warp begins where data says, at worst 28 bytes into a sector)' inspect addresses.tgl based
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free

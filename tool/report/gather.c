@@ -177,12 +177,36 @@ layouts_json(const json_t *stages)
 	return all;
 }
 
+/* What the compiler compared before it took this schedule, in sentences and as a list; null where there are no rates. */
 static json_t *
-summary_json(const Inspection *x)
+compared_json(const ChooseWhy *why, const Target *t)
 {
-	Text t = {0};
-	inspect_print(x, &t);
+	enum { SHOWN = 24 };
+	int refused = 0;
+	Text text = {0};
+	if (!t->rates)
+		return json_null();
+	for (int i = 0; i < why->tried.n; i++)
+		refused += why->tried.at[i].cycles < 0;
+	why_say(why, t, &text);
+	json_t *j = json_pack("{s:s, s:s?, s:i, s:i, s:o}", "text", text.at, "not_compared", why->none, "count",
+	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN));
+	text_close(&text);
+	return j;
+}
+
+/* As `inspect --explain` prints it. */
+static json_t *
+summary_json(const Inspection *x, const ChooseWhy *why)
+{
+	Text t = {0}, chosen = {0};
+	Inspection all = *x;
+	text_put(&chosen, x->chosen ? x->chosen : "");
+	why_print(why, x->t, &chosen);
+	all.chosen = chosen.at;
+	inspect_print(&all, &t);
 	json_t *j = json_string(t.at);
+	text_close(&chosen);
 	text_close(&t);
 	return j;
 }
@@ -247,21 +271,24 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	json_t *stages = json_array(), *out = NULL;
 	Bound bound;
 	Inspection x;
-	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, NULL);
+	ChooseWhy why = {.mem = cx->mem};
+	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, &why);
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
+	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	if (profile && add_code(stages, m, t))
 		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
-		    "s:O, s:O, s:o}",
+		    "s:O, s:O, s:o, s:o}",
 		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x), "timeline", report_timeline(&x.timeline), "tuning", tuning, "profile", profile,
+		    summary_json(&x, &why), "timeline", report_timeline(&x.timeline), "tuning", tuning, "profile", profile,
 		    "warnings",
-		    warnings_json(cx, k));
+		    warnings_json(cx, k), "compared", compared_json(&why, t));
+	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);
 	json_decref(stages);

@@ -60,15 +60,18 @@ has(const NamedConst *all, int n, const NamedConst *v)
 	return false;
 }
 
+/* A name of which nothing was chosen has the header's value. */
 static bool
-is_chosen(const Tried *c, const NamedConst *chosen, int n)
+is_chosen(const Tried *c, const NamedConst *chosen, int n, const Bound *header)
 {
 	for (int i = 0; i < n; i++)
 		if (!has(c->value, c->n, &chosen[i]))
 			return false;
-	for (int i = 0; i < c->n; i++)
-		if (!says_nothing(&c->value[i]) && !has(chosen, n, &c->value[i]))
+	for (int i = 0; i < c->n; i++) {
+		bool stays = !named_const(chosen, n, c->value[i].name) && has(header->ct, header->nct, &c->value[i]);
+		if (!stays && !says_nothing(&c->value[i]) && !has(chosen, n, &c->value[i]))
 			return false;
+	}
 	return c->cycles >= 0;
 }
 
@@ -84,12 +87,12 @@ by_cycles(const void *a, const void *b)
 }
 
 void
-why_chosen(ChooseWhy *why, const NamedConst *chosen, int n)
+why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 {
 	bool any = false;
 	for (int i = 0; i < why->tried.n; i++) {
 		Tried *c = &why->tried.at[i];
-		c->is_chosen = !any && (n == 0 ? c->n == 0 : c->n > 0) && is_chosen(c, chosen, n);
+		c->is_chosen = !any && (n == 0 ? c->n == 0 : c->n > 0) && is_chosen(c, chosen, n, header);
 		any |= c->is_chosen;
 	}
 	if (why->tried.n > 0)
@@ -144,12 +147,14 @@ print_refused(const ChooseWhy *why, Text *out)
 	}
 }
 
-static void
-print_because(const ChooseWhy *why, const Tried *c, Text *out)
+/* Why the least was not taken. */
+static const char *
+because_of(const ChooseWhy *why, const Tried *c)
 {
-	const char *because = c->n == 0 ? "the header's own stand unless another is clearly better" : why->because;
-	text_printf(out, "          not the least: %s\n",
-	    because ? because : "what is less by the estimate is not what passes make of it, or not clearly better");
+	if (c->n == 0)
+		return "the header's own stand unless another is clearly better";
+	return why->because ? why->because
+	                    : "what is less by the estimate is not what passes make of it, or not clearly better";
 }
 
 void
@@ -167,8 +172,73 @@ why_print(const ChooseWhy *why, const Target *t, Text *out)
 		if (shown < SHOWN || c->is_chosen || c->n == 0)
 			print_one(c, why->tried.at[0].cycles, t, out);
 		if (c->is_chosen && i > 0)
-			print_because(why, c, out);
+			text_printf(out, "          not the least: %s\n", because_of(why, c));
 		shown++;
 	}
 	print_refused(why, out);
+}
+
+/* ---- in sentences ---- */
+
+static void
+say_none(const ChooseWhy *why, Text *out)
+{
+	const Tried *first = why->tried.n ? &why->tried.at[0] : NULL;
+	bool refused = first && first->cycles < 0;
+	const char *none = why->none ? why->none : refused ? "none other can be" : "nothing is left open";
+	text_printf(out, "No other schedule was compared: %s. ", none);
+	if (refused)
+		text_printf(out, "%d that were tried were refused, the first since %s. ", why->tried.n, first->refused);
+}
+
+/* The least of those that were not chosen. */
+static const Tried *
+next_best(const ChooseWhy *why)
+{
+	for (int i = 0; i < why->tried.n && why->tried.at[i].cycles >= 0; i++)
+		if (!why->tried.at[i].is_chosen && why->tried.at[i].n > 0)
+			return &why->tried.at[i];
+	return NULL;
+}
+
+static void
+say_time(const Tried *c, const Target *t, Text *out)
+{
+	text_put(out, " would take ");
+	bill_print(&c->bill, t, out);
+	text_put(out, ". ");
+}
+
+void
+why_say(const ChooseWhy *why, const Target *t, Text *out)
+{
+	int fit = 0, n = why->tried.n, own = -1, best = -1;
+	for (int i = 0; i < n; i++) {
+		fit += why->tried.at[i].cycles >= 0;
+		own = why->tried.at[i].n == 0 ? i : own;
+		best = why->tried.at[i].is_chosen ? i : best;
+	}
+	if (fit < 2) {
+		say_none(why, out);
+		return;
+	}
+	text_printf(out, "%d schedules were compared by the model, and %d refused. ", fit, n - fit);
+	if (best >= 0) {
+		text_put(out, best == 0 ? "This is the fastest of them: " : "This is ");
+		why_values(&why->tried.at[best], out);
+		text_put(out, ". ");
+	}
+	const Tried *next = next_best(why);
+	if (next) {
+		text_put(out, next - why->tried.at < best ? "The least by the model, " : "The next best, ");
+		why_values(next, out);
+		text_put(out, ",");
+		say_time(next, t, out);
+	}
+	if (best > 0)
+		text_printf(out, "It was not taken: %s. ", because_of(why, &why->tried.at[best]));
+	if (own >= 0 && own != best) {
+		text_put(out, "The header's own");
+		say_time(&why->tried.at[own], t, out);
+	}
 }

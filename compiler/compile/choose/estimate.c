@@ -230,8 +230,9 @@ memory_cycles(const Estimate *e)
 	return estimate_bytes(e->b) / e->t->rates->memory_rate;
 }
 
+/* Of a multiprocessor's programs, `together` of which wait at the same time. */
 static void
-fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
+fill_bill(const Estimate *e, double programs, int together, double cycles, Bill *out)
 {
 	*out = (Bill){.programs = programs, .cycles = cycles};
 	out->part[BILL_PRODUCTS] = e->block.products;
@@ -239,7 +240,7 @@ fill_bill(const Estimate *e, double programs, double cycles, Bill *out)
 	out->part[BILL_SECTORS] = e->block.l2;
 	out->part[BILL_ISSUE] = e->block.arithmetic;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
-	out->part[BILL_WAITING] = e->serial + EPILOGUE + (e->parted ? 0 : FILL);
+	out->part[BILL_WAITING] = (e->serial + EPILOGUE + (e->parted ? 0 : FILL)) / MAX(MIN(together, programs), 1);
 }
 
 /* Parted kernels are modelled with products that are independent, or two that are chained and run at once.  NULL: it is
@@ -396,7 +397,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;
 	cycles = fmax(cycles, memory) + beside + 1e-4 * e.block.l2 * programs;
 	if (bill) {
-		fill_bill(&e, each, cycles, bill);
+		fill_bill(&e, each, together, cycles, bill);
 		bill->launched = programs * MAX(e.stream, 1);
 	}
 	return cycles;
