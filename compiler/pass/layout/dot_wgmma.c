@@ -344,10 +344,12 @@ note_undef(Module *m, const Op *dot)
 		attr_set_undef(m, v->def, true);
 }
 
-/* Nor need boxes behind what is summed over, of a tile that ends with its tensor: what a box has there is 0. */
+/* Nor need boxes behind what is summed over, of a tile that ends with its tensor: what a box has there is 0.  The last step
+ * along K reads both operands up to its end: of a depth of 24, 32. */
 static void
 note_depth(Module *m, const Op *dot)
 {
+	enum { STEP_BITS = 256 };
 	for (int which = 0; which < 2 && attr_depth(dot); which++) {
 		int free_dim;
 		int64_t valid[2];
@@ -355,7 +357,10 @@ note_depth(Module *m, const Op *dot)
 		if (!read || attr_valid(read) || read->nin > access_data(read))
 			continue;
 		valid[free_dim] = read->out[0].type->extent[free_dim];
-		valid[1 - free_dim] = attr_depth(dot);
+		int64_t step = STEP_BITS / dtype_info[read->out[0].type->elem].bits;
+		valid[1 - free_dim] = (attr_depth(dot) + step - 1) / step * step;
+		if (valid[1 - free_dim] >= read->out[0].type->extent[1 - free_dim])
+			continue;
 		attr_set_valid(m, read, valid, 2);
 		attr_set_undef(m, read, true);
 	}
