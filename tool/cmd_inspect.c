@@ -18,13 +18,6 @@ sectors_json(const InspectLine *x, int n)
 	return x->sectors_known || x->bytes == 0 ? json_integer(n) : json_null();
 }
 
-/* In the mean; null where all accesses are as the worst, or sectors are not known. */
-static json_t *
-mean_json(const InspectLine *x)
-{
-	return x->mean > 0 ? json_pack("[f, f]", x->mean, x->mean_least) : json_null();
-}
-
 static json_t *
 counted_json(const InspectCount *c)
 {
@@ -94,7 +87,7 @@ line_json(const InspectLine *x)
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
 	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause,
-	    "mean_sectors", mean_json(x));
+	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null());
 	text_close(&type);
 	text_close(&details);
 	return j;

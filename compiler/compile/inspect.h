@@ -41,7 +41,7 @@ typedef struct InspectLine {
 	int bytes, accesses;                            /* of one access of a thread; how many it makes for the tile */
 	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp's worst access; fewest for its bytes */
-	double mean, mean_least;                        /* in the mean of eight programs; 0: all are alike, or data says */
+	double mean;                                    /* times the fewest, of eight programs; 0: all are alike */
 	const char *cause;                              /* why it touches more sectors, or is narrow; NULL: neither */
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
@@ -85,7 +85,7 @@ typedef struct InspectArg {
 /* Those of a kernel's function for the sizes `b`, with tensors of its own. */
 InspectArg *inspect_args(const Bound *b, const Func *f, Arena *mem);
 /* Sectors of the accesses of `op`, whose threads hold the line's tile as its layout says: fills sectors_known, touched,
- * least, mean and mean_least. */
+ * least and mean. */
 void inspect_sectors(const InspectArg *arg, const Op *op, int vector, InspectLine *x);
 /* Whole records of a thread (access_records): what of the line follows; false: the access moves none. */
 bool inspect_records(InspectLine *x, const Op *op, int bits, const Target *t);

@@ -36,8 +36,8 @@ put_sectors(const InspectLine *x, Text *out)
 {
 	const InspectCount *c = x->counted;
 	if (x->sectors_known && x->mean > 0)
-		text_printf(out, "%d of %d sectors at worst, %.3g of %.3g in the mean", x->touched, x->least, x->mean,
-		    x->mean_least);
+		text_printf(out, "%d of %d sectors at worst, %.3g times the fewest in the mean", x->touched, x->least,
+		    x->mean);
 	else if (x->sectors_known)
 		text_printf(out, "%d of %d sectors", x->touched, x->least);
 	else if (c && c->n > 0)

@@ -53,7 +53,7 @@ add_once(int64_t *set, int n, int64_t x)
 typedef struct Worst {
 	int touched, least, first;                      /* first: the register at which it begins */
 	Walk in;                                        /* of the program and trip */
-	int64_t all, fewest, accesses;                  /* of all that were looked at, together */
+	int64_t all, fewest;                            /* touched and least of all that were looked at, together */
 } Worst;
 
 /* One access of the warp: false if an address is not known; *least 0 if no lane takes part. */
@@ -88,10 +88,9 @@ count_all(Walk w, const Op *op, const Type *tile, const Layout *l, int vector, W
 			return false;
 		int more = (touched - least) - (worst->touched - worst->least);
 		if (more > 0 || (more == 0 && touched > worst->touched))
-			*worst = (Worst){touched, least, r, w, worst->all, worst->fewest, worst->accesses};
+			*worst = (Worst){touched, least, r, w, worst->all, worst->fewest};
 		worst->all += touched;
 		worst->fewest += least;
-		worst->accesses += least > 0;
 	}
 	return true;
 }
@@ -118,13 +117,11 @@ inspect_sectors(const InspectArg *arg, const Op *op, int vector, InspectLine *x)
 	x->sectors_known = worst_access(arg, op, x->tile, x->layout, vector, &worst);
 	if (!x->sectors_known)
 		return;
-	double mean = (double)worst.all / (double)worst.accesses, least = (double)worst.fewest / (double)worst.accesses;
+	double mean = (double)worst.all / (double)worst.fewest;
 	x->touched = worst.touched;
 	x->least = worst.least;
-	if (!worst.in.takes_guess && !worst.in.takes_data && worst.touched * least > mean * worst.least) {
+	if (!worst.in.takes_guess && !worst.in.takes_data && worst.touched > 1.001 * mean * worst.least)
 		x->mean = mean;
-		x->mean_least = least;
-	}
 }
 
 /* ---- why ---- */

@@ -177,6 +177,7 @@ lower_region(Lower *l, const Block *region, const Reg *in, Reg *out)
 		lower_new(l, &region->arg[i])[0] = in[i];
 	int trips = l->nscratch;                        /* of the op around it */
 	lower_block(l, region);
+	thread_place(l->b, region->parent->place);      /* what follows is the op's again, as its barriers */
 	l->nscratch = trips;
 	for (int i = 0; i < region->last->nin; i++)
 		out[i] = lower_regs(l, region->last->in[i])[0];

@@ -215,7 +215,7 @@ why_say(const ChooseWhy *why, const Target *t, Text *out)
 	int fit = 0, n = why->tried.n, own = -1, best = -1;
 	for (int i = 0; i < n; i++) {
 		fit += why->tried.at[i].cycles >= 0;
-		own = why->tried.at[i].n == 0 ? i : own;
+		own = why->tried.at[i].n == 0 && why->tried.at[i].cycles >= 0 ? i : own;
 		best = why->tried.at[i].is_chosen ? i : best;
 	}
 	if (fit < 2) {
@@ -223,20 +223,21 @@ why_say(const ChooseWhy *why, const Target *t, Text *out)
 		return;
 	}
 	text_printf(out, "%d schedules were compared by the model, and %d refused. ", fit, n - fit);
-	if (best >= 0) {
-		text_put(out, best == 0 ? "This is the fastest of them: " : "This is ");
-		why_values(&why->tried.at[best], out);
+	const Tried *taken = best >= 0 ? &why->tried.at[best] : NULL, *next = next_best(why);
+	bool is_less = taken && next && next->bill.cycles < taken->bill.cycles;
+	if (taken) {
+		text_put(out, is_less ? "This is " : "This is the fastest of them: ");
+		why_values(taken, out);
 		text_put(out, ". ");
 	}
-	const Tried *next = next_best(why);
 	if (next) {
-		text_put(out, next - why->tried.at < best ? "The least by the model, " : "The next best, ");
+		text_put(out, is_less ? "By the estimate " : "The next best, ");
 		why_values(next, out);
-		text_put(out, ",");
+		text_put(out, is_less ? "" : ",");
 		say_time(next, t, out);
 	}
-	if (best > 0)
-		text_printf(out, "It was not taken: %s. ", because_of(why, &why->tried.at[best]));
+	if (is_less)
+		text_printf(out, "It was not taken: %s. ", because_of(why, taken));
 	if (own >= 0 && own != best) {
 		text_put(out, "The header's own");
 		say_time(&why->tried.at[own], t, out);
