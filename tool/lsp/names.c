@@ -85,6 +85,8 @@ walk_expr(Walk *w, const Expr *x, bool writes)
 		return;
 	if (x->kind == EX_NAME && !x->scope)
 		name_used(w, x->name, x->place, writes);
+	else if (x->kind == EX_NAME && x->name && operation_named(x->name))
+		use(w, x->name, x->place, -1, false, false);    /* fast::exp */
 	for (int i = 0; x->kind == EX_FN && i < x->params.n; i++)
 		define(w, (NameDef){NAME_ARGUMENT, x->params.at[i].name, x->params.at[i].name_place,
 			.param = &x->params.at[i]});
