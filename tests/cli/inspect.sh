@@ -34,6 +34,30 @@ expect 0 'chosen: BM = 128, BN = 256, warps = 8' inspect sides.tgl
 expect 0 'dot 64x64x64' inspect sides.tgl -D BM=64 -D BN=64
 sed 's/BK = 64>/BK = 64, warps = 4>/' sides.tgl >given.tgl
 expect 0 'dot 64x64x64' inspect given.tgl
+# a depth between powers of two is padded: no tensor map brings its tiles, and a block has no room for what a choice counted
+sed 's/BK = 64>/BK = 48>/; s/K = 4096/K = 1536/' sides.tgl >depth.tgl
+expect 0 'dot 64x64x64' inspect depth.tgl
+# two products added to one sum are in its registers; of two sums four warpgroups in a role hold no 64 registers each
+cat >sums.tgl <<'END'
+kernel sums<T: bool = true, BM = 128, BN = 256, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], c: in bf16[M, K], d: in bf16[K, N], y: out bf16[M, N])
+    grid(i: cdiv(M, BM), j: cdiv(N, BN))
+{
+    var p = zeros([BM, BN]);
+    var q = zeros([BM, BN]);
+    for k in range(0, K, BK) {
+        p += a[i * BM +: BM, k +: BK] @ b[k +: BK, j * BN +: BN];
+        static if T {
+            p += c[i * BM +: BM, k +: BK] @ d[k +: BK, j * BN +: BN];
+        } else {
+            q += c[i * BM +: BM, k +: BK] @ d[k +: BK, j * BN +: BN];
+        }
+    }
+    y[i * BM +: BM, j * BN +: BN] = p + q;
+}
+example sums { M = 2048; K = 2048; N = 2048; a = normal(0, 1); b = normal(0, 1); c = normal(0, 1); d = normal(0, 1); }
+END
+expect 0 'dot 128x256x64 .*2 warpgroups' inspect sums.tgl
+expect 0 'dot 128x128x64 .*2 warpgroups' inspect sums.tgl -D T=false
 
 # Groups of rows, of whose programs most leave early: how many stay follows from what they write, and blocks draw those.
 cp "$top/dsl_examples/moe_matmul.tgl" .

@@ -50,6 +50,7 @@ static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
+enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as pressure.c has it */
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
@@ -157,6 +158,9 @@ resident(const Estimate *e)
 	if (e->chained)
 		return shared <= t->shared_bytes &&
 		    e->registers + e->held + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
+	const int *roles = e->parted ? target_role_registers(t, e->warps / 4) : NULL;
+	if (roles && e->registers + BESIDE_SUMS > roles[1])
+		return 0;
 	if (shared > t->shared_bytes || registers > (e->adds_apart || e->filled > 0 ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
@@ -319,7 +323,7 @@ plain_product(const Estimate *e, double programs, int together)
 	return estimate_product(&p);
 }
 
-/* False: tiles of rows or columns that are padded, which no tensor map brings. */
+/* False: tiles of rows, columns or depth that are padded, which no tensor map brings. */
 static bool
 find_form(Estimate *e)
 {
@@ -331,6 +335,8 @@ find_form(Estimate *e)
 			n++;
 		}
 	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
+	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]))
+		return false;
 	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
 	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));
 	if (!e->is_lone || e->transposes)

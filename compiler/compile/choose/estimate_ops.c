@@ -85,6 +85,21 @@ is_accumulated(const Op *dot)
 	return true;
 }
 
+/* Is it added to the sum of another product, as of a @ b + c @ d?  Both are in the same registers. */
+static bool
+continues_sum(const Op *dot)
+{
+	const Value *v = &dot->out[0];
+	for (const Op *op = dot->next; op; op = op->next)
+		for (int i = 0; i < op->nin && i < 2; i++) {
+			const Op *other = op->kind == OP_ADD && op->in[i] == v ? op->in[1 - i]->def : NULL;
+			for (int k = 0; other && other->kind == OP_ADD && k < other->nin; k++)
+				if (other->in[k]->def && other->in[k]->def->kind == OP_DOT)
+					return true;
+		}
+	return false;
+}
+
 /* A product of one iteration that is scaled before it joins what the loop carries: both are held. */
 static bool
 is_added_later(const Estimate *e, const Op *dot)
@@ -161,7 +176,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
 		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
 		/* others have all columns that were added (pass pad) */
-		e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
+		if (!continues_sum(op))
+			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= w.decodes;
@@ -172,7 +188,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
 			u->arithmetic += (double)type_count(c) / LANES;
-			e->registers += (double)w.info->n / 2;
+			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
+			e->apart = MAX(e->apart, (double)w.info->n / 2);
 			e->adds_apart = true;
 		}
 		return;

@@ -30,6 +30,7 @@ typedef struct Estimate {
 	double once;                                    /* bytes of tiles that a program reads before its loop */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
 	double wide;                                    /* registers for a decoded operand */
+	double apart;                                   /* registers of sums of one more instruction */
 	double held;                                    /* registers for functions of many steps in the loop */
 	double chain;                                   /* cycles of the trips of two chained products */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
