@@ -5,7 +5,7 @@
 #include <string.h>
 
 static json_t *
-banks_json(const InspectBanks *b)
+banks_json(const BankPlan *b)
 {
 	return b->bytes ? json_pack("{s:i, s:i, s:i}", "bytes", b->bytes, "passes", b->passes,
 			      "least", b->least)

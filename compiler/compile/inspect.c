@@ -79,39 +79,6 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target
 	x->cause = inspect_cause(arg, op, x->tile, x->layout, vector, mem);
 }
 
-/* Of elements of 4 bits: bytes are written, chunks of words read. */
-static InspectBanks
-packed_banks(const Layout *threads, const Layout *shared, bool reads, const Target *t)
-{
-	InspectBanks b = {0};
-	LayoutChunks c;
-	Layout bytes, slot;
-	int vector;
-	if (reads && layout_chunks(threads, shared, &c)) {
-		b.bytes = 1 << (c.log - 1);
-		layout_bank_passes(&c.chunks, &c.shared, 1, c.log - 1, &b.passes, &b.least);
-	} else if (!reads && layout_bytes(threads, &bytes) && layout_bytes(shared, &slot)) {
-		vector = layout_shared_vector(&bytes, &slot, 1, t->vector_bytes);
-		b.bytes = 1 << vector;
-		layout_bank_passes(&bytes, &slot, 1, vector, &b.passes, &b.least);
-	}
-	return b;
-}
-
-static InspectBanks
-banks(const Layout *threads, const Layout *shared, int bytes, bool reads, const Target *t)
-{
-	InspectBanks b = {0};
-	int order[F2_MAX], vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
-	Layout sorted = layout_by_offset(threads, shared, order);
-	int wide = reads ? layout_shared_vector(&sorted, shared, bytes, t->vector_bytes) : vector;
-	if (wide > vector)
-		threads = &sorted;
-	b.bytes = bytes << wide;
-	layout_bank_passes(threads, shared, bytes, wide, &b.passes, &b.least);
-	return b;
-}
-
 static void
 note_access(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
@@ -143,10 +110,8 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	if (!x->layout)
 		return;
 	measure_access(x, op, arg, t, mem);
-	if (slot->layout && dtype_is_packed(x->tile->elem))
-		x->in = packed_banks(x->layout, slot->layout, false, t);
-	else if (slot->layout)
-		x->in = banks(x->layout, slot->layout, element_bytes(x->tile), false, t);
+	if (slot->layout)
+		x->in = plan_banks(x->layout, slot->layout, x->tile->elem, false, t);
 }
 
 /* One thread has the hardware move whole boxes: as wide as an access gets, and each byte once. */
@@ -180,6 +145,7 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	static const char *const way[] = {"nothing", "registers", "shuffles", "shared memory"};
 	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
 	int bytes = element_bytes(op->out[0].type);
+	DType elem = dtype_is_packed(op->out[0].type->elem) ? TY_I8 : op->out[0].type->elem;
 	ConvertPlan c = {.kind = CONVERT_SHARED};
 	x->kind = INSPECT_CONVERT;
 	x->what = "convert";
@@ -190,8 +156,8 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	x->way = way[c.kind];
 	if (c.kind == CONVERT_SHARED && from && to) {
 		Layout shared = layout_best_shared(from, to, bytes);
-		x->in = banks(from, &shared, bytes, false, t);
-		x->out = banks(to, &shared, bytes, false, t);
+		x->in = plan_banks(from, &shared, elem, false, t);
+		x->out = plan_banks(to, &shared, elem, false, t);
 	}
 }
 
@@ -226,15 +192,6 @@ note_dot(InspectLine *x, const Op *op, Arena *mem)
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 }
 
-/* Of ldmatrix and stmatrix of four matrices; said only where rows of one are in the same banks. */
-static InspectBanks
-matrix_banks(const F2 *to, const Layout *l, int bytes, bool transposed)
-{
-	enum { MATRICES = 4 };
-	int passes = layout_matrix_passes(to, l->in[IN_REGISTER], bytes, transposed);
-	return passes > 1 ? (InspectBanks){16, MATRICES * passes, MATRICES} : (InspectBanks){0};
-}
-
 static void
 note_shared(InspectLine *x, const Op *op, const Target *t)
 {
@@ -245,21 +202,7 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	x->layout = tile->layout;
 	if (!slot->layout || !tile->layout)
 		return;
-	if (dtype_is_packed(tile->type->elem)) {
-		*(op->kind == OP_PUT ? &x->in : &x->out) =
-		    packed_banks(tile->layout, slot->layout, op->kind == OP_GET, t);
-		return;
-	}
-	F2 to;
-	bool transposed, reads = op->kind == OP_GET;
-	int bytes = element_bytes(tile->type);
-	if (!reads && (t->has & HAS_STMATRIX) && layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
-		x->way = transposed ? "stmatrix.trans" : "stmatrix";
-	else if (reads && (t->has & HAS_LDMATRIX) &&
-		 layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
-		x->way = transposed ? "ldmatrix.trans" : "ldmatrix";
-	*(reads ? &x->out : &x->in) = x->way ? matrix_banks(&to, tile->layout, bytes, transposed)
-	                                     : banks(tile->layout, slot->layout, bytes, reads, t);
+	*(op->kind == OP_PUT ? &x->in : &x->out) = plan_slot(op, t, &x->way);
 }
 
 static void

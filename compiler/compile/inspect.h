@@ -19,13 +19,6 @@ typedef enum InspectKind {
 	INSPECT_ROLES
 } InspectKind;
 
-/* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest
- * possible. */
-typedef struct InspectBanks {
-	int bytes;                                      /* of one access of a thread; 0: it does not */
-	int passes, least;
-} InspectBanks;
-
 /* Sectors that accesses of whole warps took in a run. */
 typedef struct InspectCount {
 	int64_t n, total, least;                        /* accesses; sectors of all; the fewest for their bytes */
@@ -45,7 +38,7 @@ typedef struct InspectLine {
 	const char *cause;                              /* why it touches more sectors, or is narrow; NULL: neither */
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
-	InspectBanks in, out;                           /* to shared memory, and from it */
+	BankPlan in, out;                           /* to shared memory, and from it */
 	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */

@@ -20,7 +20,7 @@ put_next(Text *out, size_t begun)
 }
 
 static void
-put_banks(const InspectBanks *b, const char *way, Text *out, size_t begun)
+put_banks(const BankPlan *b, const char *way, Text *out, size_t begun)
 {
 	if (b->bytes == 0)
 		return;

@@ -199,6 +199,16 @@ through_shared(Walk *w, double bytes, double times)
 	return 2 * w->r->shared_latency + w->r->barrier;
 }
 
+static double
+slot_access(Walk *w, const Op *op, double times)
+{
+	double issue, shared;
+	cost_pieces(op, w->t, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 4, &issue, &shared);
+	add_issue(w, times * issue);
+	w->c->shared += times * shared * w->warps;
+	return through_shared(w, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 2, times) - w->r->barrier;
+}
+
 /* A tile that the loop keeps (pass keep): each thread puts or gets its own elements, 16 bytes at a time. */
 static double
 kept_tile(Walk *w, const Op *op, double times)
@@ -339,8 +349,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case OP_FLIP: return mirror(w, op, times);
 	case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_RESHAPE: case OP_PERMUTE: return moved(w, op, times);
 	case OP_COPY: return w->r->latency / cost_copy(op, w->loop, w->warps, times, w->c);
-	case OP_GET: return through_shared(w, words(&op->out[0]) * 2, times) - w->r->barrier;
-	case OP_PUT: return through_shared(w, words(op->in[1]) * 2, times) - w->r->barrier;
+	case OP_GET: case OP_PUT: return slot_access(w, op, times);
 	case OP_WAIT: case OP_AWAIT: return 0;
 	default: return op->nout ? arithmetic(w, op, times) : 0;
 	}
@@ -416,18 +425,6 @@ regions_ready(const Walk *w, const Op *op)
 	return at;
 }
 
-/* Does the assembler behind make four trips of one? */
-static bool
-overlaps(const Op *loop)
-{
-	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
-		return false;
-	for (const Op *op = loop->region[0]->first; op; op = op->next)
-		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
-			return false;
-	return true;
-}
-
 /* A loop's trips follow one another: each takes as long as its body's path. */
 static double
 region(Walk *w, const Op *op, double times)
@@ -435,7 +432,7 @@ region(Walk *w, const Op *op, double times)
 	double start = regions_ready(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
 	int before = w->overlap;
 	const Op *outer = w->loop;
-	w->overlap = overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
+	w->overlap = cost_overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
 	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op) && !cost_copies_ahead(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {

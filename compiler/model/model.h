@@ -143,6 +143,18 @@ bool slice_is_solved(const SlicePlan *s, int bit);
 /* Coordinates of the operand as those of the result. */
 uint64_t slice_coordinates(const SlicePlan *s, uint64_t at);
 
+/* plan_move.c */
+
+/* How a thread's tile goes to or from shared memory: passes over the banks of its worst access, and the fewest possible. */
+typedef struct BankPlan {
+	int bytes;                                      /* of one access of a thread; 0: it does not */
+	int passes, least;
+} BankPlan;
+
+BankPlan plan_banks(const Layout *threads, const Layout *shared, DType elem, bool reads, const Target *t);
+/* Of a get or put, both of whose layouts are known; *matrix: the instruction that moves four matrices, or NULL. */
+BankPlan plan_slot(const Op *op, const Target *t, const char **matrix);
+
 /* plan_move.c: shapes, tiles put together and taken apart, scatters, prints */
 
 /* A layout of the result seen as one of the operand, through a reshape, permutation or broadcast. */
@@ -383,9 +395,13 @@ typedef struct ProgramCost {
 
 /* What a line of the source adds to a program's path waits for one of these. */
 typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
+/* What lies in a slot otherwise than threads have it goes in small pieces: instructions of a thread beyond those of 8 bytes
+ * each, of which one joins bytes to words, and passes over the banks of a warp; `bytes` of a thread. */
+void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
+bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
 
 typedef struct LineCost {
 	int file, line;

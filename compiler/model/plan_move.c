@@ -5,7 +5,8 @@
  *     split, cat of equal parts    the operand with the pair, or without the bits that number the parts
  *     flip                         a fixed exclusive or of registers and lanes
  *     gather                       the operand in scratch, whole or piece by piece
- *     scatter, atomics, print      slots, old values, the elements that are shown */
+ *     scatter, atomics, print      slots, old values, the elements that are shown
+ *     get, put                     a tile in a slot of shared memory: bytes of an access, passes over the banks */
 #include "model/model.h"
 
 #include <string.h>
@@ -163,4 +164,70 @@ print_bytes(const Op *op, int i)
 {
 	const Type *t = op->in[i]->type;
 	return t->rank > 0 ? (print_shown(op, i) * element_bytes(t) + 7) / 8 * 8 : 0;
+}
+
+/* ---- between threads and a slot of shared memory ---- */
+
+/* Of elements of 4 bits: bytes are written, chunks of words read. */
+static BankPlan
+packed_banks(const Layout *threads, const Layout *shared, bool reads, const Target *t)
+{
+	BankPlan b = {0};
+	LayoutChunks c;
+	Layout bytes, slot;
+	int vector;
+	if (reads && layout_chunks(threads, shared, &c)) {
+		b.bytes = 1 << (c.log - 1);
+		layout_bank_passes(&c.chunks, &c.shared, 1, c.log - 1, &b.passes, &b.least);
+	} else if (!reads && layout_bytes(threads, &bytes) && layout_bytes(shared, &slot)) {
+		vector = layout_shared_vector(&bytes, &slot, 1, t->vector_bytes);
+		b.bytes = 1 << vector;
+		layout_bank_passes(&bytes, &slot, 1, vector, &b.passes, &b.least);
+	}
+	return b;
+}
+
+BankPlan
+plan_banks(const Layout *threads, const Layout *shared, DType elem, bool reads, const Target *t)
+{
+	BankPlan b = {0};
+	if (dtype_is_packed(elem))
+		return packed_banks(threads, shared, reads, t);
+	int order[F2_MAX], bytes = dtype_tile_size(elem);
+	int vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
+	Layout sorted = layout_by_offset(threads, shared, order);
+	int wide = reads ? layout_shared_vector(&sorted, shared, bytes, t->vector_bytes) : vector;
+	if (wide > vector)
+		threads = &sorted;
+	b.bytes = bytes << wide;
+	layout_bank_passes(threads, shared, bytes, wide, &b.passes, &b.least);
+	return b;
+}
+
+/* Of ldmatrix and stmatrix of four matrices; said only where rows of one are in the same banks. */
+static BankPlan
+matrix_banks(const F2 *to, const Layout *l, int bytes, bool transposed)
+{
+	enum { MATRICES = 4 };
+	int passes = layout_matrix_passes(to, l->in[IN_REGISTER], bytes, transposed);
+	return passes > 1 ? (BankPlan){16, MATRICES * passes, MATRICES} : (BankPlan){0};
+}
+
+BankPlan
+plan_slot(const Op *op, const Target *t, const char **matrix)
+{
+	F2 to;
+	bool transposed, reads = op->kind == OP_GET;
+	const Value *slot = op->in[0], *tile = reads ? &op->out[0] : op->in[1];
+	int bytes = element_bytes(tile->type);
+	*matrix = NULL;
+	if (dtype_is_packed(tile->type->elem))
+		return plan_banks(tile->layout, slot->layout, tile->type->elem, reads, t);
+	if (!reads && (t->has & HAS_STMATRIX) && layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
+		*matrix = transposed ? "stmatrix.trans" : "stmatrix";
+	else if (reads && (t->has & HAS_LDMATRIX) &&
+		 layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
+		*matrix = transposed ? "ldmatrix.trans" : "ldmatrix";
+	return *matrix ? matrix_banks(&to, tile->layout, bytes, transposed)
+	               : plan_banks(tile->layout, slot->layout, tile->type->elem, reads, t);
 }

@@ -133,6 +133,22 @@ cost_product_shared(const Op *op)
 	return bytes / 128;
 }
 
+/* ---- slots of shared memory ---- */
+
+void
+cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared)
+{
+	enum { WIDE = 8, WORD = 4, PASS = 128 };
+	const Value *slot = op->in[0], *tile = op->kind == OP_PUT ? op->in[1] : &op->out[0];
+	const char *matrix = NULL;
+	BankPlan b = slot->layout && tile->layout ? plan_slot(op, t, &matrix) : (BankPlan){0};
+	*issue = *shared = 0;
+	if (b.bytes == 0 || matrix || b.bytes >= WIDE)
+		return;
+	*issue = (bytes / b.bytes - bytes / WIDE) * (b.bytes < WORD ? 2 : 1);
+	*shared = bytes / b.bytes * MAX(b.passes, 1) - bytes * t->lanes / PASS;
+}
+
 /* ---- copies ---- */
 
 /* Slots of the ring that a copy fills. */
@@ -214,6 +230,19 @@ cost_missed(const Op *op)
 		if (x->kind == OP_READ && is_near(x, op))
 			return MISSED;
 	return 1;
+}
+
+/* ---- loops ---- */
+
+bool
+cost_overlaps(const Op *loop)
+{
+	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
+		return false;
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
+			return false;
+	return true;
 }
 
 /* ---- lines of the source ---- */

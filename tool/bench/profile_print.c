@@ -38,7 +38,7 @@ predicted(const Inspection *x, int line)
 			continue;
 		if (l->sectors_known && l->least > 0)
 			p.sectors = MAX(p.sectors, (double)l->touched / l->least);
-		const InspectBanks *b[] = {&l->in, &l->out};
+		const BankPlan *b[] = {&l->in, &l->out};
 		for (int k = 0; k < LEN(b); k++)
 			if (b[k]->least > 0)
 				p.passes = MAX(p.passes, (double)b[k]->passes / b[k]->least);

@@ -85,7 +85,7 @@ value_at(const Analysis *a, Place at)
 /* ---- what the code for the target is like ---- */
 
 static void
-put_banks(Text *out, const InspectBanks *b, const char *where)
+put_banks(Text *out, const BankPlan *b, const char *where)
 {
 	if (b->bytes > 0 && b->passes > b->least)
 		text_printf(out, ", %d bank passes of %d %s shared memory", b->passes, b->least, where);

@@ -179,16 +179,17 @@ layouts_json(const json_t *stages)
 
 /* What the compiler compared before it took this schedule, in sentences and as a list; null where there are no rates. */
 static json_t *
-compared_json(const ChooseWhy *why, const Target *t)
+compared_json(const ChooseWhy *why, const Inspection *x)
 {
 	enum { SHOWN = 24 };
 	int refused = 0;
 	Text text = {0};
+	const Target *t = x->t;
 	if (!t->rates)
 		return json_null();
 	for (int i = 0; i < why->tried.n; i++)
 		refused += why->tried.at[i].cycles < 0;
-	why_say(why, t, &text);
+	why_say(why, t, x->bill.cycles, &text);
 	json_t *j = json_pack("{s:s, s:s?, s:i, s:i, s:o}", "text", text.at, "not_compared", why->none, "count",
 	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN));
 	text_close(&text);
@@ -287,7 +288,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
 		    summary_json(&x, &why), "timeline", report_timeline(&x.timeline), "tuning", tuning, "profile", profile,
 		    "warnings",
-		    warnings_json(cx, k), "compared", compared_json(&why, t));
+		    warnings_json(cx, k), "compared", compared_json(&why, &x));
 	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);

@@ -138,7 +138,8 @@ void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, i
 void why_values(const Tried *c, Text *out);
 /* A line for each of the best and one for each reason of a refusal. */
 void why_print(const ChooseWhy *why, const Target *t, Text *out);
-/* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared. */
-void why_say(const ChooseWhy *why, const Target *t, Text *out);
+/* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the
+ * kernel takes by the bill of what was made. */
+void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
 
 #endif

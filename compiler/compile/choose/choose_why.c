@@ -6,6 +6,7 @@
  *     refused 12: a thread has fewer registers, as BM = 256, BN = 256, warps = 4 */
 #include "compile/choose/choose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,13 +192,16 @@ say_none(const ChooseWhy *why, Text *out)
 		text_printf(out, "%d that were tried were refused, the first since %s. ", why->tried.n, first->refused);
 }
 
-/* The least of those that were not chosen. */
+/* The least of those that were not chosen; what the header says may stand there twice, once with its values named. */
 static const Tried *
-next_best(const ChooseWhy *why)
+next_best(const ChooseWhy *why, const Tried *taken)
 {
-	for (int i = 0; i < why->tried.n && why->tried.at[i].cycles >= 0; i++)
-		if (!why->tried.at[i].is_chosen && why->tried.at[i].n > 0)
-			return &why->tried.at[i];
+	for (int i = 0; i < why->tried.n && why->tried.at[i].cycles >= 0; i++) {
+		const Tried *c = &why->tried.at[i];
+		bool is_same = taken && taken->n == 0 && c->cycles == taken->cycles;
+		if (!c->is_chosen && c->n > 0 && !is_same)
+			return c;
+	}
 	return NULL;
 }
 
@@ -210,8 +214,9 @@ say_time(const Tried *c, const Target *t, Text *out)
 }
 
 void
-why_say(const ChooseWhy *why, const Target *t, Text *out)
+why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 {
+	static const double SAME = 0.02;
 	int fit = 0, n = why->tried.n, own = -1, best = -1;
 	for (int i = 0; i < n; i++) {
 		fit += why->tried.at[i].cycles >= 0;
@@ -223,13 +228,16 @@ why_say(const ChooseWhy *why, const Target *t, Text *out)
 		return;
 	}
 	text_printf(out, "%d schedules were compared by the model, and %d refused. ", fit, n - fit);
-	const Tried *taken = best >= 0 ? &why->tried.at[best] : NULL, *next = next_best(why);
+	const Tried *taken = best >= 0 ? &why->tried.at[best] : NULL, *next = next_best(why, taken);
 	bool is_less = taken && next && next->bill.cycles < taken->bill.cycles;
 	if (taken) {
 		text_put(out, is_less ? "This is " : "This is the fastest of them: ");
 		why_values(taken, out);
 		text_put(out, ". ");
 	}
+	if (taken && fabs(taken->bill.cycles - cycles) > SAME * cycles)
+		text_printf(out, "They were compared before layouts are known: by that estimate this takes %.1f us. ",
+		    taken->bill.cycles / target_rates(t)->clock);
 	if (next) {
 		text_put(out, is_less ? "By the estimate " : "The next best, ");
 		why_values(next, out);

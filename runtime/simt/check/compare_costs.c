@@ -13,7 +13,7 @@
 static int
 passes_of(const InspectLine *x, const SimtCost *c)
 {
-	const InspectBanks *b = c->is_write ? &x->in : &x->out;
+	const BankPlan *b = c->is_write ? &x->in : &x->out;
 	if (b->bytes == c->bytes)
 		return b->passes;
 	return x->kind == INSPECT_SHARED && x->way && !c->is_write ? c->least : 0;
