@@ -19,10 +19,10 @@ enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILL
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
 const char *const bill_part_names[BILL_PARTS] = {
-	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_REQUESTS] = "requests of warps",
-	[BILL_ISSUE] = "instructions", [BILL_SPECIAL] = "special functions", [BILL_SHUFFLES] = "shuffles",
-	[BILL_SHARED] = "shared memory", [BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks",
-	[BILL_WAITING] = "waiting",
+	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_ATOMICS] = "atomics",
+	[BILL_REQUESTS] = "requests of warps", [BILL_ISSUE] = "instructions",
+	[BILL_SPECIAL] = "special functions", [BILL_SHUFFLES] = "shuffles", [BILL_SHARED] = "shared memory",
+	[BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks", [BILL_WAITING] = "waiting",
 };
 
 /* A sector of which little is used brings its neighbour along: of 262,144 elements 2048 bytes apart an H200 read 64 bytes
@@ -66,6 +66,7 @@ static void
 take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates *r, int lanes, double part[BILL_PARTS])
 {
 	part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * lanes) / r->l2_rate;
+	part[BILL_ATOMICS] = c->atomics;
 	part[BILL_REQUESTS] = c->requests;
 	part[BILL_ISSUE] = issue * c->warps / 4 / r->issue_rate;
 	part[BILL_SPECIAL] = c->special * c->warps * lanes / r->special_rate;

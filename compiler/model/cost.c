@@ -175,9 +175,11 @@ access(Walk *w, const Op *op, double times)
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	double sectors = w->facts->sectors(w->facts->user, op);
 	bool is_read = op->nout > 0;
-	if (op_family(op) == FAMILY_ATOMIC)
+	if (op_family(op) == FAMILY_ATOMIC) {
+		double lines = w->facts->atomic_lines(w->facts->user, op);
+		w->c->atomics += times * n * w->warps * cost_atomics(w->r, sectors, lines, w->t->lanes);
 		sectors = MAX(sectors, w->t->lanes / 4.0);
-	else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
+	} else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
 	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
@@ -403,6 +405,7 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.requests += now->requests - before->requests;
 	l->used.shared += now->shared - before->shared + each * cost_product_shared(op);
 	l->used.products += now->products - before->products;
+	l->used.atomics += now->atomics - before->atomics;
 	double box = each * box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
 	l->used.bytes += box > 0 ? box : now->bytes - before->bytes;

@@ -374,6 +374,7 @@ typedef struct CostFacts {
 	void *user;
 	struct LineCosts *lines;                        /* gets a row for each line of the source; or NULL */
 	bool by_op;                                     /* a row for each op instead */
+	double (*atomic_lines)(void *user, const Op *op);  /* of 128 bytes of the tensor that it goes to; 0: not known */
 } CostFacts;
 
 typedef struct ProgramCost {
@@ -383,6 +384,7 @@ typedef struct ProgramCost {
 	double special;                                 /* special functions of a thread */
 	double shuffles, requests, shared;              /* cycles of the multiprocessor, of all warps */
 	double products;                                /* the same */
+	double atomics;                                 /* the same, of the L2 cache's lines */
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
 	double again, kept;                             /* of these what loops read once more; the first of those loops */
@@ -397,6 +399,7 @@ typedef struct ProgramCost {
 typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
 /* What lies in a slot otherwise than threads have it goes in small pieces: instructions of a thread beyond those of 8 bytes
  * each, of which one joins bytes to words, and passes over the banks of a warp; `bytes` of a thread. */
+double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
@@ -426,8 +429,8 @@ int live_registers(const Func *f, Arena *mem);
 /* bill.c: how long a launch takes */
 
 typedef enum BillPart {
-	BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_ISSUE, BILL_SPECIAL, BILL_SHUFFLES, BILL_SHARED, BILL_PRODUCTS,
-	BILL_START, BILL_WAITING,
+	BILL_MEMORY, BILL_SECTORS, BILL_ATOMICS, BILL_REQUESTS, BILL_ISSUE, BILL_SPECIAL, BILL_SHUFFLES, BILL_SHARED,
+	BILL_PRODUCTS, BILL_START, BILL_WAITING,
 	BILL_PARTS
 } BillPart;
 

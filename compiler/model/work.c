@@ -2,6 +2,7 @@
  * that lowering makes of it; what products and copies take; and what an op's result waits for. */
 #include "model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Of an element of 32 bits. */
@@ -131,6 +132,22 @@ cost_product_shared(const Op *op)
 	double bytes = op->in[0]->type->kind == TYPE_TILE ? 0 : (double)tile_bytes(op->in[0]->type);
 	bytes += (double)tile_bytes(op->in[1]->type) * MAX((double)c->extent[c->rank - 2] / 64, 1);
 	return bytes / 128;
+}
+
+/* ---- atomics ---- */
+
+/* A line of the L2 cache takes one request after the other, and all lines together so many: 8 M of atomic_add at random
+ * take an H200 2152 us (f32) and 1558 (i32) to 16 elements, 1759 to 256, 295 to 4096, 133 to 65536 and 116 to 2^20.  Of a
+ * warp a request is a sector, of which random elements of few share some. */
+double
+cost_atomics(const TargetRates *r, double sectors, double lines, int lanes)
+{
+	enum { SECTORS = 4 };                           /* of a line */
+	double all = lines * SECTORS, n = all > 0 ? all * (1 - pow(1 - 1 / all, lanes)) : lanes;
+	if (r->atomic_rate <= 0)
+		return 0;
+	double turn = 1 / r->atomic_rate + (lines > 0 ? r->atomic_line / lines : 0);
+	return MIN(sectors, n) * turn * r->multiprocessors;
 }
 
 /* ---- slots of shared memory ---- */

@@ -48,6 +48,7 @@ static const TargetRates rates_h200 = {
 	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
 	.l2_bytes = 60e6,                               /* what the driver says */
 	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */
+	.atomic_line = 4.4, .atomic_rate = 41,          /* measured: cost_atomics in work.c */
 	.products_warp = 1200, .products_warpgroup = 2048,      /* the same */
 	.special_rate = 16,                             /* CUDA C++ Programming Guide, Arithmetic Instructions */
 	.issue_rate = 0.8, .issue_alone = 2.5,          /* fitted, bench/results/h200-warps.md, as what follows */
@@ -63,6 +64,7 @@ static const TargetRates rates_h200 = {
 #define NVIDIA_FIGURES(cores, mhz, bytes, cache, l2, fma, memory)                                  \
 	{.is_public = true, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,                  \
 	    .l2_bytes = cache, .l2_rate = l2, .products_warp = fma, .products_warpgroup = fma,             \
+	    .atomic_line = 4.4, .atomic_rate = 41,                                                         \
 	    .special_rate = 16, .issue_rate = 0.8, .issue_alone = 2.5, .latency = memory,                  \
 	    .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, .start_latency = 400, .start_block = 139}
 static const TargetRates rates_a100 = NVIDIA_FIGURES(108, 1410, 1330, 40e6, 47, 1024, 564);

@@ -77,6 +77,7 @@ typedef struct TargetRates {
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
 	double l2_bytes;                                /* of the L2 cache */
 	double l2_rate;                                 /* bytes of sectors a cycle, each multiprocessor */
+	double atomic_line, atomic_rate;                /* cycles of a line for one request; requests a cycle, all lines */
 	double shared_rate;                             /* bytes of shared memory a cycle: of products of simdgroups */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */
 	double special_rate;                            /* threads' special functions a cycle */

@@ -296,14 +296,16 @@ kernel gray<BH = 4, BW = 64>(img: in u8[H, W, 3], out: out u8[H, W]) grid(pw: cd
     out[ph * BH +: BH, pw * BW +: BW] = round(0.5 * r + 0.5 * g) as u8;
 }
 example gray { H = 8192; W = 8192; img = integers(0, 256); }
-kernel tally<B = 64>(x: in f32[N], n: out i32[1] = 0) grid(p: cdiv(N, B)) {
-    atomic_add(n[0], sum((x[p * B +: B] > 0.0) as i32), order = relaxed);
+kernel tally<B = 64, BINS = 4096>(x: in f32[N], n: out i32[BINS] = 0) grid(p: cdiv(N, B)) {
+    atomic_add(n[p % BINS], sum((x[p * B +: B] > 0.0) as i32), order = relaxed);
 }
 example tally { N = 16777216; x = normal(0, 1); }
 END
 expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray.tgl gray -D BH=4 -D BW=64
 expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray -D BH=4 -D BW=64
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
+# all to one place: a line of the L2 cache takes one after the other
+expect 0 "mostly line 8, which is bound by: atomics" inspect gray.tgl tally -D BINS=1
 
 # The accesses that need a barrier; shared memory adds up to the total.
 expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' inspect matmul.tgl

@@ -323,6 +323,26 @@ plain_product(const Estimate *e, double programs, int together)
 	return estimate_product(&p);
 }
 
+/* Do both operands have whole rows of their tensors along K?  Then tensor maps bring zeros behind them (pass pad). */
+static bool
+is_whole_depth(const Op *dot)
+{
+	for (int i = 0; i < 2; i++) {
+		bool flipped, whole = false;
+		int at[KERNEL_RANK];
+		const Op *read = dot_operand_root(dot->in[i], &flipped)->def;
+		if (!read || read->kind != OP_READ)
+			return false;
+		access_dims(read, at);
+		for (int d = 0; d < read->in[0]->type->rank; d++)
+			if (attr_index(read)[d] == 'p' && at[d] == ((i == 0) != flipped))
+				whole = read->in[0]->type->extent[d] == read->out[0].type->extent[at[d]];
+		if (!whole)
+			return false;
+	}
+	return true;
+}
+
 /* False: tiles of rows, columns or depth that are padded, which no tensor map brings. */
 static bool
 find_form(Estimate *e)
@@ -335,7 +355,7 @@ find_form(Estimate *e)
 			n++;
 		}
 	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
-	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]))
+	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]) && !is_whole_depth(dot))
 		return false;
 	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
 	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));

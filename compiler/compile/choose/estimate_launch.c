@@ -289,6 +289,21 @@ launch_sectors(void *user, const Op *op)
 	return inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
 }
 
+static double
+launch_lines(void *user, const Op *op)
+{
+	const Launch *l = user;
+	const Value *tensor = op->in[0];
+	if (tensor->type->kind != TYPE_TENSOR || tensor->def || tensor->block->parent ||
+	    tensor->index >= l->b->kernel->params.n)
+		return 0;
+	const BoundParam *p = &l->b->param[tensor->index];
+	double bytes = dtype_info[p->dtype].bits / 8.0;
+	for (int d = 0; d < p->rank; d++)
+		bytes *= (double)p->dim[d];
+	return MAX(bytes / LINE, 1);
+}
+
 /* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
 static double
 launch_bytes(const Launch *l, const ProgramCost *c, double programs)
@@ -327,7 +342,8 @@ bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, lines, false};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, lines, false,
+		launch_lines};
 	ProgramCost c;
 	double programs = launch_programs(f, b);
 	axis_keep(f);
@@ -343,7 +359,8 @@ estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const Li
     Timeline *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, NULL, false};
+	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, NULL, false,
+		launch_lines};
 	const TargetRates *r = t->rates;
 	double programs = launch_programs(f, b), bytes = 0;
 	for (int i = 0; i < lines->n; i++)
