@@ -171,9 +171,9 @@ access(Walk *w, const Op *op, double times)
 {
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
-	double vector = w->facts->vector(w->facts->user, op), n = v ? MAX(elements(v) / vector, 1) : 1;
+	double vector = w->facts->vector(w->facts->user, op), fresh = cost_fresh(op, vector);
+	double n = fresh * (v ? MAX(elements(v) / vector, 1) : 1), sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
-	double sectors = w->facts->sectors(w->facts->user, op);
 	bool is_read = op->nout > 0;
 	if (op_family(op) == FAMILY_ATOMIC) {
 		double lines = w->facts->atomic_lines(w->facts->user, op);
@@ -317,18 +317,6 @@ mirror(Walk *w, const Op *op, double times)
 	return w->r->shuffle_latency;
 }
 
-/* Every element goes through shared memory, several times where elements are ordered. */
-static double
-order(Walk *w, const Op *op, double times)
-{
-	const Type *t = op->in[0]->type;
-	bool sorts = op->kind == OP_SORT || op->kind == OP_TOPK;
-	double e = elements(op->in[0]), n = log2_ceil(t->extent[t->rank - 1]), rounds = sorts ? n * (n + 1) / 2 : 2;
-	add_issue(w, times * rounds * e * 6);
-	w->c->shared += times * rounds * e * 0.25 * w->warps;
-	return rounds * (w->r->shuffle_latency + 8) + w->r->barrier;
-}
-
 /* ---- ops ---- */
 
 static double
@@ -341,7 +329,8 @@ op_latency(Walk *w, const Op *op, double times)
 	case FAMILY_REDUCE: case FAMILY_SCAN: return reduction(w, op, times);
 	case FAMILY_DOT: case FAMILY_DOT_ASYNC:
 		return op->kind == OP_DOT_WAIT ? 0 : cost_product(op, w->t, w->warps, times, w->c);
-	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER: return order(w, op, times);
+	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER:
+		return cost_order(op, w->r, w->warps, elements(op->in[0]), times, w->c);
 	default: break;
 	}
 	if (w->f->schedule.keep > 1 && (op->kind == OP_GET || op->kind == OP_PUT))

@@ -357,6 +357,8 @@ double cost_work(const Op *op, double *special);
 /* The same file: adds what a product, done so often, uses; returns its latency */
 struct ProgramCost;
 double cost_product(const Op *op, const Target *target, int warps, double times, struct ProgramCost *out);
+/* Adds what sorting, the greatest k, or moving elements to where indices say takes a thread of so many; its latency. */
+double cost_order(const Op *op, const TargetRates *r, int warps, double elements, double times, struct ProgramCost *out);
 /* Cycles of shared memory that one of warpgroups takes for its operands. */
 double cost_product_shared(const Op *op);
 /* work.c: adds what an asynchronous copy takes; trips of the loop (or NULL) among which its latency is divided, as it fills
@@ -403,6 +405,10 @@ double cost_atomics(const TargetRates *r, double sectors, double lines, int lane
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
+/* near/read_near.c: the value without what is added to it, which is in *by; NULL: a constant */
+const Value *cost_root(const Value *v, int64_t *by);
+/* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */
+double cost_fresh(const Op *op, double vector);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
 

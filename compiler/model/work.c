@@ -202,51 +202,30 @@ cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramC
 	return loop ? (double)MAX(ring_slots(op) - 1, 1) : 1;
 }
 
-/* ---- accesses ---- */
+/* ---- order ---- */
 
-/* The value without what is added to it, which is in *by. */
-static const Value *
-root_of(const Value *v, int64_t *by)
+/* Turns in which every element is compared: of a whole sort, log2 n (log2 n + 1) / 2; of the k greatest, those of runs of
+ * k, and of merging these, of which half is left each time.  An H200 takes 75 us for the 8 greatest of 16,384 rows of 1,024
+ * in a warp each, 88 in two and 121 in four. */
+static double
+turns_of(const Op *op)
 {
-	const Attr *c;
-	*by = 0;
-	for (const Op *op = v->def; op; op = v->def) {
-		bool adds = (op->kind == OP_ADD || op->kind == OP_SUB) && (c = value_const(op->in[1]));
-		if (!adds && op->kind != OP_BROADCAST)
-			break;
-		*by += !adds ? 0 : op->kind == OP_ADD ? c->i : -c->i;
-		v = op->in[0];
-	}
-	c = value_const(v);
-	*by += c ? c->i : 0;
-	return c ? NULL : v;
-}
-
-/* Do both reads begin so near to each other that most sectors of one are the other's? */
-static bool
-is_near(const Op *a, const Op *b)
-{
-	enum { SECTOR = 32, FEW = 4 };
-	const char *index = attr_index(a);
-	int bytes = element_bytes(a->out[0].type), rank = a->in[0]->type->rank;
-	if (a->in[0] != b->in[0] || strcmp(index, attr_index(b)) != 0 || a->out[0].type != b->out[0].type)
-		return false;
-	for (int i = 0; i < rank; i++) {
-		int64_t x, y, reach = index[i] != 'i' ? FEW : i + 1 == rank ? SECTOR / bytes : 1;
-		if (root_of(a->in[1 + i], &x) != root_of(b->in[1 + i], &y) || x - y >= reach || y - x >= reach)
-			return false;
-	}
-	return true;
+	const Type *t = op->in[0]->type;
+	double n = log2_ceil(t->extent[t->rank - 1]), k = n;
+	if (op->kind == OP_TOPK)
+		k = MIN(log2_ceil(op->out[0].type->extent[t->rank - 1]), n);
+	else if (op->kind != OP_SORT)
+		return 2;
+	return k * (k + 1) / 2 + (k < n ? 2 * (k + 1) : 0);
 }
 
 double
-cost_missed(const Op *op)
+cost_order(const Op *op, const TargetRates *r, int warps, double elements, double times, ProgramCost *out)
 {
-	static const double MISSED = 0.25;              /* fitted to stencils on an H200 */
-	for (const Op *x = op->kind == OP_READ ? op->prev : NULL; x; x = x->prev)
-		if (x->kind == OP_READ && is_near(x, op))
-			return MISSED;
-	return 1;
+	double turns = turns_of(op), exchanges = op->kind == OP_SORT || op->kind == OP_TOPK ? log2_ceil(warps) : 0;
+	out->issue += times * turns * elements * 6;
+	out->shared += times * turns * elements * 0.25 * warps;
+	return turns * (r->shuffle_latency + 8) + r->barrier + exchanges * (2 * r->shared_latency + 2 * r->barrier);
 }
 
 /* ---- loops ---- */

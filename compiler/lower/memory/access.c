@@ -93,6 +93,7 @@ limit_root(Lower *l, LowerAccess *a, int d)
 	room = lower_op2(l, THREAD_SMIN, lower_op2(l, THREAD_SMAX, room, least), most);
 	a->dim[d].hi = lower_as(l, CAST_TRUNC, REG_I32, room);
 	a->dim[d].is_rooted = true;
+	a->dim[d].holds_root = access_is_inside_from(a->op, d, a->dim[d].root);
 	name_after(l, a, a->dim[d].hi, "%s_left");
 	if (axis_of(a->dim[d].index)->lo >= 0)
 		return;
@@ -420,8 +421,11 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 		return 0;
 	Reg c = coordinate_of(l, a, d, r, &add);
 	if (a->dim[d].is_rooted) {
+		bool holds = a->dim[d].holds_root;
 		add += a->dim[d].shift;
-		lo = MAX(axis_of(a->dim[d].root)->lo, -FAR) + add < 0 ? lo : 0;
+		lo = MAX(axis_of(a->dim[d].root)->lo, -FAR) + add < 0 && (!holds || add < 0) ? lo : 0;
+		if (!lo && holds && add + (int64_t)a->dim[d].map.moves < a->tile->extent[a->dim[d].at])
+			return 0;                       /* where the root's own tile is */
 	}
 	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
 	Reg mask = lower_op2(l, THREAD_SLT, c, end);

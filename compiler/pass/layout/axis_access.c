@@ -461,9 +461,14 @@ part_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 bool
 access_is_inside(const Op *op, int d)
 {
+	return access_is_inside_from(op, d, op->in[1 + d]);
+}
+
+bool
+access_is_inside_from(const Op *op, int d, const Value *v)
+{
 	Span x = access_open(op);
 	const IntList *valid = attr_valid(op);
-	const Value *v = op->in[1 + d];
 	const AxisInfo *i = axis_of(v);
 	int64_t extent = 1;
 	if (access_merges_away(op, d))

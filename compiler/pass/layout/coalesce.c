@@ -14,8 +14,8 @@
  * with 8 warps, 132.9 with 16).  Rows that are read, reduced and written: two accesses a thread in up to 16 warps (softmax
  * of 32768x4096: 257.8 us, not 262.6), but 16 elements in rows of up to 1,024 (4096x1024: 5.7 us with 2 warps, 6.1 with 4;
  * gradients of 32768x1000 66 and 77).  Little arithmetic: one access a thread in 8 to 16 warps (silu in bf16: 127.8 us,
- * not 158.8).  Rows that are ordered
- * are one warp's up to 16 elements a thread (the 8 greatest of 512: 41 us, not 54 with 2 warps). */
+ * not 158.8).  Rows that are ordered are one warp's up to 32 elements a thread (the 8 greatest of 512: 41 us, not 54 with
+ * 2 warps; of 1024: 75, not 121 with 4). */
 enum { FEW_SUFFICE = 8192, ROW_SHORT = 1024, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { LIGHT = 20 };                                    /* instructions of an element, roughly */
@@ -191,7 +191,7 @@ choose_warps(const Func *f, const Target *t)
 	int warps = 1, most = t->max_threads / t->lanes, some = WARPS_FEW;
 	if (x.dot > 0)
 		return warps_for_sums(dot_warps(f, &x), &x, t);
-	if (x.orders && x.most <= ELEMENTS_REDUCED * t->lanes)
+	if (x.orders && x.most <= ELEMENTS_MOST * t->lanes)
 		return 1;                               /* lanes exchange; warps would through shared memory */
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
@@ -291,6 +291,9 @@ preferred(const Op *op, const Target *t)
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = access_adds_pairs(op, t) ? MIN(k, 1) : 0;
+	int taken = near_records(op);
+	if (taken > 0)                                  /* as many records as its planes' writes take at once */
+		k = MAX(k, access_halo(op, NULL, t)) + taken;
 	int divided = sliced_dim(op, f->schedule.warps);
 	bool together = divided >= 0 && reads_together(op, divided, k);
 	k = MIN(k, together ? total : MAX(total - lanes - warps, 0));
@@ -298,7 +301,10 @@ preferred(const Op *op, const Target *t)
 		Layout apart = sliced(tile, order, shape, divided, warps, k, lanes);
 		return layout_intern(f->module, &apart);
 	}
-	Layout l = layout_coalesced(tile->rank, shape, order, k, lanes, warps);
+	int64_t reach[MAX_RANK];
+	bool near = op_family(op) != FAMILY_ATOMIC && k <= shape[order[0]] && near_reach(op, reach);
+	Layout l = near ? near_rows(tile, order, shape, reach, k, lanes, warps)
+			: layout_coalesced(tile->rank, shape, order, k, lanes, warps);
 	return layout_intern(f->module, &l);
 }
 
