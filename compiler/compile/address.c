@@ -21,6 +21,7 @@ enum { SECTOR_BITS = 256, STEPS_MOST = 512, BASE_LOG = 44, APART = 65537, UNIT_L
 /* v, or v and a multiple of unit more or less. */
 typedef struct Num {
 	int64_t v, unit;                                /* unit: a power of two; 0: just v */
+	double f;                                       /* of a float, in place of v where unit is 0 */
 	bool is_guess;                                  /* all lanes have the same v, whatever that is */
 } Num;
 
@@ -48,7 +49,7 @@ static Num
 data(Walk *w, const Value *v, const int64_t *at)
 {
 	if (v->type->rank == 0)
-		return (Num){.v = w->nth * ASTRIDE, .is_guess = true};
+		return (Num){.v = w->nth * ASTRIDE, .f = 1, .is_guess = true};
 	int salt = v->def ? v->def->place.line * 131 + v->def->place.col : v->index;
 	return (Num){.v = (linear_at(v->type, at) + 1) * APART + salt, .unit = 1};
 }
@@ -118,7 +119,7 @@ inexact(const Op *op, const Num *in)
 	}
 }
 
-/* ---- elements of integers and pointers; a pointer is bits from address 0 ---- */
+/* ---- elements of numbers and pointers; a pointer is bits from address 0 ---- */
 
 /* A loop's counter in the trip that is looked at, or in its last one. */
 static Num
@@ -155,20 +156,25 @@ elementwise(Walk *w, const Op *op, const int64_t *at)
 	Attr in[MOST], value;
 	Num x[MOST];
 	bool exact = true, guess = false;
-	if (op->nin > MOST || dtype_is_float(op->out[0].type->elem))
+	bool real = dtype_is_float(op->out[0].type->elem);
+	if (op->nin > MOST)
 		return data(w, &op->out[0], at);
 	for (int i = 0; i < op->nin; i++) {
 		DType elem = op->in[i]->type->elem;
-		if (!dtype_is_int(elem) && elem != TY_BOOL)
+		bool is_real = dtype_is_float(elem);
+		if (!dtype_is_int(elem) && elem != TY_BOOL && !is_real)
 			return data(w, &op->out[0], at);
 		x[i] = number(w, op->in[i], at);
 		exact &= x[i].unit == 0;
 		guess |= x[i].is_guess;
-		in[i] = attr_int_value(x[i].v);
+		real |= is_real;
+		in[i] = is_real ? attr_float_value(x[i].f) : attr_int_value(x[i].v);
 	}
-	if (!exact)
+	if (!exact && !real)
 		return inexact(op, x);
-	return elem_fold(op, in, &value) ? (Num){.v = value.i, .is_guess = guess} : data(w, &op->out[0], at);
+	if (!exact || !elem_fold(op, in, &value))
+		return data(w, &op->out[0], at);
+	return value.kind == KIND_FLOAT ? (Num){.f = value.f, .is_guess = guess} : (Num){.v = value.i, .is_guess = guess};
 }
 
 /* The operand's element that a shape op hands on. */
@@ -252,7 +258,7 @@ number(Walk *w, const Value *v, const int64_t *at)
 		return argument(w, v, at);
 	switch (op->kind) {
 	case OP_CONST:
-		return attr_value(op)->kind != KIND_FLOAT ? (Num){.v = attr_value(op)->i} : data(w, v, at);
+		return attr_value(op)->kind != KIND_FLOAT ? (Num){.v = attr_value(op)->i} : (Num){.f = attr_value(op)->f};
 	case OP_IOTA:
 		return (Num){.v = at[attr_axis(op)]};
 	case OP_PROGRAM_ID:

@@ -14,8 +14,8 @@
  * with 8 warps, 132.9 with 16).  Rows that are read, reduced and written: two accesses a thread in up to 16 warps (softmax
  * of 32768x4096: 257.8 us, not 262.6), but 16 elements in rows of up to 1,024 (4096x1024: 5.7 us with 2 warps, 6.1 with 4;
  * gradients of 32768x1000 66 and 77).  Little arithmetic: one access a thread in 8 to 16 warps (silu in bf16: 127.8 us,
- * not 158.8).  Rows that are ordered are one warp's up to 32 elements a thread (the 8 greatest of 512: 41 us, not 54 with
- * 2 warps; of 1024: 75, not 121 with 4). */
+ * not 158.8).  Rows that are ordered are one warp's up to 32 elements a thread, tiles of several up to 16 (the 8
+ * greatest of 512: 41 us, not 54 with 2 warps; of 1024: 75, not 121 with 4). */
 enum { FEW_SUFFICE = 8192, ROW_SHORT = 1024, ELEMENTS_FEW = 8, ELEMENTS_REDUCED = 16, ELEMENTS_MOST = 32 };
 enum { WARPS_FEW = 4, WARPS_REDUCED = 8, WARPS_PASS = 16, WARPS_LIGHT = 8, WARPS_LIGHT_MOST = 16, WARPS_MOST = 32 };
 enum { LIGHT = 20 };                                    /* instructions of an element, roughly */
@@ -30,6 +30,7 @@ typedef struct Load {
 	int64_t stream;                                 /* of the larger operand of a loop's products of few rows */
 	int bytes;                                      /* of the largest element that moves in a tile of that size */
 	bool reduces, orders;
+	bool is_row;                                    /* all tiles are rows */
 	bool pairs;                                     /* halves of 32 bits are written together (pass records) */
 } Load;
 
@@ -40,6 +41,7 @@ count_tile(Load *x, const Type *t, bool moves)
 	int64_t n = type_count(t);
 	if (t->kind != TYPE_TILE || t->rank == 0)
 		return;
+	x->is_row &= t->rank == 1;
 	if (x->pairs && t->rank > 1 && t->extent[t->rank - 1] == 2)
 		n /= 2;                                 /* a pair is an element: it is computed as two tiles */
 	if (n > x->most) {
@@ -78,7 +80,7 @@ writes_pairs(const Func *f)
 static Load
 count_tiles(const Func *f)
 {
-	Load x = {.most = 1, .pairs = writes_pairs(f)};
+	Load x = {.most = 1, .is_row = true, .pairs = writes_pairs(f)};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind == OP_DOT) {
 			x.dot = MAX(x.dot, type_count(op->out[0].type));
@@ -191,7 +193,7 @@ choose_warps(const Func *f, const Target *t)
 	int warps = 1, most = t->max_threads / t->lanes, some = WARPS_FEW;
 	if (x.dot > 0)
 		return warps_for_sums(dot_warps(f, &x), &x, t);
-	if (x.orders && x.most <= ELEMENTS_MOST * t->lanes)
+	if (x.orders && x.most <= (x.is_row ? ELEMENTS_MOST : ELEMENTS_REDUCED) * t->lanes)
 		return 1;                               /* lanes exchange; warps would through shared memory */
 	int few = x.bytes > 0 ? MIN(2 * t->vector_bytes / x.bytes, ELEMENTS_MOST) : ELEMENTS_FEW;
 	int more = MIN(2 * few, ELEMENTS_MOST);
