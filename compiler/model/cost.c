@@ -36,15 +36,6 @@ typedef struct Walk {
 
 /* ---- elements of a thread ---- */
 
-static double
-elements(const Value *v)
-{
-	if (!v->layout)
-		return 1;
-	int held = v->layout->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(v->layout, IN_REGISTER));
-	return (double)(UINT64_C(1) << held);
-}
-
 /* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
 static double
 distinct(const Walk *w, const Value *v)
@@ -89,7 +80,7 @@ varying(const Walk *w, const Op *op, const Value *v)
 static double
 words(const Value *v)
 {
-	return MAX(elements(v) * element_bytes(v->type) / 4, 1);
+	return MAX(cost_elements(v) * element_bytes(v->type) / 4, 1);
 }
 
 /* ---- arithmetic ---- */
@@ -172,7 +163,7 @@ access(Walk *w, const Op *op, double times)
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
 	double vector = w->facts->vector(w->facts->user, op), fresh = cost_fresh(op, vector);
-	double n = fresh * (v ? MAX(elements(v) / vector, 1) : 1), sectors = w->facts->sectors(w->facts->user, op);
+	double n = fresh * (v ? MAX(cost_elements(v) / vector, 1) : 1), sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	bool is_read = op->nout > 0;
 	if (op_family(op) == FAMILY_ATOMIC) {
@@ -260,7 +251,7 @@ reduction(Walk *w, const Op *op, double times)
 	double latency = 0, each = op_has_fn(op) || op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN ? 4 : 1;
 	double ways = op_family(op) == FAMILY_SCAN ? 2 : 1;
 	plan_reduce(op, &p);
-	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = elements(op->in[0]);
+	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = cost_elements(op->in[0]);
 	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
 		each = 4;
 	add_issue(w, times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0)));
@@ -330,7 +321,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case FAMILY_DOT: case FAMILY_DOT_ASYNC:
 		return op->kind == OP_DOT_WAIT ? 0 : cost_product(op, w->t, w->warps, times, w->c);
 	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER:
-		return cost_order(op, w->r, w->warps, elements(op->in[0]), times, w->c);
+		return cost_order(op, w->r, w->warps, cost_elements(op->in[0]), times, w->c);
 	default: break;
 	}
 	if (w->f->schedule.keep > 1 && (op->kind == OP_GET || op->kind == OP_PUT))

@@ -410,6 +410,7 @@ const Value *cost_root(const Value *v, int64_t *by);
 /* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */
 double cost_fresh(const Op *op, double vector);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
+double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
 bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
 
 typedef struct LineCost {

@@ -230,15 +230,30 @@ cost_order(const Op *op, const TargetRates *r, int warps, double elements, doubl
 
 /* ---- loops ---- */
 
+double
+cost_elements(const Value *v)
+{
+	if (!v->layout)
+		return 1;
+	int held = v->layout->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(v->layout, IN_REGISTER));
+	return (double)(UINT64_C(1) << held);
+}
+
 bool
 cost_overlaps(const Op *loop)
 {
+	enum { SHORT = 64 };                            /* instructions of a trip: of 8 elements compared it did, of 8 exponentials not */
+	double n = 0, special;
 	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
 		return false;
-	for (const Op *op = loop->region[0]->first; op; op = op->next)
+	for (const Op *op = loop->region[0]->first; op; op = op->next) {
 		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
 			return false;
-	return true;
+		bool reduces = op_family(op) == FAMILY_REDUCE;
+		if (op->nout > 0 && !op_is_access(op))
+			n += cost_elements(reduces ? op->in[0] : &op->out[0]) * cost_work(op, &special);
+	}
+	return n <= SHORT;
 }
 
 /* ---- lines of the source ---- */

@@ -83,6 +83,19 @@ bool choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, c
 bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_facts.c: what choose_blocks asks of a function.
+ *
+ * Of a thread, reads that are under way in a loop that reads trips ahead, each with its address and bounds. */
+double blocks_reads_ahead(const Func *f);
+int blocks_elements(const Func *f);             /* of the largest tile, that a thread holds */
+int blocks_longest_loop(const Func *f);         /* its ops */
+/* Not products of warpgroups, which are estimate.c's, nor what costs little known cycles; nor many ops, which take long. */
+bool blocks_modelled(const Func *f);
+bool blocks_loop(const Func *f);                /* has it one? */
+bool blocks_reduce(const Func *f);
+/* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */
+int blocks_repeated_trips(const Func *f, const Bound *b);
+
 /* choose_whole.c: the values of tune(...) for a kernel of many products, or of few rows and decoded weights, by what all
  * passes make of it; as choose_values, which calls it for such a kernel as elaborated and simplified.  By warps:
  * `values` are the estimate's, which it may keep. */

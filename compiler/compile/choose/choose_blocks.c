@@ -20,10 +20,16 @@
 #include <string.h>
 
 enum { VALUES_MOST = TILE_SIZES + 8 };
-enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, OPS_MOST = 400, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
-enum { REGISTERS_TOGETHER = 96, READS_AHEAD = 32, LOOP_MOST = 256 };
+enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
+/* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
+ * (top1 of 333, whose registers spilled). */
+enum { BATCH_ELEMENTS = 32 };
+/* Of what is reduced at once, live registers of fewer warps than the rule's: with 212 kl_div of 16000 took 163 us in 8
+ * warps, 151 in 16; with 148 cross entropy's gradient of 10000 109 in 4, 144 in 16. */
+enum { REGISTERS_ROWS = 160 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
  * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
@@ -33,6 +39,15 @@ static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TI
 /* What distance from the rule's warps, and more work at once, add: programs, and trips of a loop, for whose warps and reads
  * there are no measured rules. */
 static const double DISTANCE = 0.07, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
+/* The same of blocks of one program, of the header's tiles and without loops, that have other warps than the rule's.  Of 65
+ * such kernels an H200 was 5 to 20 % faster so in seven and 1 % slower in one; of rows, which are reduced at once, what the
+ * bill says is best took 1.02 of the best number of warps in the mean (argmax of 4096 85 us with 4 warps, 71 with 1;
+ * instance norm of 3136 57 with 8, 50 with 4; pairs of bf16 side by side 147 with 2, 128 with 4). */
+static const double CLEARLY_WARPS = 0.97, DISTANCE_WARPS = 0.02, DISTANCE_ROWS = 0.015;
+/* What batches of as many warps as a program has take of the estimate, beside those of the larger tile's: 4 bits in groups
+ * of 64 an H200 took 52.4 us with one warp, 57.5 with two, estimated at 46.4 and 45.4; bytes in groups of 128 64.5 and
+ * 71.6; rows of 96 58.0 and 62.5; softmax of 64 73.8 and 75.8. */
+static const double BATCH_FEWER = 0.976;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
@@ -59,6 +74,7 @@ typedef struct Blocks {
 	double best;                                    /* cycles of the best so far, with what its distance costs */
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
+	bool loops, rows;                               /* it has loops; it has none, and reduces */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
@@ -117,40 +133,9 @@ values_of(const Blocks *s, int tile, Form x, NamedConst *out)
 	return n;
 }
 
-/* Of a thread, those that are under way in a loop that reads trips ahead, each with its address and bounds. */
-static double
-reads_ahead(const Func *f)
-{
-	double most = 0;
-	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
-		double n = 0;
-		bool is_ahead = loop->kind == OP_FOR && attr_unrolled(loop) > 0;
-		for (const Op *op = is_ahead ? loop->region[0]->first : NULL; op; op = op->next) {
-			const Layout *l = op->kind == OP_READ ? op->out[0].layout : NULL;
-			int held = l ? l->in[IN_REGISTER] - __builtin_popcountll(layout_free_bits(l, IN_REGISTER)) : 0;
-			n += op->kind == OP_READ ? MAX((double)(1 << held) / MAX(attr_vector(op), 1), 1) : 0;
-		}
-		most = MAX(most, n);
-	}
-	return most;
-}
-
-static int
-longest_loop(const Func *f)
-{
-	int most = 0;
-	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
-		int n = 0;
-		for (const Op *op = loop->kind == OP_FOR ? loop->region[0]->first : NULL; op; op = op->next)
-			n++;
-		most = MAX(most, n);
-	}
-	return most;
-}
-
 /* Why a candidate is none; NULL: it is one, and that is its bill. */
 static const char *
-refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
+refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 {
 	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason};
 	for (int i = 0; i < LEN(reasons); i++)
@@ -160,12 +145,16 @@ refusal(Blocks *s, Func *f, const Bound *b, int programs, Bill *bill)
 		return "a multiprocessor has no room for a block";
 	if (bill->spilled > 0)
 		return "registers spill";
-	double reads = reads_ahead(f);
-	if (reads > 0 && longest_loop(f) > LOOP_MOST)
+	double reads = blocks_reads_ahead(f);
+	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
 		return "its code would be long";
-	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_TOGETHER))
+	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_AHEAD))
 		return "reads ahead would take more registers";
-	bool together = programs > 1 || f->schedule.batch > 1;
+	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
+		return "a thread would hold many elements";
+	if (s->rows && x.strip == 0 && x.warps > 0 && x.warps < s->rule && bill->registers > REGISTERS_ROWS)
+		return "fewer warps would take most of the registers";
+	bool together = x.programs > 1 || f->schedule.batch > 1;
 	return together && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
 }
 
@@ -176,11 +165,16 @@ try(Blocks *s, const Bound *first, Form x)
 	Bill bill;
 	NamedConst values[VALUES_MOST];
 	Module *m = compile_with(s, first, x, &b);
-	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x.programs, &bill) : "it does not compile";
+	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
 	double cycles = -1;
 	if (!reason) {
+		bool is_plain = !s->loops && x.programs == 0 && x.batch == 0 && x.strip == 0 && s->now == 0;
+		int warps = x.warps ? x.warps : s->rule;
 		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : DISTANCE;
-		cycles = bill.cycles * (1 + far * abs(log2_ceil(s->rule) - log2_ceil(x.warps ? x.warps : s->rule)));
+		far = is_plain ? (s->rows ? DISTANCE_ROWS : DISTANCE_WARPS) : far;
+		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
+		cycles = bill.cycles * (x.batch ? x.warps ? BATCH_FEWER : 1 : 1 + far);
+		cycles *= !s->loops && (x.programs > 0 || x.batch > 0) && s->now == 0 ? CLEARLY_WARPS / CLEARLY : 1;
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + log2_ceil(MAX(x.split, 1)));
 	}
@@ -194,39 +188,6 @@ try(Blocks *s, const Bound *first, Form x)
 	s->form = x;
 	s->with = s->now;
 	s->any = true;
-}
-
-static bool
-is_crudely_modelled(const Op *op)
-{
-	switch (op_family(op)) {
-	case FAMILY_DOT_ASYNC: case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_PTX: return true;
-	default: return false;
-	}
-}
-
-/* Products of warpgroups are estimate.c's; a function of many ops would take long. */
-static bool
-is_modelled(const Func *f)
-{
-	int n = 0;
-	bool loops = false, multiplies = false;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (++n > OPS_MOST || is_crudely_modelled(op) || (op_is_loop(op) && op->kind != OP_FOR))
-			return false;
-		loops |= op_is_loop(op);
-		multiplies |= op_family(op) == FAMILY_DOT;
-	}
-	return !loops || !multiplies;
-}
-
-static bool
-has_loop(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_is_loop(op))
-			return true;
-	return false;
 }
 
 static bool
@@ -258,6 +219,13 @@ can_gain(const Blocks *s)
 	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
+/* Memory bounds it, but what else there is adds to that; by other warps it may be less. */
+static bool
+can_gain_by_warps(const Blocks *s)
+{
+	return !s->loops && s->bill.part[BILL_MEMORY] * s->bill.programs < CLEARLY_WARPS * s->bill.cycles;
+}
+
 /* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
  * longest to start.  An H200 was slower with more than 4 (reverse in bench/warps/fit.tgl, 2^26 elements: 71.4 us with
  * 4, 77.1 with 8), and where lanes exchange elements (fft: 128 us apart, 138 with 2). */
@@ -279,18 +247,6 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	return reason ? 0 : PROGRAMS_MOST;
 }
 
-/* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */
-static int
-repeated_trips(const Func *f, const Bound *b)
-{
-	double most = 0;
-	for (const Op *x = f->body->first; x; x = x->next)
-		for (const Op *y = x->kind == OP_FOR ? x->next : NULL; y; y = y->next)
-			if (y->kind == OP_FOR && x->in[0] == y->in[0] && x->in[1] == y->in[1] && x->in[2] == y->in[2])
-				most = MAX(most, estimate_trips(f, b, x));
-	return most <= schedule_info[SCHEDULE_KEEP].most ? (int)most : 0;
-}
-
 /* With what a row's first loop reads kept for the others, which leaves room for fewer blocks: of more warps. */
 static void
 try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
@@ -300,7 +256,7 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 	if (!is_open(s, SCHEDULE_KEEP) || first->schedule.keep > 0)
 		return;
 	Module *m = compile_with(s, first, form, &b);
-	form.keep = m ? repeated_trips(m->funcs.at[0], &b) : 0;
+	form.keep = m ? blocks_repeated_trips(m->funcs.at[0], &b) : 0;
 	for (int i = 0; i < LEN(reads) && form.keep > 1; i++)
 		for (int warps = least; warps <= most; warps *= 2) {
 			form.warps = warps == s->rule && !form.strip ? 0 : warps;
@@ -338,14 +294,16 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 		s->best = before;
 }
 
-/* Short rows, of which a block is to compute several: lanes then reduce for several at once. */
+/* Short rows, of which a block is to compute several: lanes then reduce for several at once.  By the warps that the larger
+ * tile has, and by those of a program. */
 static void
-try_batches(Blocks *s, const Bound *first)
+try_batches(Blocks *s, const Bound *first, bool warps_open)
 {
 	if (!is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
 		return;
 	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
-		try(s, first, (Form){.batch = batch});
+		for (int warps = 0; warps <= (warps_open && batch > 2 ? s->rule : 0); warps += s->rule)
+			try(s, first, (Form){.batch = batch, .warps = warps});
 }
 
 static void
@@ -360,7 +318,7 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
 	if (most > 0)
-		try_batches(s, first);
+		try_batches(s, first, warps_open && !listed);
 	if ((s->bill.spilled > 0 || is_waiting(&s->bill)) && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0)
 		try_strips(s, first, warps_open && !listed);
 }
@@ -376,7 +334,7 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	warps_open = warps_open && !listed;
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = warps_open ? MAX(s->rule / 2, 1) : s->rule;
-		     warps <= (warps_open ? MIN(8 * s->rule, WARPS_MOST) : s->rule); warps *= 2)
+		     warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
 			try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .unroll = unroll > 1 ? unroll : 0});
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
@@ -420,6 +378,8 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
 	if (n > 0 && s->tile[0].is_small)
 		s->best = (s->any ? s->best : s->bill.cycles) * SMALL_TILE;
+	else if (!s->any)
+		s->best = MIN(s->best, CLEARLY * s->bill.cycles);
 	for (s->now = 1; s->now <= n; s->now++)
 		try_tile(s, most, warps_open, apart);
 	s->now = 0;
@@ -436,7 +396,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	Module *m = compile_with(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	const char *none = !m      ? "it does not compile"
-	    : !is_modelled(f) ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
+	    : !blocks_modelled(f) ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	                                     : NULL;
@@ -448,12 +408,13 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->rule = f->schedule.warps;
 	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	bool loops = has_loop(f);
-	s->best = s->bill.cycles * (listed ? LISTED : loops ? CLEARLY_LOOPS : CLEARLY);
-	if (can_gain(s) && loops)
+	s->loops = blocks_loop(f);
+	s->rows = !s->loops && blocks_reduce(f);
+	s->best = s->bill.cycles * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
-	else if (can_gain(s))
-		try_blocks(s, first, all, n, most);
+	else if (can_gain(s) || can_gain_by_warps(s))
+		try_blocks(s, first, all, n, can_gain(s) ? most : 0);
 	else
 		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
 	try_tiles(s, first, most, warps_open && !listed);
