@@ -3,7 +3,7 @@
 one process, on the same tensors.
 
     bench/run [--only TEXT] [--rounds N] [--library libtegula.so] [--tune SECONDS] [--quick] [--output FILE.md]
-    bench/run --dry-run [--matmul | --types | --attention | --rows]
+    bench/run --dry-run [--matmul | --types | --attention | --rows | --grouped | --batches]
 
 --dry-run needs no GPU, no PyTorch and no Triton: it lists the rows with their peers and looks whether each kernel and each
 handwritten one is there and takes what the row gives it.
@@ -23,7 +23,7 @@ import time
 import unittest.mock
 
 DRY = "--dry-run" in sys.argv       # what is not here is not needed
-for name in ("torch", "torch.nn", "torch.nn.attention", "torch.nn.functional", "triton", "triton.language", "triton.language.extra"):
+for name in ("torch", "torch.nn", "torch.nn.attention", "torch.nn.functional", "triton", "triton.language", "triton.language.extra", "triton.tools.tensor_descriptor"):
     try:
         if DRY:
             importlib.import_module(name)
@@ -33,6 +33,7 @@ for name in ("torch", "torch.nn", "torch.nn.attention", "torch.nn.functional", "
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import groups
 import problems as P
 if not DRY:
     from tegula_api import Tegula
@@ -168,10 +169,11 @@ def run(problem, args, tegula, log):
         t = fastest(problem, "triton", candidates, sets, launches, log)
         if t:
             timed["triton"] = t
-    try:
-        timed["torch"] = Timed("eager", eager_into(problem), sets, launches)
-    except Exception as e:
-        log(f"  torch: {e}")
+    if problem.eager:
+        try:
+            timed["torch"] = Timed("eager", eager_into(problem), sets, launches)
+        except Exception as e:
+            log(f"  torch: {e}")
     if problem.compiled and not args.no_compile:
         try:
             f = torch.compile(problem.eager, dynamic=False)
@@ -249,6 +251,8 @@ def main():
     a.add_argument("--types", action="store_true", help="products of other types and orders, batches, a convolution, an epilogue")
     a.add_argument("--attention", action="store_true", help="attention forward against cuDNN")
     a.add_argument("--rows", action="store_true", help="products of few rows")
+    a.add_argument("--grouped", action="store_true", help="products of groups of rows, as of a mixture's experts")
+    a.add_argument("--batches", action="store_true", help="batches of small products against cuBLAS")
     a.add_argument("--no-triton", action="store_true")
     a.add_argument("--no-compile", action="store_true")
     a.add_argument("--no-cuda", action="store_true")
@@ -256,7 +260,7 @@ def main():
     a.add_argument("--dry-run", action="store_true", help="say what would be measured, and look whether it is there")
     args = a.parse_args()
     lines = []
-    tables = {"types": P.type_problems, "matmul": P.matmul_problems, "attention": P.attention_problems, "rows": P.row_problems}
+    tables = {"grouped": lambda: groups.group_problems(P.Problem), "batches": lambda: groups.batch_problems(P.Problem), "types": P.type_problems, "matmul": P.matmul_problems, "attention": P.attention_problems, "rows": P.row_problems}
     todo = next((make for name, make in tables.items() if getattr(args, name)), P.memory_problems)()
     todo = [p for p in todo if not args.only or any(o in p.name for o in args.only)]
     if args.dry_run:

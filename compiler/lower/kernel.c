@@ -336,6 +336,8 @@ lower_program_at(Lower *l, const Op *op, int axis)
 	int along = (int)attr_along(op);
 	if (axis >= l->f->naxis)
 		return lower_i64(l, 0);
+	if (attr_known(op))
+		return at;
 	if (attr_ranks(op) == 1 || along >= l->f->naxis) {
 		find_program_at(l, at, l->programs);
 		return l->program[axis];

@@ -381,6 +381,18 @@ find_between(Search *s, TuneName *all, int n, Arena *mem)
 	s->k->program->cx->mem = keep;
 }
 
+/* What is chosen was estimated with all warps in each iteration: they do not divide the loop as those of few rows do. */
+static bool
+stay_undivided(Search *s)
+{
+	Bound b;
+	s->k->program->cx->mem = s->mem;
+	const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? search_elaborate(s, &b) : NULL;
+	if (m && choose_would_slice(m->funcs.at[0], s->t) && !stands(s, SCHEDULE_SLICES))
+		s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_SLICES].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
+	return true;
+}
+
 static bool
 take_few(Search *s, const TuneName *all, int n, Arena *mem)
 {
@@ -420,22 +432,11 @@ search(Search *s, Arena *mem)
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	NamedConst **const of[] = {&s->chosen, &s->divided[0], &s->divided[1], &s->in_pairs};
 	for (int i = 0; i < LEN(of); i++)
-		*of[i] = NEW_ARRAY(mem, NamedConst, s->n + 1);
+		*of[i] = NEW_ARRAY(mem, NamedConst, s->n + 2);
 	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&
 	    s->first->naxis <= AXES_MOST;
 	find_best(s, limit);
-	return s->best >= 0 && s->best != limit;
-}
-
-/* A switch that is off, or a loop left whole, where the header does not list it. */
-static bool
-says_nothing(const Search *s, int i)
-{
-	for (int k = 0; k < s->k->item->tune.n; k++)
-		if (strcmp(s->k->item->tune.at[k].name, s->chosen[i].name) == 0)
-			return false;
-	bool splits = schedule_named(s->chosen[i].name) == SCHEDULE_SPLIT;
-	return splits ? s->chosen[i].value.i <= 1 : s->chosen[i].value.kind == CONST_BOOL && !s->chosen[i].value.i;
+	return s->best >= 0 && s->best != limit && (few || stay_undivided(s));
 }
 
 static bool
@@ -452,10 +453,8 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	s->k->program->called = before.called;
 	*values = NEW_ARRAY(mem, NamedConst, s->n);
 	for (int i = 0; i < s->n && ok; i++)
-		if (!says_nothing(s, i)) {
-			(*values)[*n] = s->chosen[i];
-			(*values)[(*n)++].name = intern(cx->names, s->chosen[i].name);
-		}
+		if (!choose_says_nothing(s->k, &s->chosen[i]))
+			(*values)[(*n)++] = (NamedConst){intern(cx->names, s->chosen[i].name), s->chosen[i].value, NOWHERE};
 	if (ok && s->how->why)
 		choose_explain(*values, *n, &s->bill, s->t, &s->how->why->chosen);
 	arena_close(s->mem);

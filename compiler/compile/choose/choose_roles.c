@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "pass/layout/dot.h"
+#include "pass/share/slice_k.h"
 
 #include <limits.h>
 
@@ -41,6 +42,25 @@ choose_roles(const Func *f, const Schedule *s, const Target *t)
 			return (int)op->out[0].type->extent[1];
 	}
 	return 0;
+}
+
+bool
+choose_would_slice(const Func *f, const Target *t)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_DOT)
+			return slice_takes(op->out[0].type, t);
+	return false;
+}
+
+bool
+choose_says_nothing(const Kernel *k, const NamedConst *v)
+{
+	for (int i = 0; i < k->item->tune.n; i++)
+		if (strcmp(k->item->tune.at[i].name, v->name) == 0)
+			return false;
+	bool splits = schedule_named(v->name) == SCHEDULE_SPLIT;
+	return splits ? v->value.i <= 1 : v->value.kind == CONST_BOOL && !v->value.i;
 }
 
 int

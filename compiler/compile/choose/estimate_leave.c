@@ -7,7 +7,8 @@
  *
  * How many of them stay follows from what they write: no element is written twice, so that there are no more than the
  * output has tiles, 64 x 16 here.  Where one axis counts tiles of groups of which the others say the number (e), each group
- * has half a tile more. */
+ * has half a tile more.  What programs add by atomics says nothing; groups of rows that lie one behind the other have no
+ * more tiles than that axis has. */
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 #include "pass/async/pipeline.h"
@@ -75,6 +76,15 @@ tiles_written(const Bound *b, const Block *region)
 	return least;
 }
 
+static double
+planes_of(const Bound *b, unsigned axes)
+{
+	double n = 1;
+	for (int i = 0; i < b->naxis; i++)
+		n *= axes >> i & 1 ? (double)MAX(b->grid[i], 1) : 1;
+	return n;
+}
+
 double
 estimate_acting(const Func *f, const Bound *b)
 {
@@ -88,6 +98,8 @@ estimate_acting(const Func *f, const Bound *b)
 		programs *= (double)MAX(b->grid[i], 1);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
 	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;
+	if (tiles < 0 && is_grouped)
+		tiles = programs / planes_of(b, s.axes & ~s.tiles);
 	if (tiles < 0 || !is_grouped)
 		return tiles < 0 ? GUESS : MIN(tiles / programs, GUESS);
 	return MIN((tiles + PART * programs / (double)b->grid[__builtin_ctz(s.tiles)]) / programs, 1);

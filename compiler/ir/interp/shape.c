@@ -79,7 +79,7 @@ DEFINE(NUM_BLOCKS)
 /* Here each program is a block of its own, and behind it comes none. */
 DEFINE(DRAW)
 {
-	return give_i64(w, op, INT64_MAX);
+	return give_i64(w, op, INT32_MAX);
 }
 
 DEFINE(DRAW_END)
@@ -119,6 +119,8 @@ DEFINE(PROGRAM_AT)
 {
 	int64_t at = value_i64(w, op->in[0]);
 
+	if (attr_known(op))
+		return give_i64(w, op, at);
 	int64_t ranks = attr_ranks(op), n = position(w, op, &at, (int)attr_axis(op));
 
 	if (attr_axis(op) == attr_along(op) && ranks > 1)

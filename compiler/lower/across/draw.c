@@ -1,11 +1,12 @@
 /* Numbers of programs, which blocks of a persistent kernel draw from a counter as they get free.
  *
- *     %n = draw %least            counter = max(counter, %least - blocks), where that is more than 0
- *                                 n = counter++ + blocks
+ *     %n = draw %least            counter = max(counter, %least), where that is more than 0
+ *                                 n = counter++
  *     draw_end                    if ends++ is the last of the blocks': counter = ends = 0
  *
- * A block begins with the program of its own number.  One thread of a role draws; nothing there waits for the number before
- * it is used.  All blocks come to their end once, and the last leaves zeros for the next launch (ABI_ARRIVALS). */
+ * A block begins with the program of its own number, and adds the number of blocks to what it draws, as late as it needs the
+ * sum: ptxas waits for an atomic's result where the next instruction with it stands.  One thread of a role draws.  All blocks
+ * come to their end once, and the last leaves zeros for the next launch (ABI_ARRIVALS). */
 #include "lower/lower.h"
 
 enum { ENDS_AT = 8 };                                   /* bytes behind the counter: blocks that came to their end */
@@ -42,15 +43,15 @@ is_first(Lower *l)
 static Reg
 draw(Lower *l, const Op *op)
 {
-	Reg least = lower_regs(l, op->in[0])[0], blocks = blocks_of(l);
+	Reg least = lower_regs(l, op->in[0])[0];
 	ThreadAccess counter = counter_of(l);
 
 	if (!value_constant(op->in[0], &(int64_t){0})) {
-		lower_when(l, lower_op2(l, THREAD_SLT, blocks, least));
-		add_to(l, &counter, ATOMIC_UMAX, lower_op2(l, THREAD_SUB, least, blocks));
+		lower_when(l, lower_op2(l, THREAD_SLT, lower_i64(l, 0), least));
+		add_to(l, &counter, ATOMIC_UMAX, least);
 		lower_end_when(l);
 	}
-	return lower_op2(l, THREAD_ADD, add_to(l, &counter, ATOMIC_ADD, lower_i64(l, 1)), blocks);
+	return add_to(l, &counter, ATOMIC_ADD, lower_i64(l, 1));
 }
 
 void

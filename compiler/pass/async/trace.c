@@ -49,6 +49,19 @@ same_leaf(Func *f, const Leaf *l, const Op *op, int index, const int64_t *in)
 	return true;
 }
 
+/* What a leaf follows from.  An index that the producer hands on is another for each program, and the same in each role. */
+static const Value *
+operand_of(const Op *op, int k)
+{
+	const Op *loop = op->home->parent;
+
+	if (op->kind != OP_PROGRAM_AT || !attr_known(op))
+		return op->in[k];
+	while (loop && !(loop->kind == OP_FOR && attr_drawn(loop)))
+		loop = loop->home->parent;
+	return loop ? &loop->region[0]->arg[0] : op->in[k];
+}
+
 /* Leaves are far apart: what is a few steps from one is that of no other. */
 static int64_t
 leaf_of(Tracer *t, const Op *op, int index)
@@ -56,7 +69,7 @@ leaf_of(Tracer *t, const Op *op, int index)
 	int64_t *in = NEW_ARRAY(t->tmp, int64_t, op->nin + 1);
 	int i = 0;
 	for (int k = 0; k < op->nin; k++)
-		in[k] = value_of(t, op->in[k]);
+		in[k] = value_of(t, operand_of(op, k));
 	while (i < t->leaves.n && !same_leaf(t->f, &t->leaves.at[i], op, index, in))
 		i++;
 	if (i == t->leaves.n)
@@ -360,7 +373,7 @@ static bool
 trace_loop(Tracer *t, const Op *loop, Trace *out)
 {
 	const Block *b = loop->region[0];
-	int64_t index = value_of(t, loop->in[0]), step = value_of(t, loop->in[2]);
+	int64_t step = value_of(t, loop->in[2]), index = attr_drawn(loop) ? step : value_of(t, loop->in[0]);
 	int n = loop->nout, trips = trips_of(t, loop);
 	Op first = {.in = loop->in + 3};
 

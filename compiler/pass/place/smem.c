@@ -24,6 +24,7 @@
 enum {
 	SCRATCH_ALIGN = 128,                            /* a row of the banks */
 	BUFFER_ALIGN = 1024,                            /* what swizzled bulk copies and matrix descriptors ask for */
+	WORD_BYTES = 8,                                 /* a slot of one element, which threads read and write */
 	SMALL_BYTES = 4096,                             /* scratch up to here is kept apart from its neighbours' */
 	OWN_BYTES = 1024,                               /* that the system takes of each block's */
 	ITEMS_NAMED = 5,                                /* in a message */
@@ -78,7 +79,7 @@ add_item(Smem *s, int at)
 	bool owns = op->kind == OP_ALLOC || op->kind == OP_MBARRIER;
 	Item i = {.op = op, .align = owns ? BUFFER_ALIGN : SCRATCH_ALIGN, .from = at, .to = at, .is_scratch = !owns};
 
-	if (op->kind == OP_MBARRIER)
+	if (op->kind == OP_MBARRIER || (op->kind == OP_ALLOC && buffer_slot_bytes(op) <= WORD_BYTES))
 		i.align = 8;
 	int region;
 	i.role = op_roles(op, &region) ? 1 + region : 0;

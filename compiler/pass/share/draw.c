@@ -21,7 +21,8 @@
  *                                                                    yield %e, (next of %now and %phase)
  *
  * The producer draws as its program begins, so that the counter's latency passes beside its copies.  Programs that do
- * nothing, as those behind an early return, it leaves out: consumers never hear of them (leave.c). */
+ * nothing, as those behind an early return, have no numbers (compact.c), or the producer leaves them out: consumers never
+ * hear of them (leave.c). */
 #include "pass/share/draw.h"
 
 #include "pass/async/pipeline.h"
@@ -32,7 +33,9 @@ typedef struct Draw {
 	Module *m;
 	Arena *tmp;
 	Op *roles;
-	Value *ring, *told, *taken;
+	const Compact *compact;                         /* or NULL: numbers are those of the grid */
+	int nring;
+	Value *ring[1 + MAX_AXES], *told, *taken;       /* the program's number, and its indices if numbered anew */
 } Draw;
 
 /* The loop over programs of a role. */
@@ -48,90 +51,151 @@ programs_of(const Op *roles, int region)
 
 /* The numbers that the producer hands on, and the mbarriers of their slots. */
 static void
-make_ring(Draw *d)
+make_rings(Draw *d, int n)
 {
 	Pipeline p = {.m = d->m};
 	Builder b = build_before(d->roles);
 	const Layout one = layout_row_major(1, (int[LAYOUT_RANK]){0}, (int[LAYOUT_RANK]){0});
 
-	d->ring = build0(&b, OP_ALLOC, type_buffer(d->m, TY_I64, SLOTS, 1, (int64_t[]){1}));
-	d->ring->layout = layout_intern(d->m, &one);
-	d->ring->name = "programs";
+	d->nring = n;
+	for (int i = 0; i < n; i++) {
+		d->ring[i] = build0(&b, OP_ALLOC, type_buffer(d->m, TY_I64, SLOTS, 1, (int64_t[]){1}));
+		d->ring[i]->layout = layout_intern(d->m, &one);
+		d->ring[i]->name = "programs";
+	}
 	d->told = pipeline_mbarrier(&p, &b, SLOTS, 1, "told");
 	d->taken = pipeline_mbarrier(&p, &b, SLOTS, attr_warps(d->roles)->at[1] * attr_copies(d->roles)->at[1], "taken");
 }
 
 static Value *
-slot_of(const Draw *d, Builder *b, Value *now)
+slot_of(const Draw *d, Builder *b, int i, Value *now)
 {
 	const Attr wrapped = attr_new_wrapped(d->m, true);
-	Value *slot = &op_make(b, OP_SLOT, (Value *[]){d->ring, now}, 2, &wrapped, 1, NULL, 0)->out[0];
+	Value *slot = &op_make(b, OP_SLOT, (Value *[]){d->ring[i], now}, 2, &wrapped, 1, NULL, 0)->out[0];
 
-	slot->layout = d->ring->layout;
+	slot->layout = d->ring[i]->layout;
 	return slot;
 }
 
 Value *
 draw_number(Builder *b, Value *least)
 {
-	return build1(b, OP_DRAW, least, type_scalar(b->m, TY_I64));
+	if (least)
+		least = build2(b, OP_SUB, least, build0(b, OP_NUM_BLOCKS, NULL));
+	return build1(b, OP_DRAW, least ? least : build_index(b, 0), type_scalar(b->m, TY_I64));
 }
 
 Value *
 draw_known(const Leave *l, Builder *b, Value *drawn)
 {
-	return attr_lone(l->roles) ? drawn : build1(b, OP_FROM_FIRST, drawn, NULL);
+	Value *n = attr_lone(l->roles) ? drawn : build1(b, OP_FROM_FIRST, drawn, NULL);
+	return build2(b, OP_ADD, n, build0(b, OP_NUM_BLOCKS, NULL));
 }
 
-/* The producer's: draws, and hands on. */
-static Value *
-hand_on(Draw *d, Op *programs, const Leave *leave, Builder *b, Value *now, Value *phase)
+/* The producer's: what the slot of that number is to hold. */
+static void
+hand_on(const Draw *d, Builder *b, Value *const *next, Value *now, Value *phase)
 {
-	Builder first = build_before(programs->region[0]->first);
-	Value *drawn = draw_number(&first, build_index(&first, 0));
-	Value *next = leave_out(leave, b, draw_known(leave, b, drawn), programs->in[1]);
-
 	pipeline_await(b, d->taken, now, build2(b, OP_SUB, build_index(b, 1), phase));
-	op_make(b, OP_PUT_ONE, (Value *[]){slot_of(d, b, now), next}, 2, NULL, 0, NULL, 0);
+	for (int i = 0; i < d->nring; i++)
+		op_make(b, OP_PUT_ONE, (Value *[]){slot_of(d, b, i, now), next[i]}, 2, NULL, 0, NULL, 0);
 	op_make(b, OP_ARRIVE, (Value *[]){d->told, now}, 2, NULL, 0, NULL, 0);
-	return next;
 }
 
-static Value *
-take(Draw *d, Builder *b, Value *now, Value *phase)
+static void
+take(const Draw *d, Builder *b, Value **next, Value *now, Value *phase)
 {
 	const Attr by = attr_new_by(d->m, "warp");
 
 	pipeline_await(b, d->told, now, phase);
-	Value *next = build1(b, OP_GET_ONE, slot_of(d, b, now), type_scalar(d->m, TY_I64));
+	for (int i = 0; i < d->nring; i++)
+		next[i] = build1(b, OP_GET_ONE, slot_of(d, b, i, now), type_scalar(d->m, TY_I64));
 	op_make(b, OP_ARRIVE, (Value *[]){d->taken, now}, 2, &by, 1, NULL, 0);
-	return next;
+}
+
+/* What the loop carries beside the number of the program: the slot and its phase, the indices, and where the walk is. */
+enum { SLOT_AT, PHASE_AT, INDEX_AT, SUM_AT = INDEX_AT + MAX_AXES, CARRIED_MOST };
+
+/* The block's first program. */
+static int
+begin(const Draw *d, Op *programs, bool is_producer, Value **init)
+{
+	Builder b = build_before(programs);
+	Value *zero = build_index(&b, 0);
+	int naxis = d->nring - 1;
+
+	init[SLOT_AT] = build_index(&b, 0);
+	init[PHASE_AT] = build_index(&b, 0);
+	if (!d->compact)
+		return INDEX_AT;
+	Numbered from = {.plane = zero, .sum = zero};
+	Numbered to = compact_place(d->compact, &b, programs->in[0], programs->in[1], &from);
+	op_set_in(programs, 0, to.program);
+	op_set_in(programs, 3, to.program);
+	for (int i = 0; i < naxis; i++)
+		init[INDEX_AT + i] = to.index[i];
+	init[INDEX_AT + naxis] = to.sum;
+	return INDEX_AT + naxis + is_producer;
+}
+
+/* The next program, drawn: its number, indices and where its plane begins. */
+static void
+find_next(const Draw *d, const Pipeline *p, const Leave *leave, Builder *b, Value *carried, Value **next)
+{
+	Builder first = build_before(p->body->first);
+	Value *drawn = draw_number(&first, NULL), *number = draw_known(leave, b, drawn);
+	int naxis = d->nring - 1;
+
+	if (!d->compact) {
+		next[0] = leave_out(leave, b, number, p->loop->in[1]);
+		return;
+	}
+	Numbered from = {.plane = &carried[INDEX_AT + d->compact->plane], .sum = &carried[INDEX_AT + naxis]};
+	Numbered to = compact_place(d->compact, b, number, p->loop->in[1], &from);
+	next[0] = to.program;
+	for (int i = 0; i < naxis; i++)
+		next[1 + i] = to.index[i];
+	next[1 + naxis] = to.sum;
 }
 
 static void
 carry(Draw *d, Op *programs, const Leave *leave)
 {
-	Builder before = build_before(programs);
-	Value *zero[2] = {build_index(&before, 0), build_index(&before, 0)};
-	Pipeline p = {.m = d->m, .tmp = d->tmp, .f = programs->home->func, .loop = programs, .body = programs->region[0]};
-	Value *slot = pipeline_carry(&p, zero, 2), *next[2];
+	Value *init[CARRIED_MOST], *next[1 + MAX_AXES + 1], *more[CARRIED_MOST];
+	int n = begin(d, programs, leave != NULL, init);
+	Pipeline p = {.m = d->m, .tmp = d->m->cx->tmp, .f = programs->home->func, .loop = programs,
+		.body = programs->region[0]};
+	Value *carried = pipeline_carry(&p, init, n);
 	Builder b = build_before(p.body->last);
 
-	slot[0].name = "drawn";
-	slot[1].name = "round";
+	carried[SLOT_AT].name = "drawn";
+	carried[PHASE_AT].name = "round";
 	b.place = p.loop->place;
-	Value *program = leave ? hand_on(d, p.loop, leave, &b, &slot[0], &slot[1]) : take(d, &b, &slot[0], &slot[1]);
-	op_set_in(p.body->last, 0, program);
-	next[0] = pipeline_next(&b, &slot[0], SLOTS);
-	next[1] = pipeline_next_phase(&b, &slot[1], next[0]);
-	pipeline_yield(&p, next, 2);
+	if (leave) {
+		find_next(d, &p, leave, &b, carried, next);
+		hand_on(d, &b, next, &carried[SLOT_AT], &carried[PHASE_AT]);
+	} else {
+		take(d, &b, next, &carried[SLOT_AT], &carried[PHASE_AT]);
+	}
+	op_set_in(p.body->last, 0, next[0]);
+	more[SLOT_AT] = pipeline_next(&b, &carried[SLOT_AT], SLOTS);
+	more[PHASE_AT] = pipeline_next_phase(&b, &carried[PHASE_AT], more[SLOT_AT]);
+	for (int i = INDEX_AT; i < n; i++)
+		more[i] = next[1 + i - INDEX_AT];
+	pipeline_yield(&p, more, n);
+	if (d->compact) {
+		Value *index[MAX_AXES];
+		for (int i = 0; i < d->nring - 1; i++)
+			index[i] = &carried[INDEX_AT + i];
+		compact_replace(p.body, index);
+	}
 }
 
 void
 pass_draw(Func *f, const Target *t)
 {
 	(void)t;
-	Draw d = {.m = f->module, .tmp = f->module->cx->tmp, .roles = (Op *)func_find(f, OP_ROLES)};
+	Draw d = {.m = f->module, .roles = (Op *)func_find(f, OP_ROLES)};
 	if (!f->schedule.dynamic || f->dynamic_reason)
 		return;
 	Op *producer = d.roles ? programs_of(d.roles, 0) : NULL, *consumer = d.roles ? programs_of(d.roles, 1) : NULL;
@@ -140,7 +204,9 @@ pass_draw(Func *f, const Target *t)
 		return;
 	}
 	Leave leave = leave_find(f, d.roles, consumer);
-	make_ring(&d);
+	Compact compact;
+	d.compact = compact_find(f, &leave, producer, &compact) ? &compact : NULL;
+	make_rings(&d, d.compact ? 1 + f->naxis : 1);
 	Builder end = {.m = d.m, .block = producer->home, .before = producer->next, .place = producer->place};
 	op_make(&end, OP_DRAW_END, NULL, 0, NULL, 0, NULL, 0);
 	carry(&d, producer, &leave);

@@ -17,15 +17,42 @@ typedef struct Leave {
 	int64_t values;                                 /* of the function */
 } Leave;
 
-/* A number of the counter, `least` or more; in the first of the producer's threads … */
+/* Programs that do something are the first of each plane of the grid along the first axis: base + times * index < end, or
+ * <= it. */
+typedef struct Compact {
+	const Leave *leave;
+	Value *base, *end;                              /* base NULL: 0 */
+	int64_t times;
+	bool with_end;
+	int plane, column;                              /* axes of the grid; column -1: there is none */
+} Compact;
+
+/* A program, and from where the walk to the next one goes on. */
+typedef struct Numbered {
+	Value *program;                                 /* the grid's total where there is none */
+	Value *index[MAX_AXES];
+	Value *plane, *sum;                             /* the sum of the planes before it */
+} Numbered;
+
+/* A number of the counter, of the program `least` (NULL: any) or more; in the first of the producer's threads … */
 Value *draw_number(Builder *b, Value *least);
-/* … and in all of them. */
+/* … and the program's, in all of them. */
 Value *draw_known(const Leave *l, Builder *b, Value *drawn);
 
 /* leave.c */
 
+/* The value again, with what `map` has for values by their ids. */
+Value *leave_again(const Leave *l, Builder *b, Value *v, Value **map);
 Leave leave_find(Func *f, const Op *roles, Op *programs);
 /* `drawn`, or the first number drawn after it that is of a program which does something, or is at the end. */
 Value *leave_out(const Leave *l, Builder *b, Value *drawn, Value *total);
+
+/* compact.c */
+
+bool compact_find(const Func *f, const Leave *l, const Op *producer, Compact *c);
+/* The program of that number among those that do something. */
+Numbered compact_place(const Compact *c, Builder *b, Value *number, Value *total, const Numbered *from);
+/* Indices on the grid in the body of a loop over programs become these. */
+void compact_replace(Block *body, Value *const *index);
 
 #endif

@@ -158,16 +158,15 @@ leave_find(Func *f, const Op *roles, Op *programs)
 
 /* ---- another program's number ---- */
 
-/* The value again, of the programs that `map` has the number of. */
-static Value *
-again(const Leave *l, Builder *b, Value *v, Value **map)
+Value *
+leave_again(const Leave *l, Builder *b, Value *v, Value **map)
 {
 	if (!value_inside(v, l->roles->region[1]))
 		return v;
 	if (map[v->id])
 		return map[v->id];
 	for (int i = 0; i < v->def->nin; i++)
-		again(l, b, v->def->in[i], map);
+		leave_again(l, b, v->def->in[i], map);
 	op_clone(b, v->def, map);
 	return map[v->id];
 }
@@ -180,7 +179,7 @@ does_nothing(const Leave *l, Builder *b, Value *n)
 
 	map[l->programs->region[0]->arg[0].id] = n;
 	for (int i = 0; i < l->n; i++) {
-		Value *v = again(l, b, l->guard[i]->in[0], map);
+		Value *v = leave_again(l, b, l->guard[i]->in[0], map);
 		v = l->taken[i] ? v : build1(b, OP_NOT, v, NULL);
 		all = all ? build2(b, OP_AND, all, v) : v;
 	}
@@ -250,7 +249,7 @@ leave_out(const Leave *l, Builder *b, Value *drawn, Value *total)
 	Builder test = region_of(b, loop, 0), body = region_of(b, loop, 1);
 
 	build_test(l, &test, total);
-	Value *least = l->is_tail ? behind_row(l, &body, &body.block->arg[0]) : build_index(&body, 0);
+	Value *least = l->is_tail ? behind_row(l, &body, &body.block->arg[0]) : NULL;
 	Value *next = draw_known(l, &body, draw_number(&body, least));
 	build_yield(&body, &next, 1);
 	return &loop->out[0];

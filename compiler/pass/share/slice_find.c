@@ -212,19 +212,20 @@ slot_bytes(const Slice *s)
 	return n;
 }
 
-/* Few rows or columns, and sums that a warp's threads have room for. */
+bool
+slice_takes(const Type *sum, const Target *t)
+{
+	int64_t rows = sum->extent[sum->rank - 2], columns = sum->extent[sum->rank - 1];
+
+	return rows != columns && MIN(rows, columns) <= FEW_ROWS && rows * columns <= (int64_t)SUMS_MOST * t->lanes;
+}
+
 static bool
 is_few(const Slice *s, const Target *t)
 {
-	for (const Op *op = s->body->first; op; op = op->next) {
-		const Type *c = op->kind == OP_DOT ? op->out[0].type : NULL;
-		if (!c)
-			continue;
-		int64_t rows = c->extent[c->rank - 2], columns = c->extent[c->rank - 1];
-		if (rows == columns || MIN(rows, columns) > FEW_ROWS ||
-		    rows * columns > (int64_t)SUMS_MOST * t->lanes)
+	for (const Op *op = s->body->first; op; op = op->next)
+		if (op->kind == OP_DOT && !slice_takes(op->out[0].type, t))
 			return false;
-	}
 	return true;
 }
 

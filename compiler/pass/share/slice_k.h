@@ -47,6 +47,8 @@ Value *slice_read(Sliced *x, const Op *op);
 
 /* slice_find.c */
 
+/* Has a product whose sum is of that type few rows or columns, and a warp's threads room for it? */
+bool slice_takes(const Type *sum, const Target *t);
 /* Why the loop cannot be sliced; NULL, and `varies` and `step` are filled. */
 const char *slice_reason(Slice *s, const Target *t);
 /* Iterations at once that the loop is better for, if it may be sliced; 1. */

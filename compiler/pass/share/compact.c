@@ -1,0 +1,272 @@
+/* Numbers for programs that do something, one after the other: blocks draw those, and find the program on the grid.
+ *
+ *     grid(pm, pn, e), and a program leaves where            count(e) = cdiv(last[e] - first[e], 128), from 0 to pm's
+ *     first[e] + pm * 128 >= last[e]                   =>    expert e has the count(e) * pn's numbers behind those of e - 1
+ *
+ * Of a plane e of the grid, the programs that do something are the first count(e) along the first axis, whatever their
+ * index on the axis between is.  A number's plane is found by a walk over the planes' sums, which goes on from where the
+ * number before was found, since a block's numbers only rise:
+ *
+ *     %plane, %sum, %count = while … { more = %number >= %sum + count(%plane) * %columns } do { next plane }
+ *
+ * In its plane programs are walked in groups of rows as on a grid.  Then no block draws a program that does nothing: of 64
+ * experts with 256 rows each, half of the draws found one, at a round trip to the counter each.  Consumers read the
+ * indices and divide nothing. */
+#include "pass/share/draw.h"
+
+#include "pass/async/pipeline.h"
+
+enum { DEEP = 16 };
+
+/* v = base + times * (the index on the first axis), times > 0; base NULL: 0 */
+typedef struct Line {
+	Value *base;
+	int64_t times;
+} Line;
+
+/* ---- a guard as a count ---- */
+
+static bool line_of(Value *v, const Block *body, int depth, Line *line);
+
+static bool
+line_of_sum(const Op *op, const Block *body, int depth, Line *line)
+{
+	for (int i = 0; i < 2; i++)
+		if (!program_depends(op->in[1 - i], body, 0))
+			return line_of(op->in[i], body, depth + 1, line) && !line->base && (line->base = op->in[1 - i]);
+	return false;
+}
+
+static bool
+line_of_product(const Op *op, const Block *body, int depth, Line *line)
+{
+	int64_t by;
+
+	for (int i = 0; i < 2; i++)
+		if (value_int(op->in[1 - i], &by) && by > 0 && by < INT32_MAX && line_of(op->in[i], body, depth + 1, line))
+			return !line->base && line->times < INT32_MAX && (line->times *= by);
+	return false;
+}
+
+/* One summand beside a multiple of the index: what programs compute of where a group begins. */
+static bool
+line_of(Value *v, const Block *body, int depth, Line *line)
+{
+	const Op *op = v->def;
+
+	if (!op || depth == DEEP || op->home != body || v->type->kind != TYPE_TILE || v->type->elem != TY_I64)
+		return false;
+	switch (op->kind) {
+	case OP_PROGRAM_AT:
+		*line = (Line){.times = 1};
+		return attr_axis(op) == 0;
+	case OP_ADD: return line_of_sum(op, body, depth, line);
+	case OP_MUL: return line_of_product(op, body, depth, line);
+	default: return false;
+	}
+}
+
+/* The program acts while line < end, or <= end. */
+static bool
+find_bound(const Leave *l, Compact *c)
+{
+	const Op *op = l->guard[0]->in[0]->def;
+	const Block *body = l->programs->region[0];
+	Line line;
+
+	for (int i = 1; i < l->n; i++)
+		if (l->guard[i]->in[0] != l->guard[0]->in[0] || l->taken[i] != l->taken[0])
+			return false;
+	if (!op || (op->kind != OP_GE && op->kind != OP_GT && op->kind != OP_LE && op->kind != OP_LT))
+		return false;
+	bool leaves_up = op->kind == OP_GE || op->kind == OP_GT;        /* once the left side is great */
+	int moves = leaves_up == l->taken[0] ? 0 : 1;
+	if (program_depends(op->in[1 - moves], body, 0) || !line_of(op->in[moves], body, 0, &line))
+		return false;
+	bool is_strict = op->kind == OP_GT || op->kind == OP_LT;
+	*c = (Compact){.leave = l, .base = line.base, .times = line.times, .end = op->in[1 - moves],
+		.with_end = is_strict == l->taken[0]};
+	return true;
+}
+
+/* The axes of planes, which the bound depends on, and of columns, which it does not. */
+static bool
+find_axes(const Func *f, Compact *c)
+{
+	const Block *body = c->leave->programs->region[0];
+
+	c->plane = c->column = -1;
+	for (int d = 1; d < f->naxis; d++) {
+		bool depends = program_depends(c->end, body, d) || (c->base && program_depends(c->base, body, d));
+		int *at = depends ? &c->plane : &c->column;
+		if (*at >= 0)
+			return false;
+		*at = d;
+	}
+	return c->plane >= 0;
+}
+
+/* The number is used for nothing but the indices, and the number after it. */
+static bool
+is_only_for_indices(const Block *body)
+{
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == &body->arg[0] && op->kind != OP_PROGRAM_AT && &op->out[0] != body->last->in[0])
+				return false;
+	return true;
+}
+
+bool
+compact_find(const Func *f, const Leave *l, const Op *producer, Compact *c)
+{
+	return l->n > 0 && l->is_tail && is_only_for_indices(l->programs->region[0]) &&
+	    is_only_for_indices(producer->region[0]) && find_bound(l, c) && find_axes(f, c);
+}
+
+/* ---- code ---- */
+
+static Value *
+programs_along(Builder *b, int axis)
+{
+	const Attr a = attr_new_axis(b->m, axis);
+
+	return axis < 0 ? build_index(b, 1) : &op_make(b, OP_NUM_PROGRAMS, NULL, 0, &a, 1, NULL, 0)->out[0];
+}
+
+static Value **
+map_of(const Compact *c, Builder *b, Value *plane)
+{
+	const Block *body = c->leave->programs->region[0];
+	Value **map = NEW_ARRAY(b->m->cx->tmp, Value *, c->leave->values);
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_PROGRAM_AT && attr_axis(op) == c->plane && op->out[0].id < c->leave->values)
+			map[op->out[0].id] = plane;
+	return map;
+}
+
+/* Programs of the plane that do something, along the first axis. */
+static Value *
+count_of(const Compact *c, Builder *b, Value *plane)
+{
+	Value **map = map_of(c, b, plane), *n = leave_again(c->leave, b, c->end, map);
+
+	if (c->base)
+		n = build2(b, OP_SUB, n, leave_again(c->leave, b, c->base, map));
+	if (c->with_end)
+		n = build2(b, OP_ADD, n, build_index(b, 1));
+	n = build2(b, OP_CDIV, build2(b, OP_MAX, n, build_index(b, 0)), build_index(b, c->times));
+	return build2(b, OP_MIN, n, programs_along(b, 0));
+}
+
+static Builder
+region_of(const Builder *b, Op *op, int r, int narg)
+{
+	const Type *types[] = {type_scalar(b->m, TY_I64), type_scalar(b->m, TY_I64), type_scalar(b->m, TY_I64)};
+
+	op->region[r] = block_make(b->block->func, op, types, narg);
+	return (Builder){.m = b->m, .block = op->region[r], .place = b->place};
+}
+
+/* Is the number behind this plane's?  %more, %count */
+static Op *
+build_test(const Compact *c, Builder *b, Value *number, Value *plane, Value *sum)
+{
+	const Type *flag = type_scalar(b->m, TY_BOOL), *types[] = {flag, type_scalar(b->m, TY_I64)};
+	Value *is_there = build2(b, OP_LT, plane, programs_along(b, c->plane));
+	Op *branch = op_make_regions(b, OP_IF, &is_there, 1, NULL, 0, types, 2, 2);
+	Builder then = region_of(b, branch, 0, 0), otherwise = region_of(b, branch, 1, 0);
+	Value *count = count_of(c, &then, plane);
+	Value *end = build2(&then, OP_ADD, sum, build2(&then, OP_MUL, count, programs_along(&then, c->column)));
+
+	build_yield(&then, (Value *[]){build2(&then, OP_GE, number, end), count}, 2);
+	build_yield(&otherwise, (Value *[]){build_int(&otherwise, flag, 0), build_index(&otherwise, 0)}, 2);
+	return branch;
+}
+
+/* The walk: gives the number's plane, the sum before it and its count. */
+static Op *
+build_walk(const Compact *c, Builder *b, Value *number, const Numbered *from)
+{
+	Value *init[] = {from->plane, from->sum, build_index(b, 0)};
+	Op *loop = op_make_regions(b, OP_WHILE, init, 3, NULL, 0, NULL, 0, 2);
+	Builder test = region_of(b, loop, 0, 3), next = region_of(b, loop, 1, 3);
+	Value *plane = &test.block->arg[0], *sum = &test.block->arg[1];
+	Op *found = build_test(c, &test, number, plane, sum);
+
+	build_yield(&test, (Value *[]){&found->out[0], plane, sum, &found->out[1]}, 4);
+	Value *at = next.block->arg;
+	Value *size = build2(&next, OP_MUL, &at[2], programs_along(&next, c->column));
+	Value *plane_after = build2(&next, OP_ADD, &at[0], build_index(&next, 1));
+	build_yield(&next, (Value *[]){plane_after, build2(&next, OP_ADD, &at[1], size), &at[2]}, 3);
+	return loop;
+}
+
+static Value *
+narrow(Builder *b, Value *v)
+{
+	return build1(b, OP_CAST, v, type_scalar(b->m, TY_U32));
+}
+
+static Value *
+widen(Builder *b, Value *v)
+{
+	return build1(b, OP_CAST, v, type_scalar(b->m, TY_I64));
+}
+
+/* a / by, a % by */
+static Value *
+divide(Builder *b, Value *a, Value *by, Value **rest)
+{
+	Value *q = build2(b, OP_DIV, a, by);
+
+	*rest = build2(b, OP_SUB, a, build2(b, OP_MUL, q, by));
+	return q;
+}
+
+/* Number `at` of a plane of `count` rows, in groups of rows, each by columns.  Grids have fewer than 2^31 programs. */
+static void
+find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *to)
+{
+	const Func *f = b->block->func;
+	Value *one = build_int(b, type_scalar(b->m, TY_U32), 1), *rows = build2(b, OP_MAX, narrow(b, count), one);
+	Value *n = narrow(b, at), *first = NULL, *row;
+
+	if (c->column < 0) {
+		to->index[0] = at;
+		return;
+	}
+	if (f->schedule.group > 1) {
+		Value *height = build2(b, OP_MIN, rows, build_int(b, one->type, f->schedule.group));
+		Value *whole = build2(b, OP_MUL, height, narrow(b, programs_along(b, c->column)));
+		first = build2(b, OP_MUL, divide(b, n, whole, &n), height);
+		rows = build2(b, OP_MAX, build2(b, OP_MIN, build2(b, OP_SUB, rows, first), height), one);
+	}
+	Value *column = divide(b, n, rows, &row);
+	to->index[0] = widen(b, first ? build2(b, OP_ADD, first, row) : row);
+	to->index[c->column] = widen(b, column);
+}
+
+Numbered
+compact_place(const Compact *c, Builder *b, Value *number, Value *total, const Numbered *from)
+{
+	Op *walk = build_walk(c, b, number, from);
+	Numbered to = {.plane = &walk->out[0], .sum = &walk->out[1]};
+	Value *is_there = build2(b, OP_LT, to.plane, programs_along(b, c->plane));
+
+	find_in_plane(c, b, build2(b, OP_SUB, number, to.sum), &walk->out[2], &to);
+	to.index[c->plane] = to.plane;
+	to.program = build3(b, OP_SELECT, is_there, build_index(b, 0), total);
+	return to;
+}
+
+void
+compact_replace(Block *body, Value *const *index)
+{
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_PROGRAM_AT && op->in[0] == &body->arg[0]) {
+			op_set_in(op, 0, index[attr_axis(op)]);
+			attr_set_known(body->func->module, op, true);
+		}
+}
