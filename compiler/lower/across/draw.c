@@ -4,9 +4,9 @@
  *                                 n = counter++
  *     draw_end                    if ends++ is the last of the blocks': counter = ends = 0
  *
- * A block begins with the program of its own number, and adds the number of blocks to what it draws, as late as it needs the
- * sum: ptxas waits for an atomic's result where the next instruction with it stands.  One thread of a role draws.  All blocks
- * come to their end once, and the last leaves zeros for the next launch (ABI_ARRIVALS). */
+ * A block begins with the program of its own number, and adds the number of blocks to what it draws, as late as it needs
+ * the sum: ptxas waits for an atomic's result where the next instruction with it stands.  One thread of a role draws.
+ * All blocks come to their end once, and the last leaves zeros for the next launch (ABI_ARRIVALS). */
 #include "lower/lower.h"
 
 enum { ENDS_AT = 8 };                                   /* bytes behind the counter: blocks that came to their end */

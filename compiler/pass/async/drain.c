@@ -102,9 +102,8 @@ source_of(const Op *write)
 	return attr_vector(write) * bytes < STORE_BYTES ? v : NULL;
 }
 
-/* Groups of warps that run one region would share its buffers. */
-static bool
-is_of_one_group(const Op *op)
+bool
+drain_has_own_buffers(const Op *op)
 {
 	int region;
 	const Op *roles = op_roles(op, &region);
@@ -160,7 +159,7 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 static bool
 is_drained(const Drain *d, const Op *op)
 {
-	return op->kind == OP_WRITE && is_of_one_group(op) && drain_serves(d->f, d->t, op) &&
+	return op->kind == OP_WRITE && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
 	    op->in[access_data(op)]->layout && source_of(op);
 }
 
@@ -206,19 +205,26 @@ is_used_from(const Func *f, const Op *alloc, const Op *from)
 	return false;
 }
 
-/* Bytes for buffers that live with those of a write: all, or outside of loops those that are not over by then. */
+/* With what aligns it; slots of one element take no more than they hold. */
 static int64_t
-room_for(const Drain *d, Op *write)
+buffer_bytes(const Op *alloc)
 {
-	int64_t room = d->t->shared_bytes, scratch = 0;
-	const Op *from = is_in_loop(write) ? d->f->body->first : write;
-	for (const Op *op = d->f->body->first; op; op = op_after(op, d->f->body)) {
-		if (op->kind == OP_ALLOC && is_used_from(d->f, op, from))
-			room -= (buffer_slot_bytes(op) * op->out[0].type->slots + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+	int64_t slot = buffer_slot_bytes(alloc), bytes = slot * alloc->out[0].type->slots;
+	return slot <= MBARRIER_BYTES ? bytes : (bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
+
+int64_t
+drain_room(const Func *f, const Target *t, Op *write)
+{
+	int64_t room = t->shared_bytes, scratch = 0;
+	const Op *from = is_in_loop(write) ? f->body->first : write;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind == OP_ALLOC && is_used_from(f, op, from))
+			room -= buffer_bytes(op);
 		else if (op->kind == OP_MBARRIER)
 			room -= MBARRIER_BYTES * op->out[0].type->slots;
 		else if (op != write->in[access_data(write)]->def)
-			scratch = MAX(scratch, plan_op(op, d->t).scratch);
+			scratch = MAX(scratch, plan_op(op, t).scratch);
 	}
 	return room - scratch;
 }
@@ -239,9 +245,8 @@ typedef struct Way {
 	int pieces, buffers;
 } Way;
 
-/* Are the bits of coordinate `dim` from `low` on bits of registers alone? */
-static bool
-are_register_bits(const Layout *l, int dim, int low)
+bool
+drain_in_registers(const Layout *l, int dim, int low)
 {
 	uint64_t bits = ((UINT64_C(1) << l->out[dim]) - (UINT64_C(1) << low)) << layout_out_at(l, dim);
 	for (int i = l->in[IN_REGISTER]; i < l->map.nin; i++)
@@ -270,7 +275,7 @@ in_columns(const Op *write, const Value *v, int64_t room, Way *out)
 	out->each = piece_columns(cols, bytes);
 	out->pieces = (int)(cols / out->each);
 	out->buffers = count_buffers(room, all / out->pieces, out->pieces, cols == extent || is_in_loop(write));
-	return out->pieces > 1 && out->buffers > 0 && are_register_bits(v->layout, fast, log2_ceil(out->each));
+	return out->pieces > 1 && out->buffers > 0 && drain_in_registers(v->layout, fast, log2_ceil(out->each));
 }
 
 /* Whole, or in pieces of as many rows as PIECE_BYTES have. */
@@ -286,18 +291,18 @@ in_rows(const Op *write, const Value *v, int64_t room, Way *out)
 	out->each = MAX(INT64_C(1) << log2_floor(PIECE_BYTES / line), PERIOD);
 	out->pieces = (int)((rows + out->each - 1) / out->each);
 	out->buffers = count_buffers(room, out->each * line, out->pieces, true);
-	return out->buffers > 0 && are_register_bits(v->layout, 0, log2_ceil(out->each));
+	return out->buffers > 0 && drain_in_registers(v->layout, 0, log2_ceil(out->each));
 }
 
 static bool
 choose_way(const Drain *d, Op *write, const Value *v, Way *out)
 {
-	int64_t room = room_for(d, write);
+	int64_t room = drain_room(d->f, d->t, write);
 	return in_columns(write, v, room, out) || in_rows(write, v, room, out);
 }
 
-static Value *
-make_buffer(Drain *d, Builder *b, const Type *tile)
+Value *
+drain_buffer(Builder *b, const Type *tile)
 {
 	int order[LAYOUT_RANK], shape[LAYOUT_RANK];
 	for (int i = 0; i < tile->rank; i++) {
@@ -305,8 +310,8 @@ make_buffer(Drain *d, Builder *b, const Type *tile)
 		shape[i] = log2_ceil(tile->extent[i]);
 	}
 	Layout l = layout_boxed(tile->rank, shape, order, ROW_BYTES, element_bytes(tile));
-	Value *v = build0(b, OP_ALLOC, type_buffer(d->m, tile->elem, 1, tile->rank, tile->extent));
-	v->layout = layout_intern(d->m, &l);
+	Value *v = build0(b, OP_ALLOC, type_buffer(b->m, tile->elem, 1, tile->rank, tile->extent));
+	v->layout = layout_intern(b->m, &l);
 	return v;
 }
 
@@ -325,9 +330,8 @@ drain_bytes(Func *f, const Target *t, const Op *write)
 	return in_pieces ? MIN(all, BUFFERS * each) : all;
 }
 
-/* Some columns or rows of a tile, which are some of each thread's registers. */
-static Value *
-make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int dim, int64_t from)
+Value *
+drain_piece(Builder *b, Value *v, const Type *tile, int dim, int64_t from)
 {
 	static const char letters[] = "ppppp";
 	Value *in[1 + KERNEL_RANK] = {v};
@@ -336,19 +340,18 @@ make_piece(Drain *d, Builder *b, Value *v, const Type *tile, int dim, int64_t fr
 		return v;
 	for (int i = 0; i < tile->rank; i++)
 		in[1 + i] = build_index(b, i == dim ? from : 0);
-	Attr attr[] = {attr_new_index(d->m, &letters[KERNEL_RANK - tile->rank]),
-		attr_new_extents(d->m, tile->extent, tile->rank)};
+	Attr attr[] = {attr_new_index(b->m, &letters[KERNEL_RANK - tile->rank]),
+		attr_new_extents(b->m, tile->extent, tile->rank)};
 	Op *op = op_make(b, OP_EXTRACT, in, 1 + tile->rank, attr, 2, NULL, 0);
 	plan_slice(op, &slice);
 	if (slice.way != SLICE_REGISTERS)
 		die("a piece of a tile that is not of each thread's registers");
-	op->out[0].layout = layout_intern(d->m, &slice.made);
+	op->out[0].layout = layout_intern(b->m, &slice.made);
 	return &op->out[0];
 }
 
-/* Has each warp as many rows of the tile, one behind the other, in whole periods of the swizzle? */
-static bool
-has_rows_of_warps(const Layout *l, int warps)
+bool
+drain_has_warps(const Layout *l, int warps)
 {
 	int bits = log2_ceil(warps), low = l->out[0] - bits, at = layout_out_at(l, 0) + low;
 	uint64_t high = ((UINT64_C(1) << bits) - 1) << at;
@@ -418,12 +421,12 @@ drain(Drain *d, Op *write)
 	extent[way.dim] = way.each;
 	const Type *tile = way.pieces > 1 ? type_with_shape(d->m, v->type, v->type->rank, extent) : v->type;
 	bool loops = is_in_loop(write), again = writes_again(write);
-	d->is_by_warp = !again && way.dim != 0 && !attr_valid(write) && has_rows_of_warps(v->layout, op_warps(write));
+	d->is_by_warp = !again && way.dim != 0 && !attr_valid(write) && drain_has_warps(v->layout, op_warps(write));
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
-		buffer[i] = make_buffer(d, &at, tile);
+		buffer[i] = drain_buffer(&at, tile);
 	for (int p = 0; p < way.pieces; p++) {
-		Value *slot = buffer[p % way.buffers], *piece = make_piece(d, &b, v, tile, way.dim, p * way.each);
+		Value *slot = buffer[p % way.buffers], *piece = drain_piece(&b, v, tile, way.dim, p * way.each);
 		bool is_turn = way.pieces % way.buffers == 0;   /* the next program begins with the buffer that is next */
 		if (again && p == 0)
 			make_written(d, &b);

@@ -164,6 +164,17 @@ void pipeline_symmetric(Pipeline *p, int slots);
 bool drain_serves(const Func *f, const Target *t, const Op *write);
 /* Bytes of the buffers through which a write is to go, in pieces if that takes less; 0: it stays a write */
 int64_t drain_bytes(Func *f, const Target *t, const Op *write);
+/* Bytes for buffers that live with those of a write: all, or outside of loops those that are not over by then. */
+int64_t drain_room(const Func *f, const Target *t, Op *write);
+/* Has the region of the op buffers of its own?  Groups of warps that run one region would share them. */
+bool drain_has_own_buffers(const Op *op);
+/* Are the bits of coordinate `dim` from `low` on bits of registers alone? */
+bool drain_in_registers(const Layout *l, int dim, int low);
+/* Has each warp as many rows of the tile, one behind the other, in whole periods of the swizzle? */
+bool drain_has_warps(const Layout *l, int warps);
+/* Some columns or rows of a tile, which are some of each thread's registers; a buffer for such. */
+Value *drain_piece(Builder *b, Value *v, const Type *tile, int dim, int64_t from);
+Value *drain_buffer(Builder *b, const Type *tile);
 
 /* cluster.c */
 

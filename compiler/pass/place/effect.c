@@ -143,14 +143,34 @@ is_own(const Op *buffer)
 	    !layout_fits_matrix(held, shared, dtype_tile_size(buffer->out[0].type->elem), &to, &transposed);
 }
 
+/* Do threads of one role exchange through it what they have?  Puts and gets, in whatever layouts. */
+static bool
+is_exchanged(const Op *buffer)
+{
+	const Block *body = buffer->home->func->body;
+	const Op *roles = NULL;
+	int region = -1, other;
+
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (!touches_buffer(op, buffer))
+			continue;
+		const Op *of = op_roles(op, &other);
+		if ((op->kind != OP_PUT && op->kind != OP_GET) || !of || (roles && (of != roles || other != region)))
+			return false;
+		roles = of;
+		region = other;
+	}
+	return roles != NULL;
+}
+
 /* The threads that touch each byte of the buffer's slots, where only one warp ever does, by copies and gets, by puts and
- * gets in one layout, or puts and sends of what the warp has put; NULL: it is otherwise.  One of several warps' needs a
- * barrier of the block, and that one serves all.  Roles have warps of their own: one of them sends. */
+ * gets in one layout or of one role, or puts and sends of what the warp has put; NULL: it is otherwise.  One of several
+ * warps' needs a barrier of the block, and that one serves all.  Roles have warps of their own: one of them sends. */
 static const ScratchOwners *
 slot_owners(const Op *buffer, Arena *tmp)
 {
 	const Block *body = buffer->home->func->body;
-	bool is_sent = is_sent_by_warp(buffer), own = is_own(buffer);
+	bool is_sent = is_sent_by_warp(buffer) || is_exchanged(buffer), own = is_own(buffer);
 	ScratchOwners *all = NULL, o;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {

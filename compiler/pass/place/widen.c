@@ -6,6 +6,8 @@
  * The accumulator of a product of warpgroups has two neighbours in a thread, so that a row by a number from memory goes
  * out 4 bytes at a time.  The bits of the column that choose the lane change places with bits that choose the register,
  * which takes shuffles in each quad and no shared memory: a parted kernel's ring leaves none for a conversion. */
+#include "pass/place/widen.h"
+
 #include "model/model.h"
 #include "pass/layout/anchor.h"
 #include "pass/layout/axis.h"
@@ -84,7 +86,11 @@ widen(Op *write, const Target *t)
 	if (!take_row(&l, WIDEST - log2_ceil(bytes)))
 		return;
 	int vector = access_vector(write, &l, t);
-	if (vector <= attr_vector(write) || !suits(write, data, &l))
+	if (vector <= attr_vector(write))
+		return;
+	if (vector * bytes == 1 << WIDEST && widen_pieces(write->home->func, write, t, vector))
+		return;
+	if (!suits(write, data, &l))
 		return;
 	plan_convert(v->layout, &l, bytes, &c);
 	if (c.scratch)
@@ -105,7 +111,10 @@ pass_widen(Func *f, const Target *t)
 	if (!body)
 		return;
 	axis_keep(f);
-	for (Op *op = body->first; op; op = op_after(op, body))
+	for (Op *op = body->first, *next; op; op = next) {
+		next = op_after(op, body);
 		if (op->kind == OP_WRITE)
 			widen(op, t);
+	}
+	sweep(f);
 }
