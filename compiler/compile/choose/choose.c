@@ -381,14 +381,14 @@ find_between(Search *s, TuneName *all, int n, Arena *mem)
 	s->k->program->cx->mem = keep;
 }
 
-/* What is chosen was estimated with all warps in each iteration: they do not divide the loop as those of few rows do. */
+/* What is chosen was estimated with all warps in each iteration: they do not divide a short loop, as few rows have. */
 static bool
 stay_undivided(Search *s)
 {
 	Bound b;
 	s->k->program->cx->mem = s->mem;
 	const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? search_elaborate(s, &b) : NULL;
-	if (m && choose_would_slice(m->funcs.at[0], s->t) && !stands(s, SCHEDULE_SLICES))
+	if (m && choose_slices_badly(m->funcs.at[0], &b, s->t) && !stands(s, SCHEDULE_SLICES))
 		s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_SLICES].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
 	return true;
 }

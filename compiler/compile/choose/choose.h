@@ -54,8 +54,9 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);
 int choose_count_dots(const Func *f);
-/* Would the block's warps divide the loop of its first product, if the schedule does not say (pass slice_k)? */
-bool choose_would_slice(const Func *f, const Target *t);
+/* Would the block's warps divide the loop of its first product, if the schedule does not say (pass slice_k), though it has
+ * too few iterations for them? */
+bool choose_slices_badly(const Func *f, const Bound *b, const Target *t);
 /* A switch that is off, or a loop left whole, where the header does not list it. */
 bool choose_says_nothing(const Kernel *k, const NamedConst *v);
 /* How many of the ascending numbers of warps a kernel may have, if warpgroups can do all of its products; else 0.  One

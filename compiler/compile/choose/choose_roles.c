@@ -18,7 +18,7 @@
 
 /* 870 us of 1090 on an H200 (attention, d 128, s 4096, 128 keys a trip), where 64 keys a trip take an eighth more. */
 static const double CHAINED_SHARE = 0.7;
-enum { TRIP_COLUMNS = 16 };
+enum { TRIP_COLUMNS = 16, SLICED_TRIPS = 16 };
 enum { LEAST_WARPS = 8, WARP_ROWS = 16, WARPGROUP = 2 };        /* the last one: log2 of its warps */
 
 /* In a loop, with rows for all warps. */
@@ -45,11 +45,14 @@ choose_roles(const Func *f, const Schedule *s, const Target *t)
 }
 
 bool
-choose_would_slice(const Func *f, const Target *t)
+choose_slices_badly(const Func *f, const Bound *b, const Target *t)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *loop = op->kind == OP_DOT ? op->home->parent : NULL;
 		if (op->kind == OP_DOT)
-			return slice_takes(op->out[0].type, t);
+			return slice_takes(op->out[0].type, t) && loop && loop->kind == OP_FOR &&
+			    estimate_trips(f, b, loop) < SLICED_TRIPS;
+	}
 	return false;
 }
 

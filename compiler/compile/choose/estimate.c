@@ -40,7 +40,7 @@ static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
  * 164 flat. */
 static const double UNEVEN_EXITS = 2.6;
 static const double DRAWN_MORE = 0.5;
-static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300;
+static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
  * run at once on one H200, 30 and 15 on another. */
@@ -210,6 +210,8 @@ static double
 leaving_cycles(const Estimate *e, double programs, int together)
 {
 	double each = e->parted ? (e->turns > 0 ? LEAVE_TURN : LEAVE_DRAWN) : LEAVE_BLOCK / MAX(together, 1);
+	if (e->drawn > 0 && e->planes > 0)
+		return e->planes * LEAVE_PLANE;
 	return programs * each / e->t->rates->multiprocessors;
 }
 
@@ -390,7 +392,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	bool is_wide = e.split > 2 && splits_in_cluster(&e);
 	double units = floor(t->rates->multiprocessors * (is_wide ? PLACED : 1));
 	double all = programs;
-	e.acting = estimate_acting(f, b);
+	e.acting = estimate_acting(f, b, &e.planes);
 	programs = ceil(all * e.acting);
 	int each = (int)ceil(programs / units);
 	e.drawn = e.acting < 1 && e.parted && e.ranks <= 1 ? programs / units : 0;

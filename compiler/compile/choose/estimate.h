@@ -14,7 +14,7 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 /* estimate_launch.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
-double estimate_acting(const Func *f, const Bound *b);
+double estimate_acting(const Func *f, const Bound *b, double *planes);
 /* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
  * it; -1: they share nothing. */
 int estimate_along(Func *f, const Bound *b, int ranks);

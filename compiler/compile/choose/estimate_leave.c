@@ -86,11 +86,12 @@ planes_of(const Bound *b, unsigned axes)
 }
 
 double
-estimate_acting(const Func *f, const Bound *b)
+estimate_acting(const Func *f, const Bound *b, double *planes)
 {
 	const Op *leave = exit_of(f->body);
 	double programs = 1;
 	Sources s = {0};
+	*planes = 0;
 	if (!leave)
 		return 1;
 	find_sources(leave->in[0], false, 0, &s);
@@ -98,8 +99,10 @@ estimate_acting(const Func *f, const Bound *b)
 		programs *= (double)MAX(b->grid[i], 1);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
 	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;
+	if (is_grouped)
+		*planes = planes_of(b, s.axes & ~s.tiles);
 	if (tiles < 0 && is_grouped)
-		tiles = programs / planes_of(b, s.axes & ~s.tiles);
+		tiles = programs / *planes;
 	if (tiles < 0 || !is_grouped)
 		return tiles < 0 ? GUESS : MIN(tiles / programs, GUESS);
 	return MIN((tiles + PART * programs / (double)b->grid[__builtin_ctz(s.tiles)]) / programs, 1);

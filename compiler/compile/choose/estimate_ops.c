@@ -23,8 +23,9 @@ enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 /* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1380 us, 1300 where a tensor map brings them;
- * 4096 cubed 190, 181 (pass land). */
-enum { GATHER_PARTED = 70 };
+ * 4096 cubed 190, 181 (pass land).  They hand a slot on as they fill the one after next, so that rings of three have none
+ * to spare: gate and up projection of 64 experts, 16384 x 2816 x 2048, 342 us, 297 with four slots. */
+enum { GATHER_PARTED = 70, GATHER_SHORT = 240, GATHER_SLOTS = 4 };
 
 static double
 bytes_of(const Type *t)
@@ -226,7 +227,7 @@ add_gather(Estimate *e, const Op *op, Use *u)
 		n += *c == 'g';
 	e->gathers = MAX(e->gathers, n);
 	if (e->parted) {
-		e->gather_wait = GATHER_PARTED;
+		e->gather_wait = GATHER_PARTED + (e->stages < GATHER_SLOTS ? GATHER_SHORT : 0);
 		return;
 	}
 	e->registers += n * GATHER_REGISTERS;

@@ -22,6 +22,7 @@ typedef struct Estimate {
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
 	double acting;                                  /* the share of programs that do not leave early */
 	double drawn;                                   /* programs that stay which a block draws, in the mean; 0 */
+	double planes;                                  /* of the grid, over which what stays is numbered; 0: it is drawn */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;
