@@ -41,6 +41,7 @@ static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
 static const double UNEVEN_EXITS = 2.6;
 static const double DRAWN_MORE = 0.5;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
+static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
  * run at once on one H200, 30 and 15 on another. */
@@ -419,8 +420,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (reason)
 		return refuse(bill, reason);
 	double cycles = programs_cycles(&e, programs, each, together) * (is_chain && !e.parted ? FLAT_CHAIN : 1);
-	if (is_plain)
-		cycles = plain_product(&e, programs, together) * uneven_exits(&e);
+	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
 	cycles += leaving_cycles(&e, all - programs, together);
 	double memory = memory_cycles(&e), beside = is_plain ? BESIDE * fmin(cycles, memory) : 0;
 	cycles = fmax(cycles, memory) + beside + 1e-4 * e.block.l2 * programs;
