@@ -70,6 +70,11 @@ expect 0 'roles  *1 thread copies' inspect matmul.tgl --example large -D ctas=1
 refuse 'draw'
 expect 0 "'dynamic = 1' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
 
+# Batches of small products: blocks that take turns wait for their first operands, and warps divide no loop of one iteration.
+cp "$top/dsl_examples/batched_matmul.tgl" .
+expect 0 'chosen: .*specialize = true' inspect batched_matmul.tgl -D B=16 -D M=512 -D N=2048 -D K=128
+expect 0 'chosen: BM = 64, BN = 64, BK = 64' inspect batched_matmul.tgl -D B=512 -D M=64 -D N=64 -D K=64
+
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: BM = 128, warps = 8, specialize = true' inspect chain.tgl --example large
 # rows of chained products are open, too: a causal loop's end grows with them
