@@ -186,7 +186,7 @@ func_waits_late(const Func *f)
 bool
 op_is_over_programs(const Op *op)
 {
-	return op->kind == OP_FOR && op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID;
+	return op->kind == OP_FOR && (attr_drawn(op) || (op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID));
 }
 
 bool
