@@ -7,6 +7,7 @@
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TRIPS_GUESS = 16, DEPTH = 14, LINE = 128, SECTOR = 32 };
@@ -317,15 +318,15 @@ launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 	return has_pointers ? bytes * programs : MIN(rest, (bytes - c->again) * programs) + scattered;
 }
 
-/* Those that run twice at the end of the first axis count too. */
+/* Those that run twice at the end of the first axis count too, those that leave before their products do not. */
 static double
 launch_programs(const Func *f, const Bound *b)
 {
-	double programs = 1;
+	double programs = 1, planes, acting = estimate_acting(f, b, &planes);
 	int64_t together = programs_together(f);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
-	return programs * MAX(f->stream ? 1 : f->schedule.split, 1);
+	return ceil(programs * acting) * MAX(f->stream ? 1 : f->schedule.split, 1);
 }
 
 /* What a block leaves of a loop that several share. */

@@ -21,7 +21,7 @@ static const double GUESS = 0.5, PART = 0.5;            /* of programs, if nothi
 static bool
 has_dot(const Block *b)
 {
-	return block_find(b, OP_DOT) != NULL;
+	return block_find(b, OP_DOT) || block_find(b, OP_DOT_START);
 }
 
 /* A branch that nothing follows but a yield, of which one side multiplies: what is behind an early return. */
