@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { COMBINATIONS_MOST = 256 };
+enum { COMBINATIONS_MOST = 384 };
 static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
 static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
 enum { CLUSTER = 2, PAIRS_EACH = 4 };                           /* blocks; programs of a multiprocessor */

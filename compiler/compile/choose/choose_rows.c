@@ -21,7 +21,8 @@
 #include <limits.h>
 #include <string.h>
 
-enum { ROWS_LEAST = 8, ROWS_MOST = 32, COLUMNS_LEAST = 32, ROWS_STEP = 8 };
+enum { ROWS_LEAST = 8, ROWS_MOST = 32, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
+enum { PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4 };
 
 static bool
 is_name(const Expr *e, const char *name)
@@ -29,18 +30,28 @@ is_name(const Expr *e, const char *name)
 	return e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
 }
 
-int64_t
-choose_divided(const Kernel *k, const Bound *b, const char *name)
+/* The axis grid(…: cdiv(D, name)), and D; -1: there is none. */
+static int
+axis_divided(const Kernel *k, const Bound *b, const char *name, int64_t *size)
 {
 	for (int i = 0; i < k->item->grid.n; i++) {
 		const Expr *e = k->item->grid.at[i].count;
 		if (e->kind != EX_CALL || !is_name(e->a, "cdiv") || e->args.n != 2 || !is_name(e->args.at[1].e, name))
 			continue;
 		for (int s = 0; s < b->nsymbol; s++)
-			if (is_name(e->args.at[0].e, b->symbol[s].name))
-				return b->symbol[s].value.i;
+			if (is_name(e->args.at[0].e, b->symbol[s].name)) {
+				*size = b->symbol[s].value.i;
+				return i;
+			}
 	}
 	return -1;
+}
+
+int64_t
+choose_divided(const Kernel *k, const Bound *b, const char *name)
+{
+	int64_t size;
+	return axis_divided(k, b, name, &size) < 0 ? -1 : size;
 }
 
 static bool
@@ -209,20 +220,71 @@ add_between(TuneName *t, int64_t columns, Arena *mem)
 	t->nvalue = n;
 }
 
-/* Multiples of 8 of which few tiles just cover the rows. */
-static void
-add_parts(TuneName *t, int64_t rows, Arena *mem)
+/* Of how many programs each row of tiles is, by the columns that are listed for them, the widest first. */
+typedef struct RowPrograms {
+	int64_t of[ROW_PROGRAMS];
+	int n, multiprocessors;
+} RowPrograms;
+
+static RowPrograms
+row_programs(const Kernel *k, const Bound *b, const Target *t, const TuneName *rows, const TuneName *all, int n)
 {
-	enum { LEAST = 40, MOST = 256, PARTS = 5 };
-	Const *all = NEW_ARRAY(mem, Const, t->nvalue + PARTS);
+	RowPrograms out = {.multiprocessors = t->rates ? t->rates->multiprocessors : 0};
+	int64_t size, other = 1;
+	int row = axis_divided(k, b, rows->name, &size);
+	for (int i = 0; i < n; i++) {
+		int column = &all[i] == rows ? -1 : axis_divided(k, b, all[i].name, &size);
+		for (int d = 0; d < b->naxis && column >= 0; d++)
+			other *= d == row || d == column ? 1 : b->grid[d];
+		for (int64_t c = COLUMNS_MOST; c >= COLUMNS_MOST / 4 && column >= 0 && out.n < ROW_PROGRAMS; c /= 2)
+			if (lists(&all[i], c))
+				out.of[out.n++] = (size + c - 1) / c * other;
+	}
+	return out;
+}
+
+static int64_t
+rows_of_parts(int64_t rows, int64_t parts)
+{
+	return ((rows + parts - 1) / parts + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
+}
+
+/* Rows of tiles that make programs for all multiprocessors one, two or three times: of 6000 x 1024 x 2048 tiles of
+ * 184 x 128 are 264 programs, which take 38.0 us on an H200, 50.6 of 128 x 128. */
+static int
+add_rounds(const RowPrograms *p, int64_t rows, Const *all, int n)
+{
+	enum { ROUNDS = 3, FULL = 90 };                 /* per cent */
+	int first = n;
+	for (int64_t round = 1; round <= ROUNDS; round++)
+		for (int i = 0; i < p->n; i++) {
+			int64_t all_of = round * p->multiprocessors, parts = all_of / p->of[i];
+			int64_t v = parts > 0 ? rows_of_parts(rows, parts) : 0;
+			bool fits = v >= PART_LEAST && v <= PART_MOST && !is_power_of_two(v) &&
+			    100 * ((rows + v - 1) / v) * p->of[i] >= FULL * all_of;
+			for (int j = 0; j < n && fits; j++)
+				fits = all[j].i != v;
+			if (fits && n < first + PARTS_ROUNDS)
+				all[n++] = (Const){.kind = CONST_INT, .i = v};
+		}
+	return n;
+}
+
+/* Multiples of 8 of which few tiles just cover the rows, or make programs for all multiprocessors. */
+static void
+add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
+{
+	Const *all = NEW_ARRAY(mem, Const, t->nvalue + PARTS + PARTS_ROUNDS);
 	int n = t->nvalue;
 	memcpy(all, t->value, sizeof *all * (size_t)n);
-	for (int64_t parts = (rows + MOST - 1) / MOST, v = MOST, last = 0; n < t->nvalue + PARTS && v >= LEAST; parts++) {
-		v = ((rows + parts - 1) / parts + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
-		if (v >= LEAST && v != last && !is_power_of_two(v))
+	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
+	     n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
+		v = rows_of_parts(rows, parts);
+		if (v >= PART_LEAST && v != last && !is_power_of_two(v))
 			all[n++] = (Const){.kind = CONST_INT, .i = v};
 		last = v;
 	}
+	n = add_rounds(p, rows, all, n);
 	t->more = n - t->nvalue;
 	t->value = all;
 	t->nvalue = n;
@@ -230,13 +292,14 @@ add_parts(TuneName *t, int64_t rows, Arena *mem)
 
 /* Adds to a name what the product has of its values between those listed, if it is the tile's rows or columns. */
 static void
-add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const Target *t, Arena *mem)
+add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowPrograms *p, const Target *t,
+    Arena *mem)
 {
 	const Type *acc = dot->out[0].type;
 	if (acc->extent[1] == value && has_columns_between(dot, t))
 		add_between(name, size, mem);
 	else if (acc->extent[0] == value && size > ROWS_MOST && has_rows_between(dot, t))
-		add_parts(name, size, mem);
+		add_parts(name, size, p, mem);
 }
 
 /* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few. */
@@ -269,7 +332,8 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			const Type *acc = dot ? dot->out[0].type : NULL;
 			if (!acc || acc->rank != 2 || acc->extent[0] == acc->extent[1])
 				continue;
-			add_tiles(&all[i], size, dot, all[i].value[v].i, t, mem);
+			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
+			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
 			is_lone |= has_columns_between(dot, t);
 			break;
 		}
