@@ -31,6 +31,17 @@ is_cdiv(const Expr *e, const Expr **of, const Expr **by)
 	return true;
 }
 
+/* cdiv(X, n) or X / n, which are the same of multiples of n. */
+static bool
+is_quotient(const Expr *e, const Expr **of, const Expr **by)
+{
+	if (e->kind != EX_BINARY || e->bin != BIN_DIV)
+		return is_cdiv(e, of, by);
+	*of = e->a;
+	*by = e->b;
+	return true;
+}
+
 static const Expr *
 dim_expr(const Kernel *k, int param, int d)
 {
@@ -40,7 +51,7 @@ dim_expr(const Kernel *k, int param, int d)
 	return has ? p->ast->type->dims.at[d] : NULL;
 }
 
-/* Of K, where a tensor has cdiv(K, 128) columns, 2048: rows of those then begin at multiples of 16 elements. */
+/* Of K, where a tensor has cdiv(K, 128) or K / 128 columns, 2048: rows of those then begin at multiples of 16 elements. */
 static int64_t
 multiple_of_parts(const Bound *b, int symbol)
 {
@@ -51,7 +62,7 @@ multiple_of_parts(const Bound *b, int symbol)
 		int last = b->param[i].rank - 1;
 		const Expr *e = last > 0 ? dim_expr(b->kernel, i, last) : NULL;
 		int64_t parts = e ? b->param[i].dim[last] : 0;
-		if (parts > 0 && is_cdiv(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
+		if (parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
 		    v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
 			most = MAX(most, v / parts * assumption_of((uint64_t)parts));
 	}
@@ -132,7 +143,7 @@ expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 	const int64_t most = ASSUMED_MOST * ASSUMED_MOST;
 	const Expr *of, *by;
 	int64_t x, y;
-	if (is_cdiv(e, &of, &by)) {
+	if (is_quotient(e, &of, &by)) {
 		x = expr_multiple(b, p, of);
 		y = expr_number(b, by);
 		return y > 0 && x % y == 0 ? x / y : 1;
@@ -152,18 +163,21 @@ expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 	}
 }
 
-/* Of cdiv(K, 128) that it is. */
+/* Of cdiv(K, 128), or of K / 128 where K is a multiple of 128, that it is. */
 static void
-note_part(FuncParam *f, int d, const Bound *b, const Expr *e)
+note_part(FuncParam *f, int d, const Bound *b, const ArgAssumptions *p, const Expr *e)
 {
 	const Expr *of, *by;
 
-	if (!is_cdiv(e, &of, &by) || of->kind != EX_NAME)
+	if (!is_quotient(e, &of, &by) || of->kind != EX_NAME)
+		return;
+	int64_t n = expr_number(b, by);
+	if (!is_cdiv(e, &of, &by) && (n <= 0 || expr_multiple(b, p, of) % n))
 		return;
 	for (int i = 0; i < b->nsymbol; i++)
 		if (b->symbol[i].name == of->name) {
 			f->part_of[d] = b->kernel->params.n + i;
-			f->part[d] = MAX(expr_number(b, by), 0);
+			f->part[d] = MAX(n, 0);
 		}
 }
 
@@ -173,7 +187,7 @@ assume_dims(FuncParam *f, const KernelParam *k, const Bound *b, const ArgAssumpt
 	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
 		if (f->dim[d] < 0 && d < k->ast->type->dims.n) {
 			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
-			note_part(f, d, b, k->ast->type->dims.at[d]);
+			note_part(f, d, b, p, k->ast->type->dims.at[d]);
 		}
 }
 

@@ -412,7 +412,7 @@ search(Search *s, Arena *mem)
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
-	bool alone = !s->is_whole && choose_count_dots(s->module->funcs.at[0]) == 1;
+	bool alone = !s->is_whole;
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, alone);
 	if (few && alone)
 		return take_few(s, all, n, mem);

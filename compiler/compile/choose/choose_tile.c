@@ -66,8 +66,8 @@ type_parts(const Pair *x, const Value *v, const Value *w)
 		if (a->extent[d] == b->extent[d])
 			continue;
 		p->axis[d] = AXIS_ANY;
-		p->scale[d] = a->extent[d] / x->size;
-		if (a->extent[d] % x->size || b->extent[d] != 2 * a->extent[d])
+		p->scale[d] = TILE_SCALE * a->extent[d] / x->size;
+		if (TILE_SCALE * a->extent[d] % x->size || b->extent[d] != 2 * a->extent[d])
 			return false;
 	}
 	return true;
@@ -199,7 +199,7 @@ local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *sta
 		if (q->axis[d] == AXIS_NONE)
 			continue;
 		n++;
-		if (q->axis[d] != AXIS_ANY || start->times[0] != q->scale[d] * x->size ||
+		if (q->axis[d] != AXIS_ANY || TILE_SCALE * start->times[0] != q->scale[d] * x->size ||
 		    start->times[1] != 2 * start->times[0])
 			return false;
 		p->axis[d] = start->start;

@@ -5,11 +5,12 @@
 #include "compile/choose/choose.h"
 
 enum { AXIS_NONE = -1, AXIS_ANY = -2 };                 /* no part; a part along any axis */
+enum { TILE_SCALE = 16 };                               /* of a part as large as the size: words of 16 are one of it */
 
 /* Of a value. */
 typedef struct Part {
 	int8_t axis[MAX_RANK];                          /* of each dimension */
-	int64_t scale[MAX_RANK];
+	int64_t scale[MAX_RANK];                        /* of its extent by the size, times TILE_SCALE */
 	bool mirrored[MAX_RANK];                        /* its elements stand in the opposite order */
 	bool differs;                                   /* a number that the modules disagree about */
 	bool is_local;                                  /* indices within a part */

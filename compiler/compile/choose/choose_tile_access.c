@@ -89,7 +89,7 @@ takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
 	Part *p = tile_part(x, tile);
 	if (p->axis[d] == AXIS_NONE)
 		return tile_is_plain(x, a->in[1 + i]);
-	if (s->start == AXIS_NONE || s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0] ||
+	if (s->start == AXIS_NONE || TILE_SCALE * s->times[0] != p->scale[d] * x->size || s->times[1] != 2 * s->times[0] ||
 	    (s->ends && !s->of))
 		return false;
 	if (p->axis[d] == AXIS_ANY) {
@@ -175,7 +175,7 @@ tile_visit_write(Pair *x, const Op *a)
 		const Part *p = tile_part(x, tile);
 		int axis = p->axis[d];
 		if (axis >= 0) {
-			if (p->scale[d] != 1 || !starts_inside(x, a, i) ||
+			if (p->scale[d] != TILE_SCALE || !starts_inside(x, a, i) ||
 			    !is_cut_by(x, type, i - access_merged(a, i), i, axis))
 				return false;
 			covers[axis] = true;

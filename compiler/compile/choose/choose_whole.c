@@ -50,21 +50,39 @@ typedef struct Whole {
 } Whole;
 
 static bool
+are_few(int64_t rows)
+{
+	return rows >= ROWS_LEAST && rows <= ROWS_MOST;
+}
+
+/* Of a parameter that the header lists, or only gives as a number. */
+static bool
 has_few_rows(const Kernel *k, const Bound *b)
 {
-	for (int i = 0; i < k->item->tune.n; i++) {
-		int64_t rows = choose_divided(k, b, k->item->tune.at[i].name);
-		if (rows >= ROWS_LEAST && rows <= ROWS_MOST)
+	for (int i = 0; i < k->item->tune.n; i++)
+		if (are_few(choose_divided(k, b, k->item->tune.at[i].name)))
+			return true;
+	for (int i = 0; i < k->item->ctparams.n; i++) {
+		const CtParam *p = &k->item->ctparams.at[i];
+		if (p->value && p->value->kind == EX_INT && are_few(choose_divided(k, b, p->name)))
 			return true;
 	}
 	return false;
 }
 
+/* One product, or several side by side, with decoded weights. */
 static bool
 decodes(const Func *f)
 {
-	const Op *dot = block_find(f->body, OP_DOT);
-	return choose_count_dots(f) == 1 && dot && dot_decodes(dot);
+	bool any = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT)
+			continue;
+		if (!dot_decodes(op))
+			return false;
+		any = true;
+	}
+	return any && !dots_are_chained(f, f->body);
 }
 
 /* Chained products of warpgroups run in roles, which the estimate knows. */
@@ -200,6 +218,15 @@ drop_idle(Whole *s)
 	}
 }
 
+/* As elaborated and simplified. */
+static Module *
+search_module(const Whole *s, const Bound *b)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
+	return compile_kernel(s->k, b, s->t->name, &a, &opt);
+}
+
 static void
 search(Whole *s, const Bound *first, Arena *apart)
 {
@@ -214,6 +241,9 @@ search(Whole *s, const Bound *first, Arena *apart)
 	s->k->program->cx->mem = apart;
 	if (!kernel_tune(s->k, first, &all, &n))
 		return;
+	Module *m = search_module(s, first);
+	if (m)
+		choose_add_sides(s->k, first, s->t, s->how, m->funcs.at[0], apart, &all, &n);
 	choose_join_rows(s->k, first, s->how, apart, all, n);
 	for (int round = 0; round < rounds; round++) {
 		for (int i = 0; i < MIN(n, NAMES_MOST - 1); i++)

@@ -351,10 +351,12 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 		p.body = p.loop->region[0];
 	}
 	axis_drop(m);
+	axis_keep(f);                                   /* hold_narrow may have made the loop anew */
 	pipeline_find_reads(&p);
+	find_wanted(&p);
+	axis_drop(m);
 	if (p.reads.n == 0)
 		return;
-	find_wanted(&p);
 	pipeline_find_bulk(&p);
 	int stages = choose_stages(&p);
 	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)

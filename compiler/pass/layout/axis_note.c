@@ -3,7 +3,8 @@
  *     %c = lt %i, %n : bool[64]                          %v = load %p                      %i is below %n
  *     %v = load %p, %c                             =>    %r = read %x, %k {inside = [1]}   no test of bounds
  *     %r = read %x, %k                                   %m = ge %j, %e {equal = 4}        computed once for four
- *     %m = ge %j, %e
+ *     %m = ge %j, %e                                     %s = cast %q : i8                 %q is -8 to 7
+ *     %f = cast %q : bf16                                %f = cast %s : bf16
  *
  * What it writes must follow from the analysis wherever a module claims AXES: the verifier derives it anew. */
 #include "pass/layout/axis.h"
@@ -64,6 +65,27 @@ drop_mask(Op *op)
 	op_replace(op, plain);
 }
 
+/* Wide integers that are known to be small, as fields of a word, become floats through narrow ones: exactly, and by
+ * additions instead of the slow unit (lower/math/cast.c). */
+static void
+narrow_cast(Op *op)
+{
+	static const DType narrow[] = {TY_U8, TY_I8, TY_I16, TY_U16};
+	const Type *from = op->in[0]->type, *to = op->out[0].type;
+	bool counts = dtype_is_int(from->elem) && from->elem != TY_U64 && dtype_info[from->elem].bits >= 32 &&
+	    from->ptr == PTR_NONE && dtype_is_float(to->elem) && to->rank > 0;
+	for (int i = 0; counts && i < LEN(narrow); i++) {
+		const Type *small = type_with_elem(op->home->func->module, from, narrow[i]);
+		AxisInfo all = axis_unknown(small);
+		const AxisInfo *x = axis_of(op->in[0]);
+		if (x->lo < all.lo || x->hi > all.hi)
+			continue;
+		Builder b = build_before(op);
+		op_set_in(op, 0, build1(&b, OP_CAST, op->in[0], small));
+		return;
+	}
+}
+
 static void
 note_op(Op *op)
 {
@@ -77,6 +99,9 @@ note_op(Op *op)
 	case OP_LOAD: case OP_STORE:
 		drop_mask(op);
 		break;
+	case OP_CAST:
+		narrow_cast(op);
+		/* fallthrough */
 	default:
 		if (op->nout == 1 && equal_group(op) > 1)
 			attr_set_equal(m, op, equal_group(op));

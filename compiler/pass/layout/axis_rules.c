@@ -361,6 +361,15 @@ rule_shift(const Op *op, const Type *t)
 	return op->kind == OP_SHL ? rule_mul(t, &l, &power) : rule_div(t, &l, &power, true);
 }
 
+/* Of elements side by side what holds for either. */
+static AxisInfo
+rule_join(const Op *op, const Type *t)
+{
+	AxisInfo x = axis_unknown(t), l = in(op, 0), r = in(op, 1);
+	set_range(&x, MIN(l.lo, r.lo), MAX(l.hi, r.hi));
+	return x;
+}
+
 static AxisInfo
 rule_index(const Type *t, int64_t lo, int64_t hi)
 {
@@ -426,6 +435,7 @@ axis_rule(const Op *op, const Value *out)
 	case OP_RESHAPE: return rule_reshape(op, t);
 	case OP_PERMUTE: return rule_permute(op);
 	case OP_CONVERT: return in(op, 0);
+	case OP_JOIN: return dtype_is_int(t->elem) && t->ptr == PTR_NONE ? rule_join(op, t) : axis_unknown(t);
 	case OP_SELECT:
 		c = in(op, 0);
 		l = in(op, 1);

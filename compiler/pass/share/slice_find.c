@@ -134,10 +134,24 @@ tile_reason(const Slice *s, const Op *op)
 		return "its tiles have no dimension to spare";
 	switch (op->kind) {
 	case OP_READ: return read_reason(s, op);
-	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: return NULL;
+	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: return NULL;
 	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
 	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";
 	}
+}
+
+/* A number of the slice's own that is no index: read, as one scale of a block of weights, or computed of such. */
+static const char *
+scalar_reason(const Slice *s, const Op *op)
+{
+	if (op->kind == OP_READ)
+		return slice_period(s, op) > 1 ? "several of its iterations read one number" : read_reason(s, op);
+	if (!op_has(op, ELEM))
+		return "it does more in an iteration than read, compute and multiply";
+	for (int i = 0; i < op->nin; i++)
+		if (varies(s, op->in[i]) && is_number(op->in[i]))
+			return "its iterations compute with their indices";
+	return NULL;
 }
 
 static const char *
@@ -154,10 +168,12 @@ op_reason(Slice *s, const Op *op)
 		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
 	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)
 		return tile_reason(s, op);
+	if (op->out[0].type->kind == TYPE_TILE && !is_number(&op->out[0]))
+		return scalar_reason(s, op);
 	int64_t *step = &s->step[op->out[0].id], *period = &s->period[op->out[0].id];
 	if (is_number(&op->out[0]) && find_quotient(s, op, step, period))
 		return NULL;
-	if (!is_number(&op->out[0]) || !find_step(s, op, step) || !find_period(s, op, period))
+	if (op->kind == OP_READ || !is_number(&op->out[0]) || !find_step(s, op, step) || !find_period(s, op, period))
 		return "its iterations compute numbers that do not grow evenly";
 	return NULL;
 }

@@ -122,6 +122,8 @@ slice_broadcast(Sliced *x, const Op *op)
 	const Type *to = slice_type(x->s, op->out[0].type);
 	Value *v = op->in[0];
 
+	if (v->type->rank == 0 && x->all[v->id])
+		return slice_spread(x, x->all[v->id], to);
 	if (v->type->rank == 0)
 		return slice_spread(x, slice_numbers(x, slice_plain(x, v), x->s->step[v->id]), to);
 	return build1(&x->b, OP_BROADCAST, sliced(x, v), to);
@@ -148,10 +150,11 @@ slice_op(Sliced *x, const Op *op)
 
 /* ---- the loop ---- */
 
+/* What grows with the iterations is the first slice's, to which the others' numbers are added where they are used. */
 static bool
-is_tile(const Value *v)
+is_index(const Value *v)
 {
-	return v->type->kind == TYPE_TILE && v->type->rank > 0;
+	return v->type->kind != TYPE_TILE || (v->type->rank == 0 && v->type->elem == TY_I64);
 }
 
 static Op *
@@ -179,7 +182,7 @@ fill_body(Sliced *x, Block *to, bool masks_sums)
 	}
 	for (const Op *op = s->body->first; op != s->body->last; op = op->next) {
 		x->b.place = op->place;
-		if (!s->varies[op->out[0].id] || !is_tile(&op->out[0])) {
+		if (!s->varies[op->out[0].id] || is_index(&op->out[0])) {
 			op_clone(&x->b, op, x->map);
 			continue;
 		}
@@ -237,7 +240,8 @@ of_loop(Module *m, Func *f, Op *loop)
 	    .period = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
 }
 
-/* A kernel's warps are the same everywhere: its only loop of products is sliced, or none. */
+/* A kernel's warps are the same everywhere: its only loop of products is sliced, or none.  Products beside it, as of what
+ * it summed, are all warps'. */
 static Op *
 find_loop(const Func *f, const char **why)
 {
@@ -247,6 +251,8 @@ find_loop(const Func *f, const char **why)
 		if (op_family(op) != FAMILY_DOT)
 			continue;
 		Op *loop = op->home->parent;
+		if (!loop && op->home == f->body)
+			continue;
 		bool is_other = !loop || loop->kind != OP_FOR || loop->home != f->body || (found && loop != found);
 		if (is_other) {
 			*why = "its products are not in one loop of the kernel's body";

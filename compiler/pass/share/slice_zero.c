@@ -15,6 +15,19 @@
 
 typedef enum Known { ANYTHING, FINITE, ZERO } Known;
 
+/* Is it cdiv(size, of), or size / of of a multiple of that? */
+static bool
+is_quotient(const Slice *s, const Value *v, const Value *size, int64_t *of)
+{
+	const Op *op = v->def;
+
+	if (!op || (op->kind != OP_CDIV && op->kind != OP_DIV) || op->in[0] != size || !value_int(op->in[1], of) ||
+	    *of <= 0)
+		return false;
+	int64_t multiple = s->f->param[size->index].multiple;
+	return op->kind == OP_CDIV || (multiple > 0 && multiple % *of == 0);
+}
+
 /* Is the index, in an iteration from the end on, at least the tensor's dimension?  It is the loop's own times a constant,
  * from 0 on, and the end is that dimension divided by the same, or it; or both are parts of one dimension. */
 static bool
@@ -39,7 +52,7 @@ is_outside(const Slice *s, const Op *read, int d)
 		per = p->part[d];
 	}
 	extent = read->in[0]->type->extent[d];
-	if (size && end->def && end->def->kind == OP_CDIV && end->def->in[0] == size && value_int(end->def->in[1], &of))
+	if (size && is_quotient(s, end, size, &of))
 		return by * per >= of * part;
 	if (size && end == size)
 		return by * per >= part;
