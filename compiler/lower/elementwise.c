@@ -369,7 +369,7 @@ lower_elementwise(Lower *l, Op *op)
 	int group = equal_registers(op);
 	if (op->kind == OP_DIV && !x.fast && lower_divide(l, in[0], in[1], lower_count(&op->out[0]), out))
 		return;
-	if (op->kind == OP_SUB && lower_packed_sub(l, op, in[1], out))
+	if ((op->kind == OP_SUB || op->kind == OP_ADD) && lower_packed_sub(l, op, in[1], out))
 		return;
 	if (group == 1 && halves(l, &x, in, out, lower_count(&op->out[0])))
 		return;

@@ -245,6 +245,9 @@ typedef struct LowerPair {
 	int nibble;                                     /* where the first is, of those that are four apart */
 } LowerPair;
 
+/* fields.c: the pairs of registers that hold fields of up to four bits of bytes and words; NULL: one does not. */
+LowerPair *lower_field_pairs(Lower *l, const Reg *in, int n);
+
 /* A cast of such a tile to f16 or bf16, two elements at a time; false: there is no such way. */
 bool lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out);
 /* Of such a cast less integers, its zero points: both at once. */

@@ -10,14 +10,45 @@ typedef struct OpWork {
 	double issue, special;
 } OpWork;
 
+enum { FIELD_OPS = 8 };
+
+/* Is it a few bits of a word, which are taken out together with the cast to halves (lower/memory/fields.c)?  *took: what
+ * was counted for that already. */
+static bool
+is_field(const Value *v, int depth, double *took)
+{
+	const Op *op = v->def;
+	int64_t n;
+	if (!op || depth == 0 || dtype_is_float(v->type->elem))
+		return false;
+	switch (op->kind) {
+	case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: case OP_CAST: case OP_JOIN:
+		return is_field(op->in[0], depth - 1, took);
+	case OP_AND:
+		*took += 1;
+		if (!value_constant(op->in[1], &n) || n <= 0 || n > 15)
+			return false;
+		*took += op->in[0]->def && op->in[0]->def->kind == OP_SHR;
+		return true;
+	case OP_SHR:
+		*took += 1;
+		return value_constant(op->in[1], &n) && dtype_info[v->type->elem].bits - n <= 4;
+	default: return false;
+	}
+}
+
 /* Short integers are added into a float's low bits (lower/math/cast.c).  Packed elements become f16 and bf16 two at once,
  * by 9 or 10 instructions for 8, half of them of the pipe with half the rate; what hangs on them takes about as long as by
  * 0.6 of the slow unit: fitted to int4 x 8192 x 8192 of 16, 24, 40 and 64 rows on an H200. */
 static OpWork
 cast_work(const Op *op, DType t, DType to)
 {
+	const OpWork packed = {2, 0.6};
+	double took = 0;
 	if (dtype_is_packed(t) && dtype_is_float(to))
-		return (OpWork){2, 0.6};
+		return packed;
+	if ((to == TY_F16 || to == TY_BF16) && is_field(op->in[0], FIELD_OPS, &took))
+		return (OpWork){packed.issue - took, packed.special};
 	if (dtype_is_float(t) == dtype_is_float(to))
 		return (OpWork){1, 0};
 	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;

@@ -19,6 +19,8 @@
  *     r10: i32 = byte_permute r8, r9, r7             r7: which byte of r8 for the low half, of r9 for the high one */
 #include "lower/lower.h"
 
+#include <math.h>
+
 /* Where the element with this number stands: the address of its byte, and its half's first bit (REG_I32). */
 static Reg
 byte_address(Lower *l, const Value *tensor, Reg element)
@@ -331,12 +333,22 @@ makes_pairs(const Lower *l, DType to)
 	return (is_half || to == TY_BF16) && !(needs & ~l->t->has);
 }
 
+/* Of a packed type, or integers that are fields of words; NULL. */
+static const LowerPair *
+pairs_of(Lower *l, const Value *v)
+{
+	DType t = v->type->elem;
+	if (!l->pairs[v->id] && (t == TY_U8 || t == TY_I8))
+		l->pairs[v->id] = lower_field_pairs(l, lower_regs(l, v), lower_count(v));
+	return l->pairs[v->id];
+}
+
 bool
 lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
 {
-	const LowerPair *pair = l->pairs[v->id];
+	const LowerPair *pair = makes_pairs(l, to) ? pairs_of(l, v) : NULL;
 	bool is_half = to == TY_F16, is_signed = v->type->elem == TY_I4;
-	if (!pair || !makes_pairs(l, to))
+	if (!pair)
 		return false;
 	Less none = find_less(l, 0, is_signed, is_half);
 	for (int i = 0; i < lower_count(v) / 2; i++) {
@@ -359,18 +371,35 @@ is_small(const Value *v, int bits)
 	return from && dtype_is_int(from->elem) && dtype_info[from->elem].bits <= bits;
 }
 
+/* What is taken off: a tile of such integers, or one such number, which has become an addition; NULL: neither. */
+static const Reg *
+zeros_of(Lower *l, const Op *op, const Reg *right)
+{
+	DType to = op->out[0].type->elem;
+	int bits = to == TY_F16 ? 8 : 4, n = lower_count(&op->out[0]);
+	const Attr *c = value_const(op->in[1]);
+	if (op->kind == OP_SUB)
+		return is_small(op->in[1], bits) ? right : NULL;
+	if (op->kind != OP_ADD || !c || c->kind != KIND_FLOAT || c->f > 0 || c->f <= -(1 << bits) || c->f != floor(c->f))
+		return NULL;
+	Reg *all = NEW_ARRAY(l->mem, Reg, n);
+	for (int i = 0; i < n; i++)
+		all[i] = thread_float_const(l->b, to == TY_F16 ? REG_F16 : REG_BF16, -c->f);
+	return all;
+}
+
 bool
-lower_packed_sub(Lower *l, const Op *op, const Reg *zero, Reg *out)
+lower_packed_sub(Lower *l, const Op *op, const Reg *right, Reg *out)
 {
 	const Op *cast = op->in[0]->def;
 	DType to = op->in[0]->type->elem;
 	bool is_half = to == TY_F16;
-	if (op->kind != OP_SUB || !cast || cast->kind != OP_CAST || op->in[0]->layout != op->out[0].layout ||
-	    !dtype_is_packed(cast->in[0]->type->elem) || cast->in[0]->type->elem == TY_F4E2M1 ||
-	    cast->in[0]->layout != op->out[0].layout || !is_small(op->in[1], is_half ? 8 : 4))
+	if (!cast || cast->kind != OP_CAST || op->in[0]->layout != op->out[0].layout ||
+	    cast->in[0]->type->elem == TY_F4E2M1 || cast->in[0]->layout != op->out[0].layout || !makes_pairs(l, to))
 		return false;
 	const LowerPair *pair = l->pairs[cast->in[0]->id];
-	if (!pair || !makes_pairs(l, to))
+	const Reg *zero = pair ? zeros_of(l, op, right) : NULL;
+	if (!zero)
 		return false;
 	Less *less = NEW_ARRAY(l->mem, Less, lower_count(&op->out[0]) / 2);
 	for (int i = 0, k; i < lower_count(&op->out[0]) / 2; i++) {

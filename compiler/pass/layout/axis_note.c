@@ -65,25 +65,93 @@ drop_mask(Op *op)
 	op_replace(op, plain);
 }
 
-/* Wide integers that are known to be small, as fields of a word, become floats through narrow ones: exactly, and by
- * additions instead of the slow unit (lower/math/cast.c). */
-static void
-narrow_cast(Op *op)
+/* ---- integers that become floats ---- */
+
+enum { F16_EXACT = 1 << 11, BF16_EXACT = 1 << 8, DEPTH = 4 };   /* integers up to here are theirs */
+
+static bool
+is_between(const Value *v, int64_t lo, int64_t hi)
+{
+	const AxisInfo *x = axis_of(v);
+	return x->lo >= lo && x->hi <= hi;
+}
+
+/* What was widened, before that: the same numbers. */
+static Value *
+unwidened(Value *v)
+{
+	for (const Op *op = v->def; op && op->kind == OP_CAST && dtype_is_int(op->in[0]->type->elem) &&
+	    op->in[0]->type->elem != TY_U64; op = v->def) {
+		const AxisInfo *x = axis_of(op->in[0]);
+		AxisInfo all = axis_unknown(op->out[0].type);
+		if (x->lo < all.lo || x->hi > all.hi)
+			break;
+		v = op->in[0];
+	}
+	return v;
+}
+
+/* The integers as floats, by way of narrow ones where they are known to be small: exactly, and by additions instead of the
+ * slow unit (lower/math/cast.c). */
+static Value *
+cast_narrow(Builder *b, Value *v, DType to)
 {
 	static const DType narrow[] = {TY_U8, TY_I8, TY_I16, TY_U16};
-	const Type *from = op->in[0]->type, *to = op->out[0].type;
-	bool counts = dtype_is_int(from->elem) && from->elem != TY_U64 && dtype_info[from->elem].bits >= 32 &&
-	    from->ptr == PTR_NONE && dtype_is_float(to->elem) && to->rank > 0;
-	for (int i = 0; counts && i < LEN(narrow); i++) {
-		const Type *small = type_with_elem(op->home->func->module, from, narrow[i]);
+	int64_t n;
+	if (value_int(v, &n))
+		return build_int(b, type_with_elem(b->m, v->type, to), n);
+	v = unwidened(v);
+	for (int i = 0; i < LEN(narrow) && dtype_info[v->type->elem].bits >= 32; i++) {
+		const Type *small = type_with_elem(b->m, v->type, narrow[i]);
 		AxisInfo all = axis_unknown(small);
-		const AxisInfo *x = axis_of(op->in[0]);
-		if (x->lo < all.lo || x->hi > all.hi)
+		if (!is_between(v, all.lo, all.hi))
 			continue;
-		Builder b = build_before(op);
-		op_set_in(op, 0, build1(&b, OP_CAST, op->in[0], small));
-		return;
+		v = build1(b, OP_CAST, v, small);
+		break;
 	}
+	return build1(b, OP_CAST, v, type_with_elem(b->m, v->type, to));
+}
+
+/* Sums and differences of small integers are as exact of halves, which the machine adds two at once: what a zero point is
+ * taken from is then a byte or a field of a word. */
+static Value *
+cast_halves(Builder *b, Value *v, DType to, int depth)
+{
+	int64_t most = to == TY_F16 ? F16_EXACT : BF16_EXACT;
+	const Op *op = unwidened(v)->def;
+	if (op && op->kind == OP_BROADCAST && depth > 0) {
+		Value *in = cast_narrow(b, op->in[0], to);
+		return build1(b, OP_BROADCAST, in, type_with_elem(b->m, v->type, to));
+	}
+	bool is_sum = op && (op->kind == OP_ADD || op->kind == OP_SUB) && depth > 0 && is_between(v, -most, most) &&
+	    is_between(op->in[0], -most, most) && is_between(op->in[1], -most, most);
+	if (!is_sum)
+		return cast_narrow(b, v, to);
+	Value *in[2];
+	for (int i = 0; i < 2; i++)
+		in[i] = cast_halves(b, op->in[i], to, depth - 1);
+	return build2(b, op->kind, in[0], in[1]);
+}
+
+/* False: it stays as it is. */
+static bool
+narrow_cast(Op *op)
+{
+	const Type *from = op->in[0]->type, *to = op->out[0].type;
+	bool counts = dtype_is_int(from->elem) && from->elem != TY_U64 && from->ptr == PTR_NONE && to->rank > 0 &&
+	    (to->elem == TY_F16 || to->elem == TY_BF16 || (to->elem == TY_F32 && dtype_info[from->elem].bits >= 32));
+	if (!counts || op->out[0].layout)
+		return false;
+	Builder b = build_before(op);
+	Value *v = to->elem == TY_F32 ? cast_narrow(&b, op->in[0], to->elem) : cast_halves(&b, op->in[0], to->elem, DEPTH);
+	if (v->def->kind == OP_CAST && v->def->in[0] == op->in[0]) {
+		op_erase(v->def);
+		return false;
+	}
+	v->name = op->out[0].name;
+	value_replace(&op->out[0], v);
+	op_erase(op);
+	return true;
 }
 
 static void
@@ -100,7 +168,8 @@ note_op(Op *op)
 		drop_mask(op);
 		break;
 	case OP_CAST:
-		narrow_cast(op);
+		if (narrow_cast(op))
+			break;
 		/* fallthrough */
 	default:
 		if (op->nout == 1 && equal_group(op) > 1)

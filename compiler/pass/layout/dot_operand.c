@@ -26,29 +26,67 @@
 
 enum { DEPTH = 12, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
 
-/* The least bits of an element of a tile in memory that v comes from, element by element; 0: from none. */
+/* The dimension of a reshape's operand whose elements are as far apart as those of dimension d of its result; -1: none. */
 static int
-memory_bits(const Value *v, int depth)
+reshaped_dim(const Op *op, int d)
+{
+	const Type *from = op->in[0]->type, *to = op->out[0].type;
+	int64_t apart = 1, at = 1;
+	for (int i = d + 1; i < to->rank; i++)
+		apart *= to->extent[i];
+	for (int e = from->rank - 1; e >= 0 && at <= apart; at *= from->extent[e--])
+		if (at == apart && from->extent[e] > 1)
+			return e;
+	return -1;
+}
+
+/* The least bits of an element of a tile in memory that v comes from, element by element, of which dimension d runs along
+ * K; 0: from none.  Where a word's parts become elements along K, as the halves of bytes that are joined or what shifts by
+ * several numbers leave of one, those of a part.  `shifts`: v is shifted. */
+static int
+memory_bits(const Value *v, int d, bool shifts, int depth)
 {
 	const Op *op = v->def;
 	int least = 0;
-	if (!op || depth == 0 || v->type->rank < 2)
+	if (!op || depth == 0 || v->type->rank < 1 || d < 0)
 		return 0;
-	if (op->kind == OP_READ || op->kind == OP_LOAD)
-		return dtype_info[v->type->elem].bits;
-	if (!(op_info[op->kind].traits & ELEM) && op->kind != OP_PERMUTE && op->kind != OP_RESHAPE)
+	switch (op->kind) {
+	case OP_READ: case OP_LOAD:
+		return v->type->rank < 2 ? 0 : dtype_info[v->type->elem].bits;
+	case OP_PERMUTE:
+		return memory_bits(op->in[0], (int)attr_dims(op)->at[d], shifts, depth - 1);
+	case OP_RESHAPE:
+		return memory_bits(op->in[0], reshaped_dim(op, d), shifts, depth - 1);
+	case OP_JOIN:
+		return d == v->type->rank - 1 ? memory_bits(op->in[0], d - 1, shifts, depth - 1) / 2 : 0;
+	case OP_BROADCAST:
+		if (!shifts || op->in[0]->type->rank != v->type->rank || op->in[0]->type->extent[d] != 1)
+			return 0;
+		return memory_bits(op->in[0], d - 1, false, depth - 1) / (int)MIN(v->type->extent[d], 32);
+	default:
+		break;
+	}
+	if (!(op_info[op->kind].traits & ELEM))
 		return 0;
+	shifts |= op->kind == OP_SHR;
 	for (int i = 0; i < op->nin; i++) {
-		int bits = memory_bits(op->in[i], depth - 1);
+		int bits = memory_bits(op->in[i], d, shifts, depth - 1);
 		least = least && (!bits || least < bits) ? least : bits;
 	}
 	return least;
 }
 
+static int
+operand_bits(const Op *dot, int i)
+{
+	int rank = dot->in[i]->type->rank;
+	return memory_bits(dot->in[i], i == 0 ? rank - 1 : rank - 2, false, DEPTH);
+}
+
 bool
 dot_unpacks(const Op *dot, const MmaInfo *mma)
 {
-	int bits = memory_bits(dot->in[1], DEPTH);
+	int bits = operand_bits(dot, 1);
 
 	return bits > 0 && bits <= 8 && bits < dtype_info[mma->b].bits;
 }
@@ -68,7 +106,7 @@ dot_order_k(Op *dot, const MmaInfo *mma)
 {
 	Layout a = mma_layout_a(mma);
 	const Type *t = dot->in[0]->type;
-	int bits[] = {memory_bits(dot->in[0], DEPTH), memory_bits(dot->in[1], DEPTH)};
+	int bits[] = {operand_bits(dot, 0), operand_bits(dot, 1)};
 	int least = bits[0] && (!bits[1] || bits[0] < bits[1]) ? bits[0] : bits[1];
 	int n = log2_ceil(t->extent[t->rank - 1]), own = log2_ceil(mma->k), lanes = 0, others = 0;
 	int64_t to[F2_MAX];
@@ -77,7 +115,7 @@ dot_order_k(Op *dot, const MmaInfo *mma)
 	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
 		return;
 	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
-	bool by_halves = is_half && least == PACKED_BITS && apart < from;
+	bool by_halves = is_half && least <= PACKED_BITS && apart < from;
 	for (int i = by_halves; i < n; i++) {
 		if (i < own && is_of_lanes(&a, i)) {
 			to[i] = from + lanes++;
@@ -171,7 +209,7 @@ decoded(const Op *op)
 	const Func *f = op->home->func;
 	bool flipped;
 	Op *root = dot_operand_root(op->in[1], &flipped)->def;
-	int bits = memory_bits(op->in[1], DEPTH), k = log2_ceil(t->extent[0]), n = log2_ceil(t->extent[1]);
+	int bits = operand_bits(op, 1), k = log2_ceil(t->extent[0]), n = log2_ceil(t->extent[1]);
 	if (!root || root->kind == OP_READ || !flipped || bits == 0 || bits > 8 || t->rank != 2 ||
 	    dtype_info[t->elem].bits != HALF_BITS || !dot_decodes(op))
 		return NULL;

@@ -1,0 +1,141 @@
+/* Elements of up to four bits that a kernel takes out of bytes or words itself, as pairs of one word.
+ *
+ *     r9: i8 = and r5, 15                                r5 to r8: the bytes of one word
+ *     r10: i8 = lshr r5, 4                        =>     pairs of what stands 16 bits apart in a word: the elements of r5
+ *     r11: i8 = and r6, 15                               and r7, of r6 and r8
+ *     r12: i32 = and (lshr r4, 8), 15                    the third four bits of r4
+ *
+ * What is known of such registers is the same as of elements of packed types, of which a cast to halves takes two at once
+ * (packed.c).  Two that stand elsewhere are brought into one word by a permute of bytes first. */
+#include "lower/lower.h"
+
+enum { BITS_MOST = 4, DEPTH = 8 };
+
+/* `bits` bits of a word from `shift` on. */
+typedef struct Field {
+	Reg word;                                       /* REG_I32 */
+	int shift, bits;
+	bool is_signed;                                 /* above them are copies of the highest one */
+} Field;
+
+static Reg
+permute(Lower *l, Reg a, Reg b, int64_t which)
+{
+	Reg in[] = {a, b, lower_i32(l, which)}, out;
+	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
+	return out;
+}
+
+/* A byte that was loaded with its neighbours, or taken out of a word. */
+static bool
+byte_of_word(Lower *l, const ThreadNode *n, int at, Field *f)
+{
+	*f = (Field){.shift = 8 * (at % 4), .bits = 8};
+	if (n->kind == NODE_LOAD && n->nout % 4 == 0)
+		f->word = thread_pack(l->b, &n->out[at - at % 4], 4);
+	else if (n->kind == NODE_UNPACK && n->nout == 4)
+		f->word = n->in[0];
+	return f->word != 0;
+}
+
+static bool
+shift_field(Field *f, int64_t by, bool keeps_sign)
+{
+	f->is_signed |= keeps_sign && f->bits == 32;
+	f->shift += (int)by;
+	f->bits -= (int)by;
+	return by >= 0 && f->bits > 0;
+}
+
+/* The lowest bits alone. */
+static bool
+mask_field(Field *f, int64_t mask)
+{
+	int bits = log2_ceil(mask + 1);
+	if (mask <= 0 || mask >= INT64_C(1) << 31 || !is_power_of_two(mask + 1) || (f->is_signed && bits > f->bits))
+		return false;
+	f->is_signed &= bits > f->bits;
+	f->bits = MIN(bits, f->bits);
+	return true;
+}
+
+static bool find_field(Lower *l, Reg r, int depth, Field *f);
+
+static bool
+computed_field(Lower *l, const ThreadNode *n, int depth, Field *f)
+{
+	const ThreadModule *m = thread_module_of(l->b);
+	int64_t c;
+	if (n->op != THREAD_AND && n->op != THREAD_LSHR && n->op != THREAD_ASHR)
+		return false;
+	for (int i = 0; i < (n->op == THREAD_AND ? 2 : 1); i++)
+		if (thread_const(m, n->in[1 - i], &c) && find_field(l, n->in[i], depth - 1, f))
+			return n->op == THREAD_AND ? mask_field(f, c) : shift_field(f, c, n->op == THREAD_ASHR);
+	return false;
+}
+
+static bool
+find_field(Lower *l, Reg r, int depth, Field *f)
+{
+	int at;
+	const ThreadNode *n = thread_node_of(l->b, r, &at);
+	RegType t = thread_type_of(l->b, r);
+	if (n && depth > 0 && n->kind == NODE_OP && t <= REG_I32 && computed_field(l, n, depth, f))
+		return true;
+	if (n && depth > 0 && n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_TRUNC) &&
+	    find_field(l, n->in[0], depth - 1, f)) {
+		if (n->op == CAST_TRUNC && f->bits > 8 * thread_type_bytes(t)) {
+			f->bits = 8 * thread_type_bytes(t);
+			f->is_signed = false;
+		}
+		return true;
+	}
+	if (n && t == REG_I8 && byte_of_word(l, n, at, f))
+		return true;
+	*f = (Field){.word = r, .bits = 32};
+	return t == REG_I32;
+}
+
+/* At a multiple of four bits of a word that has nothing else in those four. */
+static void
+align_field(Lower *l, Field *f)
+{
+	int more = f->shift % BITS_MOST;
+	if (f->bits == BITS_MOST && more == 0)
+		return;
+	f->word = lower_op2(l, THREAD_LSHR, f->word, lower_i32(l, more));
+	f->word = lower_op2(l, THREAD_AND, f->word, lower_i32(l, (int32_t)(0x11111111u * ((1u << f->bits) - 1))));
+	f->shift -= more;
+}
+
+static LowerPair
+pair_of(Lower *l, const Field *a, const Field *b)
+{
+	enum { HALF = 16 };
+	if (a->word == b->word && b->shift == a->shift + HALF)
+		return (LowerPair){.word = a->word, .nibble = a->shift / BITS_MOST};
+	if (a->shift % HALF == b->shift % HALF) {
+		int64_t low = a->shift < HALF ? 0x10 : 0x32, high = b->shift < HALF ? 0x54 : 0x76;
+		Reg both = permute(l, a->word, b->word, low | high << 8);
+		return (LowerPair){.word = both, .nibble = a->shift % HALF / BITS_MOST};
+	}
+	Reg x = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift));
+	Reg y = lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, b->shift));
+	return (LowerPair){.word = permute(l, x, y, 0x5410)};
+}
+
+LowerPair *
+lower_field_pairs(Lower *l, const Reg *in, int n)
+{
+	Field *f = NEW_ARRAY(l->mem, Field, n);
+	for (int i = 0; i < n; i++)
+		if (n % 2 || !find_field(l, in[i], DEPTH, &f[i]) || f[i].bits > BITS_MOST || f[i].is_signed ||
+		    f[i].shift % BITS_MOST + f[i].bits > BITS_MOST)
+			return NULL;
+	LowerPair *pair = NEW_ARRAY(l->mem, LowerPair, MAX(n / 2, 1));
+	for (int i = 0; i < n; i++)
+		align_field(l, &f[i]);
+	for (int i = 0; i < n / 2; i++)
+		pair[i] = pair_of(l, &f[2 * i], &f[2 * i + 1]);
+	return pair;
+}
