@@ -173,27 +173,34 @@ dot_result(Infer *x, const Type *a, const Type *b, int iacc)
 	return infer_out(x, acc);
 }
 
-/* {k_bits} has each bit of a position along K once. */
+/* Each bit of a position along that dimension once; absent: they are as they are. */
 static bool
-dot_k_bits(Infer *x)
+dot_bits(Infer *x, const IntList *bits, const char *name, int operand, int from_end)
 {
-	const IntList *bits = attr_k_bits(x->op);
-	const Type *a = infer_in(x, 0);
+	const Type *t = infer_in(x, operand);
 	uint64_t seen = 0;
 
 	for (int i = 0; bits && i < bits->n && i < 64; i++)
 		seen |= bits->at[i] >= 0 && bits->at[i] < bits->n ? UINT64_C(1) << bits->at[i] : 0;
 	if (bits && (bits->n >= 63 || seen != (UINT64_C(1) << bits->n) - 1 ||
-	    INT64_C(1) << bits->n != a->extent[a->rank - 1]))
-		return infer_fail(x, "{k_bits} that are not each bit of a position along K of %s once", infer_text(x, a));
+	    INT64_C(1) << bits->n != t->extent[t->rank - from_end]))
+		return infer_fail(x, "{%s} that are not each bit of a position along that dimension of %s once", name,
+		    infer_text(x, t));
 	return true;
+}
+
+static bool
+dot_orders(Infer *x)
+{
+	return dot_bits(x, attr_k_bits(x->op), "k_bits", 0, 1) && dot_bits(x, attr_m_bits(x->op), "m_bits", 0, 2) &&
+	    dot_bits(x, attr_n_bits(x->op), "n_bits", 1, 1);
 }
 
 RULE(dot)
 {
 	const Attr *precision = op_attr(x->op, ATTR_PRECISION);
 
-	if (!dot_operands(x, 0, 1) || !dot_k_bits(x))
+	if (!dot_operands(x, 0, 1) || !dot_orders(x))
 		return false;
 	bool fast = precision && strcmp(precision->text, "fast") == 0;
 	if (fast && !dtype_is_f8(infer_in(x, 0)->elem))

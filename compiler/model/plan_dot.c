@@ -73,29 +73,41 @@ plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const 
 	return true;
 }
 
-/* The operand as it would lie if positions along K were those that the instruction counts. */
-static Layout
-uncounted(const Op *op, int which)
+static void
+move_bits(Layout *l, int dim, const IntList *bits, bool back)
 {
-	const Layout *l = op->in[which]->layout;
-	const IntList *bits = attr_k_bits(op);
-	int k = which == 0 ? l->rank - 1 : l->rank - 2;
-	int64_t back[F2_MAX] = {0};
-	if (!bits || bits->n != l->out[k])
-		return *l;
+	int64_t to[F2_MAX] = {0};
+	if (!bits || bits->n != l->out[dim])
+		return;
 	for (int i = 0; i < bits->n; i++)
-		back[bits->at[i]] = i;
-	return layout_move_bits(l, k, back);
+		to[back ? bits->at[i] : i] = back ? i : bits->at[i];
+	*l = layout_move_bits(l, dim, to);
+}
+
+Layout
+dot_in_order(const Op *op, const Layout *given, int which, bool back)
+{
+	Layout l = *given;
+	int rows = l.rank - 2, columns = l.rank - 1;
+	if (which != 2)
+		move_bits(&l, which == 0 ? columns : rows, attr_k_bits(op), back);
+	if (which != 1)
+		move_bits(&l, rows, attr_m_bits(op), back);
+	if (which != 0)
+		move_bits(&l, columns, attr_n_bits(op), back);
+	return l;
 }
 
 bool
 plan_mma(const Op *op, MmaPlan *p)
 {
-	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout;
+	const Layout *made = op->out[0].layout, *given = op->in[2]->layout;
 	*p = (MmaPlan){.mma = mma_named(attr_mma(op))};
-	if (!p->mma || !acc || !given || !op->in[0]->layout || !op->in[1]->layout || !layout_equal(acc, given))
+	if (!p->mma || !made || !given || !op->in[0]->layout || !op->in[1]->layout || !layout_equal(made, given))
 		return false;
-	const Layout of_k[2] = {uncounted(op, 0), uncounted(op, 1)}, *a = &of_k[0], *b = &of_k[1];
+	const Layout in[3] = {dot_in_order(op, op->in[0]->layout, 0, true), dot_in_order(op, op->in[1]->layout, 1, true),
+	    dot_in_order(op, made, 2, true)};
+	const Layout *a = &in[0], *b = &in[1], *acc = &in[2];
 	int rank = acc->rank;
 	Layout of_a = mma_layout_a(p->mma), of_b = mma_layout_b(p->mma), of_c = mma_layout_c(p->mma);
 	p->fragment = of_c.in[IN_REGISTER];

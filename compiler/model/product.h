@@ -33,6 +33,9 @@ uint64_t mma_fragment(const MmaSide *s, int step, int tile);
 /* The image of a fragment's bit i in the last two dimensions of a tile. */
 uint64_t fragment_image(const Layout *fragment, int i, const Layout *to);
 /* Coordinates in one tile as those in another that shares all of its dimensions but `lost`. */
+/* The layout of an operand (0, 1), or of what it adds to (2), with positions as the operands count them instead of the
+ * instruction (k_bits, m_bits, n_bits); back: the reverse. */
+Layout dot_in_order(const Op *op, const Layout *given, int which, bool back);
 uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *to);
 
 /* plan_dot_squares.c: products of simdgroups that read slots */

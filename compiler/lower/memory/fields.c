@@ -31,9 +31,13 @@ static bool
 byte_of_word(Lower *l, const ThreadNode *n, int at, Field *f)
 {
 	*f = (Field){.shift = 8 * (at % 4), .bits = 8};
-	if (n->kind == NODE_LOAD && n->nout % 4 == 0)
+	if (n->kind == NODE_LOAD && n->nout % 4 == 0) {
 		f->word = thread_pack(l->b, &n->out[at - at % 4], 4);
-	else if (n->kind == NODE_UNPACK && n->nout == 4)
+	} else if (n->kind == NODE_LOAD && n->nout == 2) {
+		const Reg twice[] = {n->out[0], n->out[1], n->out[0], n->out[1]};
+		f->word = thread_pack(l->b, twice, 4);
+	}
+	if (n->kind == NODE_UNPACK && n->nout == 4)
 		f->word = n->in[0];
 	return f->word != 0;
 }

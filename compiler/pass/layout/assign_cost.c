@@ -11,7 +11,7 @@
 enum { CACHE = 1024, BARRIERS = 60, BARRIERS_ROLES = 300, ACCESS = 4 };
 enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
 
-static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1;
+static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1, WIDER = 1e-3;
 
 static int
 registers(const Layout *l)
@@ -55,8 +55,8 @@ conversion(const Assign *a, const Layout *src, const Layout *dst, int bits)
 	switch (c.kind) {
 	case CONVERT_NONE:
 		return 0;
-	case CONVERT_REGISTERS:
-		return MOVE * registers(dst);
+	case CONVERT_REGISTERS:                         /* before a cast to wider ones, which may take pairs */
+		return MOVE * registers(dst) * (1 + bits * WIDER);
 	case CONVERT_SHUFFLE:
 		return warps * registers(dst) * SHUFFLE * MAX(bits / 32, 1) + 1;
 	default:

@@ -8,6 +8,7 @@
  * floats are f16 on older chips); what is smaller than the instruction is repeated to its size, with zeros along K.  A dot
  * whose product feeds another's left operand has all of its warps along M, as has the other: then the product is that
  * operand without leaving its thread.  Where warpgroups can multiply what lies in shared memory, they do (dot_wgmma.c). */
+#include "model/model.h"
 #include "pass/layout/dot.h"
 
 #include <string.h>
@@ -130,7 +131,7 @@ fragment_in(const Layout *fragment, int rank)
 }
 
 static void
-lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
+lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained, bool orders)
 {
 	const Type *t = dot->out[0].type;
 	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK], held[LAYOUT_RANK] = {0};
@@ -143,8 +144,11 @@ lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained)
 	spread_warps(t, held, warps, chained, along);
 	c = layout_tile(&c, shape, along);
 	Module *m = dot->home->func->module;
-	dot->out[0].layout = layout_intern(m, &c);
 	attr_set_mma(m, dot, mma->name);
+	if (orders)
+		dot_order(dot, mma, along);
+	c = dot_in_order(dot, &c, 2, false);
+	dot->out[0].layout = layout_intern(m, &c);
 }
 
 /* Each thread has a little square; eight lanes along N, the others along M, and batches for those that are left. */
@@ -195,11 +199,8 @@ lay_out_dot(Op *dot, const Target *t)
 	Op *fits = mma ? dot_fit(dot, mma) : NULL;
 	if (mma && !fits)
 		reason = "a dot of five dimensions is smaller than an instruction";
-	if (fits) {
-		lay_out_mma(fits, mma, warps, chained);
-		if (!chained && t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX))
-			dot_order_k(fits, mma);
-	}
+	if (fits)
+		lay_out_mma(fits, mma, warps, chained, !chained && t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX));
 	else
 		lay_out_fma(dot, log2_ceil(t->lanes), warps, reason);
 }

@@ -60,7 +60,7 @@ void dot_split_tf32(Op *dot);
 /* Is the right operand unpacked from elements of 8 bits and less, of an instruction that has wider ones? */
 bool dot_unpacks(const Op *dot, const MmaInfo *mma);
 /* The order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
-void dot_order_k(Op *dot, const MmaInfo *mma);
+void dot_order(Op *dot, const MmaInfo *mma, const int *along);
 
 /* expand.c: dot_scaled as multiplications by its scales and a dot. */
 void expand_dot_scaled(Op *op);

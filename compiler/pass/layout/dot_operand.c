@@ -15,8 +15,9 @@
  *         in the instruction's order                  16 s + 2 t + {0, 1, 8, 9}
  *         {k_bits = [2, 5, 6, 0, 1, 3, 4]}            32 t + 8 (s / 2) + 2 (s % 2) + {0, 4, 1, 5}
  *
- * Bit i of the instruction's position is bit k_bits[i] of the operand's.  Elements of 4 bits fill halves of a word with
- * what is 16 bits apart in memory.  A lane has 16 bytes of neighbours, as a coalesced read gives them to it. */
+ * Bit i of the instruction's position is bit k_bits[i] of the operand's; of rows and columns m_bits and n_bits, where
+ * memory holds weights along them.  Elements of 4 bits fill halves of a word with what is 16 bits apart in memory.  A lane
+ * has 16 bytes of neighbours, as a coalesced read gives them to it. */
 #include "model/model.h"
 #include "pass/layout/dot.h"
 
@@ -40,47 +41,66 @@ reshaped_dim(const Op *op, int d)
 	return -1;
 }
 
-/* The least bits of an element of a tile in memory that v comes from, element by element, of which dimension d runs along
- * K; 0: from none.  Where a word's parts become elements along K, as the halves of bytes that are joined or what shifts by
- * several numbers leave of one, those of a part.  `shifts`: v is shifted. */
-static int
-memory_bits(const Value *v, int d, bool shifts, int depth)
+/* Where a tile comes from, element by element. */
+typedef struct Origin {
+	int bits;                                       /* the least of an element in memory; 0: none */
+	bool runs;                                      /* memory runs along the dimension */
+} Origin;
+
+/* Of dimension d of v.  Where a word's parts become elements along it, as the halves of bytes that are joined or what
+ * shifts by several numbers leave of one, the bits are a part's.  `shifts`: v is shifted. */
+static Origin
+origin_of(const Value *v, int d, bool shifts, int depth)
 {
 	const Op *op = v->def;
-	int least = 0;
+	Origin least = {0};
 	if (!op || depth == 0 || v->type->rank < 1 || d < 0)
-		return 0;
+		return least;
 	switch (op->kind) {
 	case OP_READ: case OP_LOAD:
-		return v->type->rank < 2 ? 0 : dtype_info[v->type->elem].bits;
+		least.bits = v->type->rank < 2 ? 0 : dtype_info[v->type->elem].bits;
+		least.runs = op->kind == OP_READ && d == v->type->rank - 1 &&
+		    attr_index(op)[op->in[0]->type->rank - 1] == 'p';
+		return least;
 	case OP_PERMUTE:
-		return memory_bits(op->in[0], (int)attr_dims(op)->at[d], shifts, depth - 1);
+		return origin_of(op->in[0], (int)attr_dims(op)->at[d], shifts, depth - 1);
 	case OP_RESHAPE:
-		return memory_bits(op->in[0], reshaped_dim(op, d), shifts, depth - 1);
+		return origin_of(op->in[0], reshaped_dim(op, d), shifts, depth - 1);
 	case OP_JOIN:
-		return d == v->type->rank - 1 ? memory_bits(op->in[0], d - 1, shifts, depth - 1) / 2 : 0;
+		least = d == v->type->rank - 1 ? origin_of(op->in[0], d - 1, shifts, depth - 1) : least;
+		least.bits /= 2;
+		return least;
 	case OP_BROADCAST:
 		if (!shifts || op->in[0]->type->rank != v->type->rank || op->in[0]->type->extent[d] != 1)
-			return 0;
-		return memory_bits(op->in[0], d - 1, false, depth - 1) / (int)MIN(v->type->extent[d], 32);
+			return least;
+		least = origin_of(op->in[0], d - 1, false, depth - 1);
+		least.bits /= (int)MIN(v->type->extent[d], 32);
+		return least;
 	default:
 		break;
 	}
 	if (!(op_info[op->kind].traits & ELEM))
-		return 0;
+		return least;
 	shifts |= op->kind == OP_SHR;
 	for (int i = 0; i < op->nin; i++) {
-		int bits = memory_bits(op->in[i], d, shifts, depth - 1);
-		least = least && (!bits || least < bits) ? least : bits;
+		Origin x = origin_of(op->in[i], d, shifts, depth - 1);
+		least = least.bits && (!x.bits || least.bits < x.bits) ? least : x;
 	}
 	return least;
+}
+
+/* Of operand i, along K or along its rows or columns. */
+static Origin
+operand_origin(const Op *dot, int i, bool along_k)
+{
+	int rank = dot->in[i]->type->rank;
+	return origin_of(dot->in[i], (i == 0) == along_k ? rank - 1 : rank - 2, false, DEPTH);
 }
 
 static int
 operand_bits(const Op *dot, int i)
 {
-	int rank = dot->in[i]->type->rank;
-	return memory_bits(dot->in[i], i == 0 ? rank - 1 : rank - 2, false, DEPTH);
+	return operand_origin(dot, i, true).bits;
 }
 
 bool
@@ -101,33 +121,72 @@ is_of_lanes(const Layout *a, int bit)
 	return false;
 }
 
-void
-dot_order_k(Op *dot, const MmaInfo *mma)
+/* Lanes have neighbours along K from `from` on, registers the others, halves of a word what is 2^apart from each other. */
+static void
+order_k(Op *dot, const MmaInfo *mma, int from, int apart)
 {
 	Layout a = mma_layout_a(mma);
 	const Type *t = dot->in[0]->type;
-	int bits[] = {operand_bits(dot, 0), operand_bits(dot, 1)};
-	int least = bits[0] && (!bits[1] || bits[0] < bits[1]) ? bits[0] : bits[1];
 	int n = log2_ceil(t->extent[t->rank - 1]), own = log2_ceil(mma->k), lanes = 0, others = 0;
 	int64_t to[F2_MAX];
-	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
-	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* too many conversions at once for a thread's registers */
-	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
-		return;
-	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
-	bool by_halves = is_half && least <= PACKED_BITS && apart < from;
-	for (int i = by_halves; i < n; i++) {
+	for (int i = apart > 0; i < n; i++) {
 		if (i < own && is_of_lanes(&a, i)) {
 			to[i] = from + lanes++;
 			continue;
 		}
-		others += by_halves && others == apart;
+		others += apart > 0 && others == apart;
 		others += others == from ? LANES_BITS : 0;
 		to[i] = others++;
 	}
-	to[0] = by_halves ? apart : to[0];
+	to[0] = apart > 0 ? apart : to[0];
 	if (lanes == LANES_BITS)
 		attr_set_k_bits(dot->home->func->module, dot, to, n);
+}
+
+/* Of weights that memory holds along rows or columns of the product, a thread has neighbours there, as many as a vector
+ * holds and registers have room for; the lanes that the instruction has neighbours in lie behind them.  Along K they are as
+ * the instruction has them, so that the other operand comes by ldmatrix. */
+static bool
+order_side(Op *dot, const MmaInfo *mma, int which, const int *along)
+{
+	enum { SIDE_LANES = 3 };
+	const Type *t = dot->in[which]->type;
+	Module *m = dot->home->func->module;
+	int d = which == 0 ? t->rank - 2 : t->rank - 1, n = log2_ceil(t->extent[d]);
+	Origin side = operand_origin(dot, which, false), other = operand_origin(dot, 1 - which, true);
+	int64_t to[F2_MAX];
+	if (!side.runs || side.bits <= 0 || side.bits > 8 || along[d] > 0 || dtype_info[mma->a].bits != HALF_BITS ||
+	    (other.bits && other.bits < HALF_BITS))
+		return false;
+	int run = MIN(n - SIDE_LANES, log2_ceil(RUN_BITS / side.bits));
+	if (run <= 0)
+		return false;
+	for (int i = 0; i < n; i++)
+		to[i] = i < SIDE_LANES ? run + i : i < SIDE_LANES + run ? i - SIDE_LANES : i;
+	if (which == 0)
+		attr_set_m_bits(m, dot, to, n);
+	else
+		attr_set_n_bits(m, dot, to, n);
+	return true;
+}
+
+void
+dot_order(Op *dot, const MmaInfo *mma, const int *along)
+{
+	const Type *t = dot->in[0]->type;
+	Origin of[] = {operand_origin(dot, 0, true), operand_origin(dot, 1, true)};
+	int bits[] = {of[0].bits, of[1].bits};
+	int least = bits[0] && (!bits[1] || bits[0] < bits[1]) ? bits[0] : bits[1];
+	int n = log2_ceil(t->extent[t->rank - 1]);
+	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
+	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* too many conversions at once for a thread's registers */
+	for (int i = 0; i < 2; i++)
+		if (!of[i].runs && order_side(dot, mma, i, along))
+			return;
+	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
+		return;
+	int from = MIN(log2_ceil(RUN_BITS / least), n - LANES_BITS), apart = log2_ceil(HALF_BITS / least);
+	order_k(dot, mma, from, is_half && least <= PACKED_BITS && apart < from ? apart : 0);
 }
 
 /* ---- layouts ---- */
@@ -241,8 +300,7 @@ dot_operand(const Op *op, const Layout *acc, int which)
 		return NULL;
 	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
 	int k = which == 0 ? t->rank - 1 : t->rank - 2;
-	Layout l = spread_fragment(&fragment, t, acc, k);
-	if (attr_k_bits(op))
-		l = layout_move_bits(&l, k, attr_k_bits(op)->at);
+	Layout counted = dot_in_order(op, acc, 2, true), l = spread_fragment(&fragment, t, &counted, k);
+	l = dot_in_order(op, &l, which, false);
 	return layout_intern(op->home->func->module, &l);
 }

@@ -18,6 +18,20 @@ keep(const Op *op, Layout l)
 	return layout_intern(op->home->func->module, &l);
 }
 
+/* The same, registers in the order of elements: what comes of it forward again differs in their order alone. */
+static const Layout *
+in_order(const Op *op, Layout l)
+{
+	l = layout_drop_broadcast(&l);
+	for (int i = 1; i < l.in[IN_REGISTER]; i++)
+		for (int k = i; k > 0 && l.map.col[k - 1] > l.map.col[k]; k--) {
+			uint64_t other = l.map.col[k];
+			l.map.col[k] = l.map.col[k - 1];
+			l.map.col[k - 1] = other;
+		}
+	return layout_intern(op->home->func->module, &l);
+}
+
 /* A cat of as many equal parts as a power of two keeps them in the upper registers. */
 static bool
 cat_in_registers(const Op *op)
@@ -184,7 +198,9 @@ anchor_of_result(const Op *op, int i, const Layout *l)
 	if (!value_is_placed(&op->out[i]) || !anchor_exists(op))
 		return NULL;
 	switch (op->kind) {
-	case OP_REDUCE: case OP_REDUCE_FN: case OP_JOIN: case OP_CAT:
+	case OP_JOIN:
+		return in_order(op, layout_slice(l, l->rank - 1));
+	case OP_REDUCE: case OP_REDUCE_FN: case OP_CAT:
 		if (op->kind == OP_CAT && is_free(op))
 			return l;
 		return NULL;
