@@ -72,6 +72,9 @@ double choose_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 bool choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
     TuneName *all, int n, bool is_lone);
 
+/* Is there an axis of the grid that a parameter cuts a dimension of up to 32 by? */
+bool choose_has_few(const Kernel *k, const Bound *b);
+
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
 /* choose_rows.c: joins that size to those listed. */

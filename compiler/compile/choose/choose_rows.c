@@ -5,9 +5,9 @@
  * Rows that a tensor has not are multiplied all the same, and bulk copies take their time for rows outside: M = 16,
  * N = K = 8192 in bf16 takes 59.5 us on an H200 with 64 rows, and 37.4 with 16, by instructions of warps.  So where a
  * dimension is 32 or less, the least size from 8 on that holds it takes the place of those listed for tiles along it; not
- * where a tensor's shape depends on the tile's, nor where one product feeds another.  Such loops wait for memory alone:
- * passes coalesce and pipeline have rules for their warps and stages.  Where the other sizes listed make programs for less
- * than three quarters of the multiprocessors, smaller ones join them.
+ * where a tensor's shape depends on the tile's, nor where one product of a loop feeds another.  Such loops wait for memory
+ * alone: passes coalesce and pipeline have rules for their warps and stages.  Where the other sizes listed make programs
+ * for less than three quarters of the multiprocessors, smaller ones join them.
  *
  *     tune(…, BN = {64, 128, 256}), N > 128       =>      BN = {64, 96, 128, 160, 192, 224, 256}
  *
@@ -93,12 +93,14 @@ add_narrower(TuneName *t, int64_t columns, int64_t narrowest, int multiprocessor
 	t->nvalue += more;
 }
 
-static bool
-is_chained(const Func *f)
+bool
+choose_has_few(const Kernel *k, const Bound *b)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_DOT && dot_next(f, &op->out[0]))
+	for (int i = 0; i < k->item->ctparams.n; i++) {
+		int64_t rows = choose_divided(k, b, k->item->ctparams.at[i].name);
+		if (rows > 0 && rows <= ROWS_MOST)
 			return true;
+	}
 	return false;
 }
 
@@ -143,7 +145,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 {
 	bool any = false;
 	int64_t narrowest = COLUMNS_LEAST;
-	for (int i = 0; i < n && !is_chained(f); i++) {
+	for (int i = 0; i < n && !dots_are_chained(f, f->body); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
 		if (size == 0)
 			continue;

@@ -94,7 +94,7 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 	Schedule open = b->schedule;
 	open.specialize = -1;
 	if (choose_count_dots(f) >= PRODUCTS)
-		return !choose_roles(f, &open, t);
+		return !choose_roles(f, &open, t) && !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return has_few_rows(k, b) && decodes(f);
 }
 
@@ -382,6 +382,48 @@ few_names(const Whole *s, const TuneName *all, int n, TuneName *out)
 	return found;
 }
 
+/* Programs with the present values; 0: the header refuses them. */
+static double
+count_programs(Whole *s)
+{
+	Bound b;
+	double n = 1;
+	if (!s->how->bind(s->how->user, s->value, s->n, &b))
+		return 0;
+	for (int i = 0; i < b.naxis; i++)
+		n *= (double)MAX(b.grid[i], 1);
+	return n;
+}
+
+/* Blocks of a cluster share the loop of each program, where the best tiles make programs for less than half of the
+ * multiprocessors.  What joining takes the bill knows little of. */
+static void
+try_parts(Whole *s, const Bound *first)
+{
+	static const double JOINED = 0.06;              /* more for each doubling */
+	const char *word = schedule_info[SCHEDULE_SPLIT].text;
+	int at = s->best_n;
+	if (at == NAMES_MOST || first->schedule.split > 0 || header_mentions(s->k, word) || !(s->t->has & HAS_CLUSTER) ||
+	    ctparam_named(s->k, word) >= 0 || s->how->is_fixed(s->how->user, word))
+		return;
+	memcpy(s->value, s->best_value, sizeof s->value);
+	s->n = at;
+	double programs = count_programs(s), more = 1 + JOINED;
+	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && n * programs <= s->t->rates->multiprocessors; n *= 2) {
+		Bill bill;
+		s->value[at] = (NamedConst){word, {.kind = CONST_INT, .i = n}, NOWHERE};
+		s->n = at + 1;
+		double cycles = bill_of(s, &bill) * more;
+		why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
+		more += JOINED;
+		if (cycles < 0 || cycles >= s->best)
+			continue;
+		s->best = cycles;
+		s->best_n = s->n;
+		memcpy(s->best_value, s->value, sizeof s->value);
+	}
+}
+
 bool
 choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
     NamedConst *values, int *nvalues)
@@ -392,8 +434,10 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	    .is_few = true};
 	TuneName name[NAMES_MOST];
 	try_each(&s, name, few_names(&s, all, n, name), 0);
-	if (s.best_n)
+	if (s.best_n) {
 		drop_idle(&s);
+		try_parts(&s, b);
+	}
 	cx->mem = keep;
 	k->program->called = s.before.called;
 	arena_close(s.mem);

@@ -284,6 +284,39 @@ slice_fits(const Slice *s, int n)
 	return true;
 }
 
+/* Elements of the sums. */
+static int64_t
+count_sums(const Slice *s)
+{
+	int64_t n = 0;
+
+	for (int i = 0; i < s->loop->nout; i++)
+		n += type_count(s->loop->out[i].type);
+	return n;
+}
+
+/* A trip costs a warp about as much as 32 of its bytes: of groups of 32 elements of 4 bits, 512 bytes for 32 columns, four
+ * make as much as one of 128. */
+int
+slice_each(const Slice *s, const Target *t, int n)
+{
+	enum { ENOUGH = 2048, MOST = 8 };
+	int64_t most = 0;
+	int each = 1, stages = s->f->schedule.stages ? s->f->schedule.stages : SLOTS;
+
+	for (const Op *op = s->body->first; op; op = op->next) {
+		bool counts = op->kind == OP_READ && varies(s, &op->out[0]);
+		if (counts && (slice_period(s, op) > 1 || slice_dim(s, op) < 0 || op->out[0].type->rank + 3 > KERNEL_RANK))
+			return 1;
+		if (counts)
+			most = MAX(most, dtype_bytes(op->out[0].type->elem, type_count(op->out[0].type)));
+	}
+	while (each < MOST && 2 * each * most <= ENOUGH && 2 * each * count_sums(s) <= (int64_t)SUMS_MOST * t->lanes &&
+	    2 * each * n * stages * slot_bytes(s) <= t->shared_bytes)
+		each *= 2;
+	return each;
+}
+
 int
 slice_count(const Slice *s, const Target *t)
 {

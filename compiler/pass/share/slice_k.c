@@ -22,6 +22,9 @@
  * In the last turn some warps may be behind the loop's end.  What they read there lies outside of tensors and adds nothing
  * (slice_zero.c); else small tiles that they read are masked, or, where that does not do, the sums.
  *
+ * Iterations of few bytes, as of groups of 32 elements, are several of a warp's at once, which are neighbours in memory:
+ * slice w + 8 j of 32 is iteration 4 w + j.
+ *
  * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c).  slice_read.c makes
  * the reads. */
 #include "pass/share/slice_k.h"
@@ -77,6 +80,11 @@ slice_numbers(Sliced *x, Value *first, int64_t step)
 	const Type *line = slice_type(x->s, first->type);
 	Attr axis = attr_new_axis(x->b.m, 0);
 	Value *slice = &op_make(&x->b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
+	if (x->s->each > 1) {                           /* those of a warp are apart by the warps */
+		Value *warps = build_int(&x->b, line, x->s->n / x->s->each), *each = build_int(&x->b, line, x->s->each);
+		Value *begin = build2(&x->b, OP_MUL, build2(&x->b, OP_REM, slice, warps), each);
+		slice = build2(&x->b, OP_ADD, begin, build2(&x->b, OP_DIV, slice, warps));
+	}
 	Value *by = build2(&x->b, OP_MUL, slice, build_int(&x->b, line, step));
 
 	return build2(&x->b, OP_ADD, build1(&x->b, OP_BROADCAST, first, line), by);
@@ -284,6 +292,8 @@ visit(Module *m, Func *f, const Target *t)
 		return false;
 	if (f->schedule.warps == 0)
 		f->schedule.warps = s.n;
+	s.each = slice_each(&s, t, s.n);
+	s.n *= s.each;
 	slice(&s);
 	func_number(f);
 	return true;

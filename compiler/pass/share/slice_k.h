@@ -12,7 +12,8 @@ typedef struct Slice {
 	Func *f;
 	Op *loop;
 	Block *body;
-	int n;                                          /* iterations at once: a warp has one of them */
+	int n;                                          /* iterations at once: each warp has `each` of them, neighbours */
+	int each;
 	bool *varies;                                   /* is it another value in each iteration? */
 	int64_t *step;                                  /* of such an integer: how much it grows in `period` iterations */
 	int64_t *period;                                /* a power of two; 1: with each, 0: it is none that grows */
@@ -59,6 +60,8 @@ int slice_dim(const Slice *s, const Op *read);
 int64_t slice_period(const Slice *s, const Op *read);
 /* Are n iterations whole periods of all reads? */
 bool slice_fits(const Slice *s, int n);
+/* Iterations that each of n warps is better to have at once: more than one of few bytes. */
+int slice_each(const Slice *s, const Target *t, int n);
 
 /* slice_zero.c */
 

@@ -27,7 +27,7 @@ wider_attrs(const Slice *s, const Op *read, int64_t parts, int d, int e, bool is
 	for (int i = 0; i < had + is_new; i++) {
 		bool here = i == e;
 		extent[i] = here && is_new ? parts : old->at[i - (is_new && i > e)] * (here ? parts : 1);
-		slices[i] = here ? parts : 1;
+		slices[i] = here ? parts / s->each : 1;
 	}
 	index[d] = 'p';
 	for (int i = 0; i < read->nattr; i++)
@@ -41,26 +41,38 @@ wider_attrs(const Slice *s, const Op *read, int64_t parts, int d, int e, bool is
 	return attr;
 }
 
-/* The parts of one tile, side by side along dimension e, become the first dimension. */
+/* The parts of one tile, side by side along dimension e, become the first dimension; of a warp's own the first ones of all
+ * warps come first. */
 static Value *
 apart(Sliced *x, Value *v, int64_t parts, int e, bool is_new)
 {
-	int64_t extent[MAX_RANK], dims[MAX_RANK];
-	int n = 0, rank = v->type->rank + !is_new;
+	int64_t extent[MAX_RANK], dims[MAX_RANK], each = x->s->each;
+	int n = 0, more = each > 1, rank = v->type->rank + !is_new + more;
 
 	for (int d = 0; d < v->type->rank; d++) {
-		if (d == e && !is_new)
-			extent[n++] = parts;
-		extent[n++] = d == e && !is_new ? v->type->extent[d] / parts : v->type->extent[d];
+		if (d == e) {
+			extent[n++] = parts / each;
+			if (more)
+				extent[n++] = each;
+		}
+		if (d != e || !is_new)
+			extent[n++] = d == e ? v->type->extent[d] / parts : v->type->extent[d];
 	}
-	if (!is_new)
-		v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
-	dims[0] = e;
-	for (int d = 0, at = 1; d < rank; d++)
-		if (d != e)
-			dims[at++] = d;
+	v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
+	n = 0;
+	if (more)
+		dims[n++] = e + 1;
+	dims[n++] = e;
+	for (int d = 0; d < rank; d++)
+		if (d != e && !(more && d == e + 1))
+			dims[n++] = d;
 	Attr order = attr_new_dims(x->b.m, dims, rank);
-	return &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	v = &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	if (!more)
+		return v;
+	extent[0] = parts;
+	memcpy(extent + 1, v->type->extent + 2, sizeof *extent * (size_t)(rank - 2));
+	return build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank - 1, extent));
 }
 
 /* Each part in as many slices one after the other. */
@@ -132,7 +144,7 @@ reads_alone(const Slice *s, const Op *op, Alone *w)
 	each = w->is_new ? 1 : attr_extents(op)->at[w->e];
 	w->is_part = w->d == op->in[0]->type->rank - 1 && each * bits < COPY_BITS;
 	w->word = w->is_part ? COPY_BITS / bits : 1;
-	if (op->out[0].type->rank + w->is_new + MORE > KERNEL_RANK)
+	if (op->out[0].type->rank + w->is_new + MORE > KERNEL_RANK || s->each > 1)
 		return false;
 	return each == 1 && bits >= 8 && !strchr(attr_index(op), 'g') && w->word * w->times > 1 &&
 	    s->n % (w->word * w->times) == 0 && has_words(s, op, w->d, w->word) && (w->word == 1 || are_few_sectors(s, op));
