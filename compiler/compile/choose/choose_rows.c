@@ -93,6 +93,18 @@ add_narrower(TuneName *t, int64_t columns, int64_t narrowest, int multiprocessor
 	t->nvalue += more;
 }
 
+/* Has each product one row or column? */
+static bool
+are_vectors(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (t && t->extent[t->rank - 1] != 1 && t->extent[t->rank - 2] != 1)
+			return false;
+	}
+	return true;
+}
+
 bool
 choose_has_few(const Kernel *k, const Bound *b)
 {
@@ -143,7 +155,7 @@ bool
 choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
     TuneName *all, int n, bool is_lone)
 {
-	bool any = false;
+	bool any = are_vectors(f);
 	int64_t narrowest = COLUMNS_LEAST;
 	for (int i = 0; i < n && !dots_are_chained(f, f->body); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
