@@ -1,9 +1,9 @@
 /* Sums of products of decoded weights become products of matrices with one row.
  *
  *     %a = cast %w : f32[32, 256]                        %w is i8, as read
- *     %b = broadcast (reshape (cast %x : f32[256]))      %x is bf16                    %y = reshape %x : bf16[1, 256]
- *     %m = mul %a, %b                                                           =>     %t = permute (cast %w : bf16[32, 256])
- *     %s = reduce %m {fn = "sum", axis = 1} : f32[32]                                  %s = reshape (dot %y, %t, zeros) : f32[32]
+ *     %b = broadcast (reshape (cast %x : f32[256]))      %x is bf16        %y = reshape %x : bf16[1, 256]
+ *     %m = mul %a, %b                                                  =>  %t = permute (cast %w : bf16[32, 256])
+ *     %s = reduce %m {fn = "sum", axis = 1} : f32[32]                      %s = reshape (dot %y, %t, zeros) : f32[32]
  *
  * Each factor is a half exactly, so that products and sums are the same in f32 but for their order.  A thread that decodes
  * and multiplies by itself takes about ten instructions for a weight of 4 bits, of which matrix instructions leave three:

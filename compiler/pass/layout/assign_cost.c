@@ -36,6 +36,28 @@ shared_cost(const Layout *l, int bits)
 	return n * ACCESS + registers(l) * bytes / 4.0;
 }
 
+/* log2 of the neighbours along the last dimension that a thread has, in whatever order. */
+static int
+neighbours(const Layout *l)
+{
+	int n = 0;
+	for (int i = 0; i < l->in[IN_REGISTER] && l->rank > 0; i++)
+		if (n < l->out[l->rank - 1] && l->map.col[i] == UINT64_C(1) << n) {
+			n++;
+			i = -1;
+		}
+	return n;
+}
+
+/* Of what is got from a slot: registers that are neighbours there come together, wherever they stand (lower/memory). */
+static double
+get_cost(const Layout *l, int bits)
+{
+	enum { VECTOR_BITS = 128 };
+	int vector = MIN(1 << neighbours(l), MAX(VECTOR_BITS / MAX(bits, 1), 1)), bytes = MAX(bits / 8, 1);
+	return MAX(registers(l) / vector, 1) * (double)ACCESS + registers(l) * bytes / 4.0;
+}
+
 /* Barriers keep warpgroups in step that compute operands in roles: one's products and another's arithmetic would else run
  * at once. */
 static double
@@ -204,12 +226,12 @@ value_cost(Assign *a, int id)
 		if (n->cheap > 0)
 			sum += (1 << a->warps) * registers(want) * n->cheap * ALU;
 		else if (have && n->is_staged)
-			sum += (1 << a->warps) * shared_cost(want, element_bits(e->value->type));
+			sum += (1 << a->warps) * get_cost(want, element_bits(e->value->type));
 		else if (have)
 			sum += convert_cost(a, have, want, e->value->type) + scratch_cost(a, have, want, e->value->type);
 	}
 	if (n->is_staged && sum > 0 && !keeps)
-		sum -= (1 << a->warps) * shared_cost(have, element_bits(a->edges.at[n->edges].value->type));
+		sum -= (1 << a->warps) * get_cost(have, element_bits(a->edges.at[n->edges].value->type));
 	return MAX(sum, 0) * n->weight;
 }
 
