@@ -60,6 +60,22 @@ cast_work(const Op *op, DType t, DType to)
 	return is_short && bits > 4 && rounds ? (OpWork){6, 0} : (OpWork){2, 1};
 }
 
+/* Is it a zero point of elements of 4 bits, which is taken off with what their bits stand for (lower/memory/packed.c)? */
+static bool
+is_taken_along(const Op *op)
+{
+	const Op *cast = op->in[0]->def, *zero = op->in[1]->def;
+	DType to = op->out[0].type->elem;
+	double took = 0;
+	if ((to != TY_F16 && to != TY_BF16) || !cast || cast->kind != OP_CAST)
+		return false;
+	while (zero && (zero->kind == OP_BROADCAST || zero->kind == OP_RESHAPE || zero->kind == OP_PERMUTE ||
+	    zero->kind == OP_CONVERT))
+		zero = zero->in[0]->def;
+	return zero && (zero->kind == OP_CAST || zero->kind == OP_CONST) &&
+	    (dtype_is_packed(cast->in[0]->type->elem) || is_field(cast->in[0], FIELD_OPS, &took));
+}
+
 /* By a number that the compiler knows: a shift, or the upper half of a product. */
 static bool
 divides_by_constant(const Op *op)
@@ -93,6 +109,10 @@ work_of(const Op *op)
 		return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_CAST: return cast_work(op, t, to);
+	case OP_ADD: case OP_SUB:
+		if (is_taken_along(op))
+			return (OpWork){0, 0};
+		break;
 	case OP_EXP: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){8, 1};    /* lower/math/math_exp.c */
 	case OP_EXP2: return attr_fast(op) ? (OpWork){1, 1} : (OpWork){7, 1};
 	default: break;

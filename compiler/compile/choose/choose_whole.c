@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum { SPLIT_BILLED = 4, NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3, ROWS_LEAST = 17, ROWS_MOST = 64 };
-enum { LINE = 128 };                                    /* bytes */
+enum { LINE = 128, SCALES = 8 };                        /* bytes; of a group, by which its weights are more */
 static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
 typedef struct Whole {
@@ -120,19 +120,21 @@ run_of_warp(const Func *f, const Layout *l, int64_t row)
 	return row;
 }
 
-/* Bytes of a row that come at once, of the tile that most comes by. */
+/* Bytes of a row that come at once, of weights: the tile of the narrowest elements, of these the largest. */
 static double
 row_piece(const Func *f)
 {
 	double most = 0, piece = LINE;
+	int least = 64;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind != OP_COPY)
 			continue;
 		const Type *t = op->in[1 + op->in[0]->type->rank]->type;
 		int bits = dtype_info[t->elem].bits;
 		double bytes = (double)type_count(t) * bits / 8;
-		if (t->rank < 2 || bytes <= most)
+		if (t->rank < 2 || bits > least || (bits == least && bytes <= most) || (most > 0 && SCALES * bytes <= most))
 			continue;
+		least = bits;
 		most = bytes;
 		piece = (double)run_of_warp(f, op->out[0].layout, t->extent[t->rank - 1]) * bits / 8;
 	}
@@ -140,12 +142,14 @@ row_piece(const Func *f)
 }
 
 /* What pieces of lines of the L2 cache cost: others want the rest at other times.  16 x 4096 x 4096 in bf16 takes 11.5 us
- * on an H200 by 64 bytes of a row, 10.4 by 256; 16 x 14336 x 4096 32.6 and 30.3, in 8-bit floats 19.4 and 17.5. */
+ * on an H200 by 64 bytes of a row, 10.4 by 256; 16 x 14336 x 4096 32.6 and 30.3, in 8-bit floats 19.4 and 17.5.  By 16
+ * bytes, of which a sector of memory has two, AWQ's words of 1 x 8192 x 8192 take 26.1 us, 15.9 by 32. */
 static double
 in_pieces(const Func *f)
 {
-	static const double HALF = 0.08;
-	return 1 + HALF * MAX(log2(LINE / row_piece(f)), 0);
+	static const double HALF = 0.08, SECTOR = 32, PART = 0.4;
+	double piece = row_piece(f);
+	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / piece), 0);
 }
 
 /* What waiting for each other at each trip costs warps that do not divide the loop, beyond the bill: two products of 16 x

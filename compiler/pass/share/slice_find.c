@@ -295,21 +295,24 @@ count_sums(const Slice *s)
 	return n;
 }
 
-/* A trip costs a warp about as much as 32 of its bytes: of groups of 32 elements of 4 bits, 512 bytes for 32 columns, four
- * make as much as one of 128. */
+/* By the larger operand, the weights.  A trip costs a warp about as much as 1 KB of them: of groups of 32 elements of 4
+ * bits, 512 bytes for 32 columns, four make as much as one of 128. */
 int
 slice_each(const Slice *s, const Target *t, int n)
 {
 	enum { ENOUGH = 2048, MOST = 8 };
-	int64_t most = 0;
+	int64_t most = 0, elements = 0;
 	int each = 1, stages = s->f->schedule.stages ? s->f->schedule.stages : SLOTS;
 
 	for (const Op *op = s->body->first; op; op = op->next) {
 		bool counts = op->kind == OP_READ && varies(s, &op->out[0]);
 		if (counts && (slice_period(s, op) > 1 || slice_dim(s, op) < 0 || op->out[0].type->rank + 3 > KERNEL_RANK))
 			return 1;
-		if (counts)
-			most = MAX(most, dtype_bytes(op->out[0].type->elem, type_count(op->out[0].type)));
+		int64_t count = counts ? type_count(op->out[0].type) : 0;
+		if (count <= elements)
+			continue;
+		elements = count;
+		most = dtype_bytes(op->out[0].type->elem, count);
 	}
 	while (each < MOST && 2 * each * most <= ENOUGH && 2 * each * count_sums(s) <= (int64_t)SUMS_MOST * t->lanes &&
 	    2 * each * n * stages * slot_bytes(s) <= t->shared_bytes)
