@@ -13,14 +13,14 @@
  * asks the tensor for (y.shape(1)).  A convolution's result leaves by tensor maps then, and one of filters of one
  * element is a product of matrices.
  *
- * A tile of indices along one dimension that counts up is a part of it, "gp" becomes "pp".
+ * A tile of indices along one dimension that counts up is a part of it, "gp" becomes "pp"; of two dimensions see outer.c.
  *
  * A convolution's gather of its images keeps its indices, and {reach} says how far loops move them (model/window.c).
  *
  * Other accesses of the tensor must be reads: what orders accesses compares their dimensions one by one. */
 #include "model/digits/digits.h"
 #include "pass/layout/axis.h"
-#include "pass/pass.h"
+#include "pass/outer.h"
 
 #include <string.h>
 
@@ -84,6 +84,18 @@ start_of(Builder *b, const Value *v)
 	return build2(b, op->kind, start_of(b, op->in[0]), start_of(b, op->in[1]));
 }
 
+bool
+flatten_counts(const Value *v, int *counts)
+{
+	return is_affine(v, counts, DEPTH);
+}
+
+Value *
+flatten_start(Builder *b, const Value *v)
+{
+	return start_of(b, v);
+}
+
 /* ---- accesses ---- */
 
 /* The tensor's dimensions that tiles of one dimension index: from *first to *last, with nothing between. */
@@ -126,9 +138,10 @@ linear_of(const Op *op, int first, int last)
 	return first == last || axis_of(linear)->lo >= 0 ? linear : NULL;
 }
 
-static bool
-fits_64_bits(const Value *v)
+bool
+flatten_fits(const Value *v)
 {
+	axis_keep(v->block->func);
 	return dtype_info[digit_root(v)->type->elem].bits == 64 || axis_of(v)->lo >= 0;
 }
 
@@ -262,7 +275,14 @@ pass_flatten(Func *f, const Target *t)
 {
 	(void)t;
 	int first, last, counts;
-	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		if (is_candidate(op) && op->kind == OP_READ && !has_other_writes(op) && flatten_outer(op)) {
+			f->has_axes = false;
+			continue;
+		}
+		if (op->kind == OP_SHR && op->in[1]->type->rank > 0)
+			flatten_shift(op);
 		if (!is_candidate(op) || !find_gathered(op, &first, &last))
 			continue;
 		axis_keep(f);
@@ -270,7 +290,7 @@ pass_flatten(Func *f, const Target *t)
 		counts = 0;
 		if (first < last && !linear)
 			note_windows(op);
-		if (linear && is_affine(linear, &counts, DEPTH) && counts == 1 && fits_64_bits(linear) &&
+		if (linear && is_affine(linear, &counts, DEPTH) && counts == 1 && flatten_fits(linear) &&
 		    (first == last || !has_other_writes(op)))
 			change(op, first, last, linear);
 	}

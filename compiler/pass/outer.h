@@ -1,0 +1,20 @@
+/* Between flatten.c and outer.c: indices that count up. */
+#ifndef TEGULA_OUTER_H
+#define TEGULA_OUTER_H
+
+#include "pass/pass.h"
+
+/* flatten.c: is the tile of one dimension a scalar and what counts up from 0?  *counts grows by what counts up. */
+bool flatten_counts(const Value *v, int *counts);
+/* Its scalar, i64. */
+Value *flatten_start(Builder *b, const Value *v);
+
+/* Are its numbers as they would be in 64 bits? */
+bool flatten_fits(const Value *v);
+
+/* outer.c: such a read becomes one of parts; false: it stays. */
+bool flatten_outer(Op *read);
+/* Writes what a word is shifted by so that its repetition shows. */
+void flatten_shift(Op *shift);
+
+#endif
