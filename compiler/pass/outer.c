@@ -7,8 +7,8 @@
  *     %p = read %words, %k, %n {index = "pp", extents = [16, 64]} : i32[16, 64]
  *     %w = reshape (broadcast (reshape %p : i32[16, 1, 64]) : i32[16, 8, 64]) : i32[128, 64]
  *
- * as kernels that are ported from pointers reach words of eight weights.  What is outside of the tensor is so either way.  A
- * part comes by copies ahead, each word once.  What the word is shifted by, 4 (i % 8), is written as numbers 0 to 7 that
+ * as kernels that are ported from pointers reach words of eight weights.  What is outside of the tensor is so either way.
+ * A part comes by copies ahead, each word once.  What the word is shifted by, 4 (i % 8), is written as numbers 0 to 7 that
  * repeat, so that threads which hold eight neighbours shift by constants. */
 #include "model/digits/digits.h"
 #include "pass/layout/axis.h"
