@@ -12,6 +12,9 @@
  * 16 bits must lie along K in memory.  A right operand may also be decoded from what was read (`decodes`): threads put it
  * into shared memory.  What is read from shared memory has no layout in registers.
  *
+ * A left operand of a loop's product that is computed before the loop goes through shared memory too: ptxas 13.0 takes
+ * registers that such instructions read for free behind them, and the next iteration multiplies what was written there.
+ *
  * Of 160 columns, which the tile has 256 for, {columns = 160}, the instruction has 160: "wgmma.n160k16.bf16".
  *
  * Products of 8-bit floats are summed apart and then added (model/plan_wgmma.c), for which a thread holds one more
@@ -164,8 +167,9 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a);
-	dot_operand_root(dot->in[0], &flipped);
-	out->register_a = out->register_a && !flipped && !(chained && out->along[1]);
+	const Value *root = dot_operand_root(dot->in[0], &flipped);
+	bool stays = root->def && root->def->home != dot->home;
+	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
 	const char *right = operand_reason(dot, 1, t, &computed);
 	out->decodes = computed && !right;
 	return left ? left : right;
