@@ -408,7 +408,7 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	bool ok = x->multiplies;
 	for (int i = 0; i < body->narg; i++)
 		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
-	ok = ok && tile_is_plain(x, a->in[0]) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b);
+	ok = ok && tile_start_covers(x, a, b) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b);
 	x->loops++;
 	for (int look = 0; look < 2; look++)
 		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&

@@ -49,6 +49,8 @@ bool tile_is_part(const Pair *x, const Value *v, int d);
 bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
 /* choose_tile_end.c: is the end of the loop the same, or are trips that the larger tile adds idle? */
 bool tile_end_covers(const Pair *x, const Op *one, const Op *two);
+/* choose_tile_end.c: the same of its start. */
+bool tile_start_covers(const Pair *x, const Op *loop, const Op *other);
 /* choose_tile_access.c */
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);

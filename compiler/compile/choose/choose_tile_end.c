@@ -79,6 +79,18 @@ add_value(Linear *x, const Value *v, int64_t by, int depth)
 	return v->type->rank == 0 && add_term(x, v, by);
 }
 
+/* Adds y times `by`. */
+static bool
+add_linear(Linear *x, const Linear *y, int64_t by)
+{
+	int64_t n, lo, hi;
+	for (int i = 0; i < y->n; i++)
+		if (__builtin_mul_overflow(y->by[i], by, &n) || !add_term(x, y->of[i], n))
+			return false;
+	return !__builtin_mul_overflow(y->lo, by, &lo) && !__builtin_mul_overflow(y->hi, by, &hi) &&
+	    add_number(x, MIN(lo, hi), MAX(lo, hi));
+}
+
 static int64_t
 factor_of(const Linear *x, const Value *v)
 {
@@ -100,8 +112,9 @@ typedef struct Idle {
 
 typedef struct Trip {
 	const Block *body;
-	const Value *end;                               /* the index times `per` is at or behind it */
+	const Linear *end;                              /* the index times `per` is at or behind it … */
 	int64_t per;
+	bool is_before;                                 /* … or the index is at or before it */
 	bool tests;                                     /* something is compared with -inf */
 	Idle *is;                                       /* by the value's id */
 } Trip;
@@ -127,9 +140,9 @@ is_number(Idle x, double n)
 	return x.kind == IDLE_NUMBER && x.number == n;
 }
 
-/* Is a comparison false of each index from the end on? */
+/* Is a comparison false of each index of such trips? */
 static bool
-is_false_behind(const Trip *x, const Op *op)
+is_false(const Trip *x, const Op *op)
 {
 	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
 	const Value *index = &x->body->arg[0];
@@ -138,7 +151,8 @@ is_false_behind(const Trip *x, const Op *op)
 	    !add_value(&d, op->in[!turned], -1, 0))
 		return false;
 	int64_t by = factor_of(&d, index);
-	if (by <= 0 || by % x->per || !add_term(&d, index, -by) || !add_value(&d, x->end, by / x->per, 0))
+	if ((x->is_before ? by >= 0 : by <= 0) || by % x->per || !add_term(&d, index, -by) ||
+	    !add_linear(&d, x->end, by / x->per))
 		return false;
 	for (int i = 0; i < d.n; i++)
 		if (d.by[i] != 0)
@@ -158,6 +172,8 @@ idle_arithmetic(const Op *op, Idle a, Idle b)
 			return number(-INFINITY);
 		return is_number(b, 0) ? a : is_number(a, 0) ? b : (Idle){0};
 	case OP_SUB:
+		if (is_number(a, -INFINITY) && is_number(b, -INFINITY))
+			return (Idle){0};
 		return same ? number(0) : is_number(a, -INFINITY) || is_number(b, 0) ? a : (Idle){0};
 	case OP_MUL:
 		if (is_number(a, 0) || is_number(b, 0))
@@ -188,7 +204,7 @@ idle_compare(Trip *x, const Op *op, Idle a, Idle b)
 		if (test.kind != IDLE_ANY)
 			return test;
 	}
-	return (Idle){.kind = is_false_behind(x, op) ? IDLE_FALSE : IDLE_ANY};
+	return (Idle){.kind = is_false(x, op) ? IDLE_FALSE : IDLE_ANY};
 }
 
 static Idle
@@ -252,69 +268,188 @@ keeps_carried(Trip *x, const Idle *as)
 	return true;
 }
 
+/* What the loop carries into its first trip, where those are numbers. */
+static void
+begin(Idle *as, const Op *loop)
+{
+	for (int i = 1; i < loop->region[0]->narg; i++) {
+		const Attr *c = value_const(loop->in[2 + i]);
+		as[i] = c && c->kind == KIND_FLOAT ? number(c->f) : (Idle){.kind = IDLE_CARRIED, .arg = i};
+	}
+}
+
 /* Is each carried value what it was after a trip whose index, times `per`, is at or behind the end?  Where the body
  * compares something with -inf, also before anything was seen: rows that see nothing have results of their own. */
 static bool
-idles_behind(const Pair *p, const Op *loop, const Value *end, int64_t per)
+idles_behind(const Pair *p, const Op *loop, const Linear *end, int64_t per)
 {
 	const Block *body = loop->region[0];
-	Idle *is = NEW_ARRAY(p->mem, Idle, p->f->nvalues);
-	Trip x = {.body = body, .end = end, .per = per, .is = is};
+	Trip x = {.body = body, .end = end, .per = per, .is = NEW_ARRAY(p->mem, Idle, p->f->nvalues)};
 	Idle *as = NEW_ARRAY(p->mem, Idle, body->narg);
 	for (int i = 1; i < body->narg; i++)
 		as[i] = (Idle){.kind = IDLE_CARRIED, .arg = i};
 	if (!keeps_carried(&x, as))
 		return false;
-	for (int i = 1; i < body->narg && x.tests; i++) {
-		const Attr *c = value_const(loop->in[2 + i]);
-		if (c && c->kind == KIND_FLOAT)
-			as[i] = number(c->f);
-	}
+	begin(as, loop);
 	return !x.tests || keeps_carried(&x, as);
+}
+
+/* Is what the loop begins with as it was after a trip whose index is at or before `last`? */
+static bool
+idles_before(const Pair *p, const Op *loop, const Linear *last)
+{
+	Trip x = {.body = loop->region[0], .end = last, .per = 1, .is_before = true};
+	x.is = NEW_ARRAY(p->mem, Idle, p->f->nvalues);
+	Idle *as = NEW_ARRAY(p->mem, Idle, x.body->narg);
+	begin(as, loop);
+	return keeps_carried(&x, as);
 }
 
 /* ---- ends ---- */
 
-/* Does the end of a program of the second module reach that of the last of the programs whose tiles it has? */
+/* Has it no term that differs from program to program as tiles do? */
 static bool
-reaches(const Pair *p, const Value *one, const Value *two)
+is_plain(const Pair *p, const Linear *x)
 {
-	Linear x = {0}, y = {0};
+	for (int i = 0; i < x->n; i++)
+		if (!tile_is_plain(p, x->of[i]))
+			return false;
+	return true;
+}
+
+/* Is a bound of a program of the second module that of the first of the programs whose tiles it has, or the last's? */
+static bool
+follows(const Pair *p, const Linear *one, const Linear *two, bool is_last)
+{
 	int64_t step = 0;
-	if (!add_value(&x, one, 1, 0) || !add_value(&y, two, 1, 0) || x.n != y.n)
+	if (one->n != two->n)
 		return false;
-	for (int i = 0; i < x.n; i++) {
-		const Part *part = tile_part(p, x.of[i]);
-		int64_t by = x.by[i], other = factor_of(&y, x.of[i]);
+	for (int i = 0; i < one->n; i++) {
+		const Part *part = tile_part(p, one->of[i]);
+		int64_t by = one->by[i], other = factor_of(two, one->of[i]);
 		bool is_start = part->start != AXIS_NONE && !part->differs && part->times[0] == 1 && part->times[1] == 1;
-		if (is_start ? by < 0 || other != 2 * by : other != by || !tile_is_plain(p, x.of[i]))
+		if (is_start ? by < 0 || other != 2 * by : other != by || !tile_is_plain(p, one->of[i]))
 			return false;
 		step += is_start ? by : 0;
 	}
-	return y.lo >= x.lo + step;
+	return is_last ? two->lo >= one->lo + step : two->lo == one->lo && two->hi == one->hi;
 }
 
-/* The index times `per` ends at `one`, or at `two`: at the least of some bounds, or by blocks of a number of indices. */
+/* A loop's end in both modules: values, and what is added to them. */
+typedef struct End {
+	const Value *value[2];
+	Linear plus[2];
+} End;
+
+/* The end goes on to an operand of its ops; the other one is added, if it is. */
+static End
+with_operand(const End *e, int i)
+{
+	End x = *e;
+	for (int m = 0; m < 2; m++)
+		x.value[m] = e->value[m]->def->in[i];
+	return x;
+}
+
 static bool
-end_covers(const Pair *p, const Op *loop, const Value *one, const Value *two, int64_t per, int depth)
+adds_operand(End *x, const End *e, int i)
+{
+	*x = with_operand(e, 1 - i);
+	return add_value(&x->plus[0], e->value[0]->def->in[i], 1, 0) &&
+	    add_value(&x->plus[1], e->value[1]->def->in[i], 1, 0);
+}
+
+/* The index times `per` ends there: at the least of some bounds, or of some bounds plus something, or by blocks of a
+ * number of indices. */
+static bool
+end_covers(const Pair *p, const Op *loop, const End *e, int64_t per, int depth)
 {
 	int64_t n, m;
-	if (tile_is_plain(p, one))
+	End x;
+	Linear one = e->plus[0], two = e->plus[1];
+	if (tile_is_plain(p, e->value[0]) && is_plain(p, &one))
 		return true;
-	const Op *a = one->def, *b = two->def;
+	const Op *a = e->value[0]->def, *b = e->value[1]->def;
 	if (!a || !b || a->kind != b->kind || depth == DEEP)
 		return false;
-	if (a->kind == OP_MIN)
-		return end_covers(p, loop, a->in[0], b->in[0], per, depth + 1) &&
-		    end_covers(p, loop, a->in[1], b->in[1], per, depth + 1);
-	if (a->kind == OP_CDIV && value_int(a->in[1], &n) && value_int(b->in[1], &m) && n == m && n > 0)
-		return !__builtin_mul_overflow(per, n, &m) && end_covers(p, loop, a->in[0], b->in[0], m, depth + 1);
-	return reaches(p, one, two) && idles_behind(p, loop, one, per);
+	if (a->kind == OP_MIN) {
+		End first = with_operand(e, 0), second = with_operand(e, 1);
+		return end_covers(p, loop, &first, per, depth + 1) && end_covers(p, loop, &second, per, depth + 1);
+	}
+	if (a->kind == OP_CDIV && one.n == 0 && one.lo == 0 && one.hi == 0 && value_int(a->in[1], &n) &&
+	    value_int(b->in[1], &m) && n == m && n > 0) {
+		x = with_operand(e, 0);
+		return !__builtin_mul_overflow(per, n, &m) && end_covers(p, loop, &x, m, depth + 1);
+	}
+	for (int i = 0; i < 2 && a->kind == OP_ADD; i++)
+		if (a->in[1 - i]->def && a->in[1 - i]->def->kind == OP_MIN)
+			return adds_operand(&x, e, i) && end_covers(p, loop, &x, per, depth + 1);
+	return add_value(&one, e->value[0], 1, 0) && add_value(&two, e->value[1], 1, 0) && follows(p, &one, &two, true) &&
+	    idles_behind(p, loop, &one, per);
 }
 
 bool
 tile_end_covers(const Pair *p, const Op *one, const Op *two)
 {
 	int64_t step;
-	return value_int(one->in[2], &step) && step > 0 && end_covers(p, one, one->in[1], two->in[1], 1, 0);
+	End e = {.value = {one->in[1], two->in[1]}};
+	return value_int(one->in[2], &step) && step > 0 && end_covers(p, one, &e, 1, 0);
+}
+
+/* ---- starts ---- */
+
+/* The greatest of a number, 0 or more, and something else: that, and the number. */
+static const Value *
+at_least(const Value *v, int64_t *number)
+{
+	const Op *op = v->def;
+	for (int i = 0; i < 2 && op && op->kind == OP_MAX; i++)
+		if (value_int(op->in[i], number) && *number >= 0)
+			return op->in[1 - i];
+	return NULL;
+}
+
+/* v / n * n of a v that is 0 or more: that v; else v itself.  n stays 1 there. */
+static const Value *
+rounded(const Value *v, int64_t *n)
+{
+	const Op *mul = v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
+	int64_t by, down;
+	*n = 1;
+	if (!div || div->kind != OP_DIV || !value_int(mul->in[1], &by) || !value_int(div->in[1], &down) || by != down || by <= 0)
+		return v;
+	*n = by;
+	return div->in[0];
+}
+
+static bool
+are_multiples(const Linear *x, int64_t of)
+{
+	bool all = x->lo == x->hi && x->lo % of == 0;
+	for (int i = 0; i < x->n; i++)
+		all &= x->by[i] % of == 0;
+	return all;
+}
+
+/* A loop that starts where the tile's first row does, less something: rows of the tile's second half run trips before those
+ * that they ran.  Starts are multiples of the step, so that the trips are the same; where the number is greater than what it
+ * stands beside, nothing lies before it. */
+bool
+tile_start_covers(const Pair *p, const Op *loop, const Op *other)
+{
+	int64_t step, by[2], number[2];
+	Linear x[2] = {{.n = 0}};
+	const Op *of[] = {loop, other};
+	if (tile_is_plain(p, loop->in[0]))
+		return true;
+	if (!value_int(loop->in[2], &step) || step <= 0)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		const Value *v = at_least(rounded(of[i]->in[0], &by[i]), &number[i]);
+		bool starts = v && add_value(&x[i], v, 1, 0);
+		if (!starts || (by[i] % step && (number[i] % step || !are_multiples(&x[i], step))))
+			return false;
+	}
+	return by[0] == by[1] && number[0] == number[1] && follows(p, &x[0], &x[1], false) &&
+	    add_number(&x[0], -step, -step) && idles_before(p, loop, &x[0]);
 }
