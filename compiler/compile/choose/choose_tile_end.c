@@ -416,7 +416,8 @@ rounded(const Value *v, int64_t *n)
 	const Op *mul = v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
 	int64_t by, down;
 	*n = 1;
-	if (!div || div->kind != OP_DIV || !value_int(mul->in[1], &by) || !value_int(div->in[1], &down) || by != down || by <= 0)
+	bool is_rounded = div && div->kind == OP_DIV && value_int(mul->in[1], &by) && value_int(div->in[1], &down);
+	if (!is_rounded || by != down || by <= 0)
 		return v;
 	*n = by;
 	return div->in[0];
@@ -431,9 +432,9 @@ are_multiples(const Linear *x, int64_t of)
 	return all;
 }
 
-/* A loop that starts where the tile's first row does, less something: rows of the tile's second half run trips before those
- * that they ran.  Starts are multiples of the step, so that the trips are the same; where the number is greater than what it
- * stands beside, nothing lies before it. */
+/* A loop that starts where the tile's first row does, less something: rows of the tile's second half run trips before
+ * those that they ran.  Starts are multiples of the step, so that the trips are the same; where the number is greater
+ * than what it stands beside, nothing lies before it. */
 bool
 tile_start_covers(const Pair *p, const Op *loop, const Op *other)
 {

@@ -171,7 +171,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 			count *= padded_count(c) / (double)type_count(c);
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);
 		}
-		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && dot_decodes_rows(op, e->t, WARPGROUP);
+		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && !dot_is_chained(e->f, op) &&
+		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;

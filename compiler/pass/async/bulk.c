@@ -34,7 +34,7 @@ static bool
 has_boxes(const Pipeline *p)
 {
 	for (int i = 0; i < p->reads.n; i++)
-		if (p->reads.at[i].is_boxed && !access_map_reason(p->reads.at[i].read, p->t))
+		if ((p->reads.at[i].is_boxed || p->reads.at[i].is_beside) && !access_map_reason(p->reads.at[i].read, p->t))
 			return true;
 	return false;
 }

@@ -42,6 +42,8 @@
 #include "pass/pass.h"
 #include "target/target.h"
 
+enum { WIDE_ELEMENTS = 4096 };
+
 typedef struct Skew {
 	Module *m;
 	Arena *tmp;
@@ -49,6 +51,7 @@ typedef struct Skew {
 	Op *loop;
 	Block *body;
 	Op *start[2], *wait[2];                         /* the products */
+	Op *put;                                        /* of the second product's operand, which threads make; or NULL */
 	bool *late;                                     /* by Value.id: part 2 makes it, or it is carried for part 2 */
 	VEC(Value *) crossing;                          /* what part 2 takes from part 1 */
 } Skew;
@@ -71,7 +74,7 @@ find_products(Skew *s)
 	int n = 0;
 
 	for (Op *op = s->body->first; op; op = op->next) {
-		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT || op->kind == OP_PUT)
+		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT)
 			return false;
 		if (op->kind != OP_DOT_START)
 			continue;
@@ -98,11 +101,35 @@ is_late(const Skew *s, const Op *op)
 	return op == s->start[1];
 }
 
-/* The number of the slot that the second product reads, and the phases that are waited for with it. */
+/* What threads put into the buffer that the second product reads, and nothing else does. */
+static Op *
+find_put(const Skew *s)
+{
+	const Value *buffer = s->start[1]->in[1];
+	Op *put = NULL;
+	if (!buffer->def || buffer->def->kind != OP_ALLOC || buffer->nuses != 2)
+		return NULL;
+	for (Op *op = s->body->first; op != s->start[1]; op = op->next)
+		put = op->kind == OP_PUT && op->in[0] == buffer ? op : put;
+	return put;
+}
+
+/* The slot of a ring that an element-wise chain starts from. */
+static const Op *
+slot_of(const Value *v)
+{
+	while (v->def && v->def->nin == 1 &&
+	    (op_has(v->def, ELEM) || v->def->kind == OP_GET || v->def->kind == OP_CONVERT))
+		v = v->def->in[0];
+	return v->def && v->def->kind == OP_SLOT ? v->def : NULL;
+}
+
+/* The number of the slot that the second product reads, or of which threads make what it reads, and the phases that are
+ * waited for with it. */
 static void
 mark_slot(Skew *s)
 {
-	const Op *slot = s->start[1]->in[1]->def;
+	const Op *slot = s->put ? slot_of(s->put->in[1]) : s->start[1]->in[1]->def;
 
 	if (!slot || slot->kind != OP_SLOT || !value_inside(slot->in[1], s->body))
 		return;
@@ -169,13 +196,17 @@ part_body(Skew *s)
 {
 	func_number(s->f);
 	s->late = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
+	s->put = find_put(s);
 	mark_slot(s);
 	while (spread_late(s) || sink_moves(s))
 		;
 	if (is_made_late(s, s->start[0]) || is_made_late(s, s->wait[0]) || s->late[s->body->arg[0].id])
 		return false;
+	if (s->put && !is_made_late(s, s->put))
+		return false;
 	for (const Op *op = s->body->first; op; op = op->next)
-		if (op->kind == OP_GET && is_made_late(s, op))
+		if ((op->kind == OP_GET || op->kind == OP_PUT) && is_made_late(s, op) &&
+		    (!s->put || slot_of(op->kind == OP_GET ? &op->out[0] : op->in[1]) != slot_of(s->put->in[1])))
 			return false;
 	const Value *p = s->start[1]->in[0];
 	return value_inside(p, s->body) && !s->late[p->id];
@@ -213,12 +244,20 @@ mapped(Value *const *map, Value *v)
 	return map[v->id] ? map[v->id] : v;
 }
 
+/* The fence of what threads put goes with it. */
+static bool
+is_of_part(const Skew *s, const Op *op, bool late)
+{
+	bool is_fence = op->kind == OP_PROXY_FENCE && s->put && op->prev == s->put;
+	return (is_fence || is_made_late(s, op)) == late || (late && op->nout == 1 && is_free(&op->out[0]));
+}
+
 /* Ops of a part from `from` to before `to`, those without operands in both. */
 static void
 clone_part(Skew *s, Builder *b, Value **map, bool late, const Op *from, const Op *to)
 {
 	for (const Op *op = from; op != to; op = op->next)
-		if (is_made_late(s, op) == late || (late && op->nout == 1 && is_free(&op->out[0])))
+		if (is_of_part(s, op, late))
 			op_clone(b, op, map);
 }
 
@@ -234,6 +273,19 @@ is_late_column(const Skew *s, int i)
 	return s->late[s->body->arg[1 + i].id];
 }
 
+/* Part 2 computes it from nothing that it waits for. */
+static bool
+is_ready(const Skew *s, const Op *op)
+{
+	bool ready = op_has(op, PURE);
+	for (int i = 0; i < op->nin && ready; i++) {
+		const Op *def = op->in[i]->def;
+		if (value_inside(op->in[i], s->body) && def && is_made_late(s, def))
+			ready = is_ready(s, def);
+	}
+	return ready;
+}
+
 /* The second product's operands but for what waits; then the products, the first one's before the second's. */
 static void
 clone_starts(Skew *s, Builder *b, Value **first, Value **second)
@@ -241,11 +293,11 @@ clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 	Op *yield = s->body->last;
 
 	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
-		if ((is_made_late(s, op) && op_has(op, PURE)) || (op->nout == 1 && is_free(&op->out[0])))
+		if ((is_made_late(s, op) && is_ready(s, op)) || (op->nout == 1 && is_free(&op->out[0])))
 			op_clone(b, op, second);
 	clone_part(s, b, first, false, s->body->first, s->start[0]->next);
 	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
-		if (is_made_late(s, op) && !op_has(op, PURE))
+		if (is_of_part(s, op, true) && !is_ready(s, op))
 			op_clone(b, op, second);
 	op_clone(b, s->start[1], second);
 	clone_part(s, b, first, false, s->start[0]->next, yield);
@@ -335,13 +387,66 @@ skew(Skew *s)
 	op_replace(old, branch);
 }
 
+/* ---- what only the first product's result is combined with ---- */
+
+static bool
+is_wide(const Value *v)
+{
+	return v->type->kind == TYPE_TILE && type_count(v->type) >= WIDE_ELEMENTS;
+}
+
+/* The first op behind the product's start that uses a result; NULL: something else uses it too. */
+static Op *
+first_use(const Op *start, const Op *op)
+{
+	int uses = 0;
+	Op *first = NULL;
+	for (Op *p = start->next; p->kind != OP_YIELD; p = p->next)
+		for (int i = 0; i < p->nin; i++)
+			if (p->in[i] == &op->out[0]) {
+				first = first ? first : p;
+				uses++;
+			}
+	return uses == op->out[0].nuses ? first : NULL;
+}
+
+/* It has as many registers as the product and no wide operand that would live on for it. */
+static bool
+may_wait(const Block *body, const Op *op)
+{
+	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->nin == 0 || !is_wide(&op->out[0]))
+		return false;
+	for (int i = 0; i < op->nin; i++) {
+		const Op *def = op->in[i]->def;
+		if (is_wide(op->in[i]) && value_inside(op->in[i], body) && (!def || !op_has(def, PURE) || def->nregion))
+			return false;
+	}
+	return true;
+}
+
+/* A tile of weights (a decay, a bias by distance) that stands before the first product and is used behind it would be in
+ * registers beside both products: it is computed where it is used. */
+static void
+sink_weights(Block *body, const Op *start)
+{
+	for (Op *op = start->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		Op *use = may_wait(body, op) ? first_use(start, op) : NULL;
+		if (use)
+			op_move(op, body, use);
+	}
+}
+
 static void
 visit(Module *m, Func *f, Block *consumers)
 {
 	for (Op *op = consumers->first, *next; op; op = next) {
 		Skew s = {.m = m, .tmp = m->cx->tmp, .f = f, .loop = op, .body = op->kind == OP_FOR ? op->region[0] : NULL};
 		next = op_after(op, consumers);
-		if (!s.body || !find_products(&s) || !part_body(&s) || !find_crossing(&s))
+		if (!s.body || !find_products(&s))
+			continue;
+		sink_weights(s.body, s.start[0]);
+		if (!part_body(&s) || !find_crossing(&s))
 			continue;
 		next = op->next;
 		skew(&s);

@@ -11,6 +11,8 @@
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
  * up to some.  The index of a nest that became one loop is a scalar of its body.  On targets whose loops are not cut in two
  * (pass split), as their rings are shared and their code is long.
+ * A masked tile of weights, w of `s * w`, is made in both branches, each with the product by it: it is never in registers
+ * beside all of s.
  * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
  * The scalars are compared as the tiles would be where neither wraps: where a term is not known to lie within 2^61 of 0,
  * the branch is taken if it does not. */
@@ -110,29 +112,83 @@ again(Guard *g, Builder *b, Value *v, Value **map)
 	return map[v->id];
 }
 
-/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere. */
-static void
-guard_op(Guard *g, Op *op, Value *may, Value *v)
+static bool
+uses(const Op *op, const Value *v)
 {
-	Builder b = build_before(op);
+	for (int i = 0; i < op->nin; i++)
+		if (op->in[i] == v)
+			return true;
+	return false;
+}
+
+/* The op of the same block that alone uses a result, element by element; NULL: there is none. */
+static Op *
+next_in_chain(const Op *op)
+{
+	const Value *v = &op->out[0];
+	Op *use = op->next;
+	while (use && !uses(use, v))
+		use = use->next;
+	bool lone = use && v->nuses == 1 && use->nregion == 0 && op_has(use, PURE) && op_has(use, ELEM);
+	return lone && use->nout == 1 ? use : NULL;
+}
+
+static bool
+is_wide(const Value *v)
+{
+	return v->type->kind == TYPE_TILE && type_count(v->type) >= LEAST_ELEMENTS;
+}
+
+/* The last op of what a select of weights goes into with another tile, casts behind it too; else the select itself. */
+static Op *
+tail_of(const Guard *g, Op *select, const Value *plain)
+{
+	Op *tail = next_in_chain(select), *next;
+	bool joins = false;
+	if (plain->nuses > 1 || !plain->def || plain->def->home != g->body || !op_has(plain->def, PURE) || !tail)
+		return select;
+	for (int i = 0; i < tail->nin; i++)
+		joins |= tail->in[i] != &select->out[0] && is_wide(tail->in[i]) && value_inside(tail->in[i], g->body);
+	if (!joins)
+		return select;
+	while ((next = next_in_chain(tail)) && next->kind == OP_CAST)
+		tail = next;
+	return tail;
+}
+
+/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere.  Both branches go on to `tail`,
+ * what is computed of op alone. */
+static void
+guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v)
+{
+	Builder b = build_before(tail);
 	func_number(g->f);
-	Op *branch = build_if(&b, may, (Value *[]){&op->out[0]}, 1);
+	Op *branch = build_if(&b, may, (Value *[]){&tail->out[0]}, 1);
 	Builder in = {.m = g->m, .block = branch->region[0], .place = op->place};
 	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
 	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
+	Value **other = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
 	for (int i = 0; i < op->nin; i++)
-		if (op->in[i] != v)
+		if (op->in[i] != v || tail != op)
 			again(g, &in, op->in[i], map);
 	Value *changed = &op_clone(&in, op, map)->out[0];
+	v = tail == op ? v : again(g, &not, v, other);
+	other[op->out[0].id] = v;
+	for (const Op *p = op; p != tail;) {
+		p = next_in_chain(p);
+		changed = &op_clone(&in, p, map)->out[0];
+		v = &op_clone(&not, p, other)->out[0];
+	}
 	build_yield(&in, &changed, 1);
 	build_yield(&not, &v, 1);
-	op_replace(op, branch);
+	op_replace(tail, branch);
 }
 
-/* A product by 1 under the mask goes with it. */
-static void
+/* A product by 1 under the mask goes with it.  The op to look at next. */
+static Op *
 guard_select(Guard *g, Op *op)
 {
+	Op *next = op->next, *tail;
 	Builder b = build_before(op);
 	Value *may = NULL, *plain = op->in[1], *same = is_one_where(g, op->in[1], &plain);
 	for (int i = 0; i < g->n; i++) {
@@ -141,7 +197,10 @@ guard_select(Guard *g, Op *op)
 	}
 	if (same)
 		may = build2(&b, OP_OR, may, build1(&b, OP_NOT, same, NULL));
-	guard_op(g, op, may, plain);
+	tail = tail_of(g, op, plain);
+	next = next == tail ? tail->next : next;
+	guard_op(g, op, tail, may, plain);
+	return next;
 }
 
 static void
@@ -150,7 +209,7 @@ guard_product(Guard *g, Op *op)
 	Value *plain, *same = is_one_where(g, op->out, &plain);
 	Builder b = build_before(op);
 	if (same)
-		guard_op(g, op, build1(&b, OP_NOT, same, NULL), plain);
+		guard_op(g, op, op, build1(&b, OP_NOT, same, NULL), plain);
 }
 
 static void
@@ -164,7 +223,7 @@ guard_loop(Module *m, Func *f, Op *loop)
 		if (op->kind != OP_SELECT || type_count(op->out[0].type) < LEAST_ELEMENTS ||
 		    !find_masks(&g, op->in[0], 0))
 			continue;
-		guard_select(&g, op);
+		next = guard_select(&g, op);
 		changed = true;
 	}
 	if (changed)
