@@ -259,17 +259,32 @@ scratch_bytes(const Pipeline *p)
 	return most;
 }
 
+/* The greatest tile that is written behind the loop: it leaves through shared memory. */
+static int64_t
+result_bytes(const Pipeline *p)
+{
+	int64_t most = 0;
+	for (const Op *op = p->loop->next; op; op = op->next)
+		if (op->kind == OP_WRITE)
+			most = MAX(most, tile_bytes(op->in[access_data(op)]->type));
+	return most;
+}
+
 /* Of tiles from outside of the loop that products of warpgroups read, and of computed ones: shared memory holds them as
- * long as it runs. */
+ * long as it runs.  In roles those from outside are put for one program while another's results leave. */
 static int64_t
 fixed_bytes(const Pipeline *p)
 {
 	int64_t n = 0;
+	bool puts = false;
 
 	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
-		for (int i = 0; i < op->nout && !(op->kind == OP_READ && op_inside(op, p->body)); i++)
-			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
-	return n;
+		for (int i = 0; i < op->nout && !(op->kind == OP_READ && op_inside(op, p->body)); i++) {
+			bool is_read = warpgroup_reads(p->body, &op->out[i]);
+			n += is_read ? tile_bytes(op->out[i].type) : 0;
+			puts |= is_read && op->kind != OP_READ && !op_inside(op, p->body);
+		}
+	return n + (puts && p->f->schedule.specialize == 1 ? result_bytes(p) : 0);
 }
 
 /* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
