@@ -274,7 +274,7 @@ parted_func(Search *s, Bound *b)
 	ArgAssumptions a = assumptions_of_sizes(s->mem, s->first);
 	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
-	return f && !f->whole_reason && !f->cluster_reason ? f : NULL;
+	return f && !f->whole_reason && !f->cluster_reason && f->shared_bytes <= s->t->shared_bytes ? f : NULL;
 }
 
 /* What is chosen, in clusters: the share of its programs that are there; 0 if blocks stay alone. */

@@ -5,7 +5,7 @@
  *
  * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
  * by the estimate of products (choose.c). */
-#include "compile/choose/choose_tile.h"
+#include "compile/choose/tile/choose_tile.h"
 #include "compile/compile.h"
 
 #include <string.h>
@@ -39,13 +39,14 @@ is_mentioned(const Kernel *k, const char *name)
 	return header_mentions_beside_grid(k, name);
 }
 
-/* Is parameter i such a size by the header? */
+/* Is parameter i such a size by the header?  Of products it may also be the step of a loop. */
 static bool
-open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i)
+open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, bool of_products)
 {
 	const CtParam *p = &k->item->ctparams.at[i];
 	bool any = false;
 	*x = (Pair){.k = k, .name = p->name, .size = b->ct[i].value.i, .last_axis = AXIS_NONE};
+	x->given = x->size;
 	if (!p->value || p->value->kind != EX_INT || b->ct[i].value.kind != CONST_INT || x->size < 2 ||
 	    how->is_fixed(how->user, p->name) || is_mentioned(k, p->name))
 		return false;
@@ -60,7 +61,8 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 		x->count[a] = cuts ? e->args.at[0].e : NULL;
 		any |= cuts;
 	}
-	return any;
+	x->is_step = !any;
+	return any || of_products;
 }
 
 /* ---- sizes ---- */
@@ -113,7 +115,7 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 	for (int times = 1; times <= 5 && !free; times += 2) {
 		Bound once, twice;
 		x->size = times * size;
-		x->written = 0;
+		x->written = x->stepped = 0;
 		if (!bind_one(how, x->name, x->size, &once) || !bind_one(how, x->name, 2 * x->size, &twice))
 			break;
 		Module *one = elaborate(k, &once, t), *two = elaborate(k, &twice, t);
@@ -124,14 +126,15 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 }
 
 static void
-find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, Sizes *s)
+find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool of_products, Arena *mem,
+    Sizes *s)
 {
 	*s = (Sizes){.programs = 1};
 	for (int i = 0; i < b->naxis; i++)
 		s->programs *= MAX(b->grid[i], 1);
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!open_pair(x, k, b, how, i) || !cuts_freely(x, k, t, how, mem))
+		if (!open_pair(x, k, b, how, i, of_products) || !cuts_freely(x, k, t, how, mem))
 			continue;
 		Module *one = elaborate(k, b, t);
 		if (!one)
@@ -201,7 +204,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 {
 	Sizes s;
 	int n = 0;
-	find_sizes(k, b, t, how, mem, &s);
+	find_sizes(k, b, t, how, false, mem, &s);
 	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_new = n == 0;
@@ -246,7 +249,7 @@ sides_of(const Pair *x, Arena *mem)
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, LEN(sides) + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
 	for (int i = 0; i < LEN(sides); i++)
-		if (sides[i] != x->size)
+		if (sides[i] != x->size && (!x->is_step || sides[i] <= STEP_MOST))
 			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i]};
 	return name;
 }
@@ -288,7 +291,7 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f))
 		return;
-	find_sizes(k, b, t, how, mem, &s);
+	find_sizes(k, b, t, how, true, mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;

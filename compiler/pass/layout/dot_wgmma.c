@@ -137,6 +137,18 @@ instruction(const Op *dot, const Target *t, int along)
 	return fits && fits->n == columns ? fits : target_wgmma(t, a, b, acc, all);
 }
 
+/* Does no iteration change it, whether it is computed in the loop or before? */
+static bool
+stays_in_loop(const Value *v, const Block *body)
+{
+	if (!v->def || v->def->home != body || !body->parent)
+		return v->def && v->def->home != body;
+	bool stays = op_has(v->def, PURE);
+	for (int i = 0; i < v->def->nin && stays; i++)
+		stays = !value_inside(v->def->in[i], body);
+	return stays;
+}
+
 const char *
 dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out)
 {
@@ -167,8 +179,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a);
-	const Value *root = dot_operand_root(dot->in[0], &flipped);
-	bool stays = root->def && root->def->home != dot->home;
+	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
 	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
 	const char *right = operand_reason(dot, 1, t, &computed);
 	out->decodes = computed && !right;

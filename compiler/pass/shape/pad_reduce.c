@@ -166,16 +166,28 @@ note_extents(const Pad *p, Op *op)
 		attr_set_columns(p->m, op, was[1]);
 }
 
+/* Of an operand from before a loop the zeros stand there, too. */
+static void
+fill_operand(const Pad *p, Op *op, int i, int d)
+{
+	Op *loop = op->home->parent, *before = op->prev;
+	bool stays = loop && op_is_loop(loop) && !value_inside(op->in[i], op->home);
+	Builder b = build_before(op);
+	pad_fill(p, op, i, d, build_int(&b, op->in[i]->type, 0));
+	for (Op *x = before ? before->next : op->home->first, *next; stays && x != op; x = next) {
+		next = x->next;
+		op_move(x, loop->home, loop);
+	}
+}
+
 /* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already. */
 void
 pad_dot(const Pad *p, Op *op)
 {
-	Builder b = build_before(op);
 	for (int i = 0; i < 2; i++) {
-		const Type *t = op->in[i]->type;
-		int d = i == 0 ? t->rank - 1 : t->rank - 2;
+		int rank = op->in[i]->type->rank, d = i == 0 ? rank - 1 : rank - 2;
 		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
-			pad_fill(p, op, i, d, build_int(&b, t, 0));
+			fill_operand(p, op, i, d);
 	}
 	if (!(p->t->has & HAS_WGMMA) || op->out[0].type->rank != 2)
 		return;

@@ -4,7 +4,9 @@
 
 #include "compile/choose/choose.h"
 
-enum { AXIS_NONE = -1, AXIS_ANY = -2 };                 /* no part; a part along any axis */
+/* No part; a part along any axis; what a trip of a loop takes. */
+enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
+enum { STEP_MOST = 128 };                               /* of the steps that the compiler tries */
 enum { TILE_SCALE = 16 };                               /* of a part as large as the size: words of 16 are one of it */
 
 /* Of a value. */
@@ -25,12 +27,15 @@ typedef struct Part {
 typedef struct Pair {
 	const Kernel *k;
 	const char *name;                               /* of the parameter */
-	int64_t size;                                   /* its value in the first module; twice that in the second */
+	int64_t given, size;                            /* by the header; in the first module, half the second's */
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
 	uint64_t by[MAX_AXES];                          /* c of those that are cdiv(D, c * name); else 1 */
 	Part *part;                                     /* by the value's id in the first module */
+	bool is_step;                                   /* no axis is cut: a loop steps by it */
+	int stepped;                                    /* loops that do */
+	const Value *row, *rows;                        /* rows row + i at or behind `rows` are written nowhere; or NULL */
 	bool multiplies;                                /* the kernel has products */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
@@ -47,10 +52,27 @@ bool tile_is_plain(const Pair *x, const Value *v);
 bool tile_is_part(const Pair *x, const Value *v, int d);
 /* Dimension d of `to` is a part as dimension e of `from`. */
 bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
+/* choose_tile.c: are operands values like any others?  Do parts of results follow from those of operands?  A result is a
+ * start, or indices within a part, as the operand is. */
+bool tile_all_plain(const Pair *x, const Op *a);
+bool tile_parts_agree(const Pair *x, const Op *a);
+void tile_keep_kind(const Pair *x, const Op *a, const Part *from);
+/* choose_tile_shape.c; `drops`: the axis. */
+bool tile_visit_reshape(const Pair *x, const Op *a);
+bool tile_visit_permute(const Pair *x, const Op *a);
+bool tile_visit_along(const Pair *x, const Op *a, bool drops);
+bool tile_visit_flip(const Pair *x, const Op *a);
+bool tile_visit_pairs(const Pair *x, const Op *a);
 /* choose_tile_end.c: is the end of the loop the same, or are trips that the larger tile adds idle? */
 bool tile_end_covers(const Pair *x, const Op *one, const Op *two);
 /* choose_tile_end.c: the same of its start. */
 bool tile_start_covers(const Pair *x, const Op *loop, const Op *other);
+/* Has a loop of longer steps nothing but idle trips before its start? */
+bool tile_step_starts(const Pair *x, const Op *loop, const Op *other);
+/* Is a trip behind the loop's end idle, in the first module? */
+bool tile_end_idles(const Pair *x, const Op *loop);
+/* choose_tile_join.c: is the length of the trips of a loop only a matter of rounding? */
+bool tile_trips_join(Pair *x, const Op *loop);
 /* choose_tile_access.c */
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);

@@ -1,6 +1,6 @@
 /* What reads, writes and extracts do with parts of tiles (choose_tile.c): a read or write of a part begins where the
  * program's part of the dimension does, and what is written covers each dimension that a part cuts. */
-#include "compile/choose/choose_tile.h"
+#include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>
 
@@ -175,7 +175,7 @@ tile_visit_write(Pair *x, const Op *a)
 		const Part *p = tile_part(x, tile);
 		int axis = p->axis[d];
 		if (axis >= 0) {
-			if (p->scale[d] != TILE_SCALE || !starts_inside(x, a, i) ||
+			if (axis == AXIS_STEP || p->scale[d] != TILE_SCALE || !starts_inside(x, a, i) ||
 			    !is_cut_by(x, type, i - access_merged(a, i), i, axis))
 				return false;
 			covers[axis] = true;

@@ -18,7 +18,7 @@
  * parts, and what loops around products carry; a loop may end where the part does (choose_tile_end.c).  What is written
  * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
  * last program has too much falls outside of the tensor. */
-#include "compile/choose/choose_tile.h"
+#include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>
 
@@ -116,8 +116,8 @@ visit_program(const Pair *x, const Op *a)
 }
 
 /* An operand's part, as what the result is: a start, or indices within a part. */
-static void
-keep_kind(const Pair *x, const Op *a, const Part *from)
+void
+tile_keep_kind(const Pair *x, const Op *a, const Part *from)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	p->is_local = from->is_local;
@@ -143,7 +143,7 @@ times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
 	if (by->type->rank > 0 || n[0] <= 0 || n[0] > INT32_MAX || start->times[1] > INT32_MAX || start->of ||
 	    (start->from != 0 && n[0] != n[1]))
 		return false;
-	keep_kind(x, a, start);
+	tile_keep_kind(x, a, start);
 	for (int i = 0; i < 2; i++)
 		p->times[i] *= n[i];
 	p->from = start->from == 0 ? 0 : -1;
@@ -165,7 +165,7 @@ plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
 	int64_t n;
 	if (!tile_is_plain(x, other) || has_parts(x, other) || start->ends)
 		return false;
-	keep_kind(x, a, start);
+	tile_keep_kind(x, a, start);
 	tile_part(x, &a->out[0])->ends = is_next(a, start, other);
 	if (tile_part(x, &a->out[0])->ends)
 		return true;
@@ -181,7 +181,7 @@ minus_end(const Pair *x, const Op *a)
 	const Part *end = tile_part(x, a->in[1]);
 	if (!tile_is_plain(x, a->in[0]) || a->in[0]->type->rank > 0 || !end->ends || end->of)
 		return false;
-	keep_kind(x, a, end);
+	tile_keep_kind(x, a, end);
 	tile_part(x, &a->out[0])->of = a->in[0];
 	return true;
 }
@@ -207,8 +207,8 @@ local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *sta
 	return n == 1 && a->kind == OP_ADD;
 }
 
-static bool
-parts_agree(const Pair *x, const Op *a)
+bool
+tile_parts_agree(const Pair *x, const Op *a)
 {
 	for (int o = 0; o < a->nout; o++)
 		for (int i = 0; i < a->nin; i++)
@@ -218,8 +218,8 @@ parts_agree(const Pair *x, const Op *a)
 	return true;
 }
 
-static bool
-all_plain(const Pair *x, const Op *a)
+bool
+tile_all_plain(const Pair *x, const Op *a)
 {
 	for (int i = 0; i < a->nin; i++)
 		if (!tile_is_plain(x, a->in[i]))
@@ -230,10 +230,10 @@ all_plain(const Pair *x, const Op *a)
 static bool
 visit_elementwise(const Pair *x, const Op *a)
 {
-	if (all_plain(x, a))
-		return parts_agree(x, a);
+	if (tile_all_plain(x, a))
+		return tile_parts_agree(x, a);
 	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
-		keep_kind(x, a, tile_part(x, a->in[0]));
+		tile_keep_kind(x, a, tile_part(x, a->in[0]));
 		return true;
 	}
 	if (a->nin != 2)
@@ -271,104 +271,30 @@ visit_broadcast(const Pair *x, const Op *a)
 	Value *out = &a->out[0];
 	if (tile_part(x, v)->differs)
 		return false;
-	keep_kind(x, a, tile_part(x, v));
+	tile_keep_kind(x, a, tile_part(x, v));
 	for (int d = 0; d < v->type->rank; d++)
 		if (v->type->extent[d] == out->type->extent[d] && !tile_take_axis(x, out, d, v, d))
 			return false;
 	return true;
 }
 
-/* A part is the slowest of the dimensions that become others: [2 B] to [B, 2]. */
+/* Is what is summed over no part, or what a trip takes, of both operands? */
 static bool
-visit_reshape(const Pair *x, const Op *a)
+sums_over(const Pair *x, const Value *left, int last, const Value *right, int first)
 {
-	const Value *v = a->in[0];
-	Part *p = tile_part(x, &a->out[0]);
-	const Part *q = tile_part(x, v);
-	const Type *from = v->type, *to = a->out[0].type;
-	int n = 0;
-	if (q->differs)
-		return false;
-	keep_kind(x, a, q);
-	for (int d = to->rank - 1, e = from->rank - 1; d >= 0; d--) {
-		int64_t below = 1, under = 1;
-		if (p->axis[d] == AXIS_NONE)
-			continue;
-		while (e >= 0 && q->axis[e] == AXIS_NONE)
-			e--;
-		if (e < 0)
-			return false;
-		for (int i = d + 1; i < to->rank; i++)
-			below *= to->extent[i];
-		for (int i = e + 1; i < from->rank; i++)
-			under *= from->extent[i];
-		if (to->extent[d] * below != from->extent[e] * under || (q->is_local && to->extent[d] != from->extent[e]))
-			return false;
-		p->axis[d] = q->axis[e];
-		e--;
-		n++;
-	}
-	for (int e = 0; e < from->rank; e++)
-		n -= q->axis[e] != AXIS_NONE;
-	return n == 0;
+	int a = tile_part(x, left)->axis[last], b = tile_part(x, right)->axis[first];
+	return a == b && (a == AXIS_NONE || a == AXIS_STEP);
 }
 
-static bool
-visit_permute(const Pair *x, const Op *a)
-{
-	const IntList *dims = attr_dims(a);
-	for (int d = 0; d < a->out[0].type->rank; d++)
-		if (!tile_take_axis(x, &a->out[0], d, a->in[0], (int)dims->at[d]))
-			return false;
-	return tile_is_plain(x, a->in[0]);
-}
-
-/* Ops that see elements along an axis together, which is no part; `drops` it. */
-static bool
-visit_along(const Pair *x, const Op *a, bool drops)
-{
-	int axis = (int)attr_axis(a);
-	for (int o = 0; o < a->nout; o++)
-		for (int d = 0; d < a->out[o].type->rank; d++)
-			if (!tile_take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
-				return false;
-	return all_plain(x, a) && !tile_is_part(x, a->in[0], axis);
-}
-
-/* A part that is reversed is one in opposite order. */
-static bool
-visit_flip(const Pair *x, const Op *a)
-{
-	int axis = (int)attr_axis(a);
-	if (!tile_is_part(x, a->in[0], axis))
-		return visit_along(x, a, false);
-	if (!all_plain(x, a) || !parts_agree(x, a))
-		return false;
-	tile_part(x, &a->out[0])->mirrored[axis] = !tile_part(x, a->in[0])->mirrored[axis];
-	return true;
-}
-
-/* join and split: the last dimension comes or goes. */
-static bool
-visit_pairs(const Pair *x, const Op *a)
-{
-	for (int o = 0; o < a->nout; o++)
-		for (int i = 0; i < a->nin; i++)
-			for (int d = 0; d < MIN(a->out[o].type->rank, a->in[i]->type->rank); d++)
-				if (!tile_take_axis(x, &a->out[o], d, a->in[i], d))
-					return false;
-	return all_plain(x, a);
-}
-
-/* Rows and columns may be parts, what is summed over none. */
+/* Rows and columns may be parts. */
 static bool
 visit_dot(const Pair *x, const Op *a)
 {
 	const Value *left = a->in[0], *right = a->in[1];
 	Value *out = &a->out[0];
 	int rank = out->type->rank, r = rank - 2;
-	if (!all_plain(x, a) || left->type->rank != rank || right->type->rank != rank || tile_is_part(x, left, r + 1) ||
-	    tile_is_part(x, right, r) || !tile_take_axis(x, out, r, left, r) ||
+	if (!tile_all_plain(x, a) || left->type->rank != rank || right->type->rank != rank ||
+	    !sums_over(x, left, r + 1, right, r) || !tile_take_axis(x, out, r, left, r) ||
 	    !tile_take_axis(x, out, r + 1, right, r + 1))
 		return false;
 	for (int d = 0; d < r; d++)
@@ -400,6 +326,19 @@ carried_agree(const Pair *x, const Op *loop, Value *const *from)
 	return true;
 }
 
+/* A loop that steps by the size: its index is where a part starts. */
+static bool
+takes_steps(Pair *x, const Op *a, const Op *b)
+{
+	const Part *step = tile_part(x, a->in[2]);
+	if (!x->is_step || !step->differs)
+		return false;
+	*tile_part(x, &a->region[0]->arg[0]) = (Part){.start = AXIS_STEP, .times = {x->size, 2 * x->size}, .from = -1};
+	x->stepped++;
+	return x->loops == 0 && step->number[0] == x->size && step->number[1] == 2 * x->size &&
+	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
+}
+
 /* Of kernels with products.  What a loop carries has the parts that its body gives it: the second look knows them. */
 static bool
 visit_loop(Pair *x, const Op *a, const Op *b)
@@ -408,14 +347,26 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	bool ok = x->multiplies;
 	for (int i = 0; i < body->narg; i++)
 		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
-	ok = ok && tile_start_covers(x, a, b) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b);
+	bool steps = ok && takes_steps(x, a, b);
+	ok = ok && (steps || (tile_start_covers(x, a, b) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b)));
 	x->loops++;
 	for (int look = 0; look < 2; look++)
 		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&
 		    carried_agree(x, a, body->last->in);
 	x->loops--;
+	ok = ok && (!steps || tile_trips_join(x, a));
 	for (int i = 0; i < a->nout && ok; i++)
 		ok = take_axes(x, &a->out[i], &body->arg[1 + i]);
+	return ok;
+}
+
+/* Where no grid is cut, a branch that both modules take alike, as an early return. */
+static bool
+visit_branch(Pair *x, const Op *a, const Op *b)
+{
+	bool ok = x->is_step && x->loops == 0 && a->nout == 0 && tile_is_plain(x, a->in[0]);
+	for (int i = 0; i < a->nregion; i++)
+		ok = ok && visit_block(x, a->region[i], b->region[i]);
 	return ok;
 }
 
@@ -431,17 +382,18 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_IOTA:
 		tile_part(x, &a->out[0])->is_local = tile_is_part(x, &a->out[0], (int)attr_axis(a));
 		return true;
-	case OP_PHILOX: return all_plain(x, a) && parts_agree(x, a);
+	case OP_PHILOX: return tile_all_plain(x, a) && tile_parts_agree(x, a);
 	case OP_BROADCAST: return visit_broadcast(x, a);
-	case OP_RESHAPE: return visit_reshape(x, a);
-	case OP_PERMUTE: return visit_permute(x, a);
-	case OP_REDUCE: return visit_along(x, a, true);
-	case OP_SCAN: case OP_SORT: return visit_along(x, a, false);
-	case OP_FLIP: return visit_flip(x, a);
-	case OP_JOIN: case OP_SPLIT: return visit_pairs(x, a);
+	case OP_RESHAPE: return tile_visit_reshape(x, a);
+	case OP_PERMUTE: return tile_visit_permute(x, a);
+	case OP_REDUCE: return tile_visit_along(x, a, true);
+	case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
+	case OP_FLIP: return tile_visit_flip(x, a);
+	case OP_JOIN: case OP_SPLIT: return tile_visit_pairs(x, a);
 	case OP_EXTRACT: return tile_visit_extract(x, a);
 	case OP_DOT: return visit_dot(x, a);
 	case OP_FOR: return visit_loop(x, a, b);
+	case OP_IF: return visit_branch(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
 	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
 	default: return false;
@@ -455,7 +407,7 @@ visit_block(Pair *x, const Block *first, const Block *second)
 	const Op *q = second->first;
 	for (const Op *p = first->first; p; p = p->next, q = q->next) {
 		if (!q || p->kind != q->kind || p->nin != q->nin || p->nout != q->nout || p->nregion != q->nregion ||
-		    (p->nregion > 0 && p->kind != OP_FOR) || !tile_attrs_alike(p, q))
+		    (p->nregion > 0 && p->kind != OP_FOR && p->kind != OP_IF) || !tile_attrs_alike(p, q))
 			return false;
 		for (int i = 0; i < p->nin; i++)
 			if (p->in[i]->id != q->in[i]->id)
@@ -483,5 +435,5 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 	for (int i = 0; i < a->body->narg; i++)
 		if (!type_parts(x, &a->body->arg[i], &b->body->arg[i]))
 			return false;
-	return visit_block(x, a->body, b->body) && x->written > 0;
+	return visit_block(x, a->body, b->body) && x->written > 0 && x->stepped == x->is_step;
 }

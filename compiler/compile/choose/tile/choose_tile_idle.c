@@ -1,0 +1,266 @@
+/* Trips that leave what a loop carries as it is: those whose elements are all masked.
+ *
+ *     %score = select (%t + (0 .. 63) <= %row), %product, -inf           %t at or behind the end: -inf
+ *     %next = max %top, (reduce max %score)                              %top
+ *     %p = exp (%score - %next)                                          0
+ *
+ * Comparisons of linear forms are false there, reads outside of their tensors give what stands in for them, and what
+ * follows is computed with the few values that masks make: -inf, 0, 1, and what the loop carried before.
+ *
+ * Carried values and what masked elements are multiplied with count as finite. */
+#include "compile/choose/tile/choose_tile_linear.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a value is in such a trip: not known, all of one number, false or true, or carried value `arg` as it was. */
+typedef enum IdleKind { IDLE_ANY, IDLE_NUMBER, IDLE_FALSE, IDLE_TRUE, IDLE_CARRIED } IdleKind;
+typedef struct Idle {
+	IdleKind kind;
+	double number;
+	int arg;
+} Idle;
+
+typedef struct Trip {
+	const Func *f;
+	const Pair *pair;                               /* NULL: all rows of the tile count */
+	const Block *body;
+	const Linear *end;                              /* the index times `per` is at or behind all of these … */
+	int ends;
+	int64_t per;
+	bool is_before;                                 /* … or the index is at or before the one */
+	bool tests;                                     /* something is compared with -inf */
+	Idle *is;                                       /* by the value's id */
+} Trip;
+
+static Idle
+number(double n)
+{
+	return (Idle){.kind = IDLE_NUMBER, .number = n};
+}
+
+static Idle
+idle_of(const Trip *x, const Value *v)
+{
+	const Attr *c = value_const(v);
+	if (c && c->kind == KIND_FLOAT)
+		return number(c->f);
+	if (c && c->kind == KIND_INT && (c->i == 0 || c->i == 1))
+		return number((double)c->i);
+	return value_inside(v, x->body) ? x->is[v->id] : (Idle){0};
+}
+
+static bool
+is_number(Idle x, double n)
+{
+	return x.kind == IDLE_NUMBER && x.number == n;
+}
+
+/* Is a - b, and with it each of its elements, at least that much in such trips?  `rows`: of rows that are written. */
+static bool
+is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_t least)
+{
+	const Value *index = &x->body->arg[0];
+	for (int k = 0; k < x->ends; k++) {
+		Linear d = {.pair = rows};
+		if (!linear_add_value(&d, a, 1, 0) || !linear_add_value(&d, b, -1, 0))
+			return false;
+		int64_t by = linear_factor(&d, index);
+		if ((x->is_before ? by >= 0 : by <= 0) || by % x->per || !linear_add_term(&d, index, -by) ||
+		    !linear_add(&d, &x->end[k], by / x->per))
+			continue;
+		bool cancels = true;
+		for (int i = 0; i < d.n; i++)
+			cancels &= d.by[i] == 0;
+		if (cancels && d.lo >= least)
+			return true;
+	}
+	return false;
+}
+
+/* Is a comparison false of each index of such trips? */
+static bool
+is_false(const Trip *x, const Op *op)
+{
+	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
+	if (op->kind != OP_LT && op->kind != OP_LE && !turned)
+		return false;
+	const Value *a = op->in[turned], *b = op->in[!turned];
+	return is_least(x, a, b, NULL, or_equal) || (x->pair && is_least(x, a, b, x->pair, or_equal));
+}
+
+/* What a read gives that lies outside of its tensor along some dimension. */
+static Idle
+idle_read(const Trip *x, const Op *op)
+{
+	const char *index = attr_index(op);
+	int fill = 1 + op->in[0]->type->rank;
+	for (int i = 0; index[i]; i++) {
+		int dim = x->f->param[op->in[0]->index].dim[i];
+		if (dim < 0 || access_merged(op, i) || !is_least(x, op->in[1 + i], &x->f->body->arg[dim], NULL, 0))
+			continue;
+		return op->nin > fill ? idle_of(x, op->in[fill]) : number(0);
+	}
+	return (Idle){0};
+}
+
+static Idle
+idle_arithmetic(const Op *op, Idle a, Idle b)
+{
+	bool same = a.kind == IDLE_CARRIED && b.kind == IDLE_CARRIED && a.arg == b.arg;
+	switch (op->kind) {
+	case OP_MAX:
+		return same || is_number(b, -INFINITY) ? a : is_number(a, -INFINITY) ? b : (Idle){0};
+	case OP_ADD:
+		if (is_number(a, -INFINITY) || is_number(b, -INFINITY))
+			return number(-INFINITY);
+		return is_number(b, 0) ? a : is_number(a, 0) ? b : (Idle){0};
+	case OP_SUB:
+		if (is_number(a, -INFINITY) && is_number(b, -INFINITY))
+			return (Idle){0};
+		return same ? number(0) : is_number(a, -INFINITY) || is_number(b, 0) ? a : (Idle){0};
+	case OP_MUL:
+		if (is_number(a, 0) || is_number(b, 0))
+			return number(0);
+		return is_number(b, 1) ? a : is_number(a, 1) ? b : (Idle){0};
+	case OP_DIV:
+		return is_number(a, 0) || is_number(b, 1) ? a : (Idle){0};
+	default:
+		return (Idle){0};
+	}
+}
+
+/* Is a value -inf?  What the loop carries is not, where a trip has changed it. */
+static Idle
+idle_test(Trip *x, const Op *op, Idle a, Idle b)
+{
+	bool known = (a.kind == IDLE_NUMBER || a.kind == IDLE_CARRIED) && is_number(b, -INFINITY);
+	bool is = a.kind == IDLE_NUMBER && a.number == -INFINITY;
+	x->tests |= known;
+	return known ? (Idle){.kind = is == (op->kind == OP_EQ) ? IDLE_TRUE : IDLE_FALSE} : (Idle){0};
+}
+
+static Idle
+idle_compare(Trip *x, const Op *op, Idle a, Idle b)
+{
+	bool equal = op->kind == OP_EQ, differs = op->kind == OP_NE;
+	if ((equal || differs) && a.kind == IDLE_NUMBER && b.kind == IDLE_NUMBER && isfinite(a.number))
+		return (Idle){.kind = (a.number == b.number) == equal ? IDLE_TRUE : IDLE_FALSE};
+	if (op->kind == OP_EQ || op->kind == OP_NE || op->kind == OP_GT) {
+		Idle test = idle_test(x, op, a, b);
+		if (test.kind != IDLE_ANY)
+			return test;
+	}
+	return (Idle){.kind = is_false(x, op) ? IDLE_FALSE : IDLE_ANY};
+}
+
+/* False, as a mask that is read from outside of its tensor. */
+static bool
+is_no(Idle x)
+{
+	return x.kind == IDLE_FALSE || is_number(x, 0);
+}
+
+static Idle
+idle_select(const Trip *x, const Op *op)
+{
+	Idle is = idle_of(x, op->in[0]), a = idle_of(x, op->in[1]), b = idle_of(x, op->in[2]);
+	if (a.kind == b.kind && a.number == b.number && a.arg == b.arg)
+		return a;
+	return is.kind == IDLE_TRUE ? a : is_no(is) ? b : (Idle){0};
+}
+
+/* A sum is 0 of zeros; the greatest and least are what all are. */
+static Idle
+idle_reduce(const Op *op, Idle v)
+{
+	const char *fn = attr_fn(op);
+	bool keeps = strcmp(fn, "max") == 0 || strcmp(fn, "min") == 0 || (strcmp(fn, "sum") == 0 && is_number(v, 0));
+	return v.kind == IDLE_NUMBER && keeps ? v : (Idle){0};
+}
+
+static Idle
+idle_op(Trip *x, const Op *op)
+{
+	Idle a = op->nin > 0 ? idle_of(x, op->in[0]) : (Idle){0}, b = op->nin > 1 ? idle_of(x, op->in[1]) : (Idle){0};
+	switch (op->kind) {
+	case OP_EQ: case OP_NE: case OP_LT: case OP_LE: case OP_GT: case OP_GE:
+		return idle_compare(x, op, a, b);
+	case OP_AND:
+		return is_no(a) ? a : is_no(b) ? b : (Idle){0};
+	case OP_OR:
+		return is_no(a) ? b : is_no(b) ? a : (Idle){0};
+	case OP_READ:
+		return idle_read(x, op);
+	case OP_SELECT:
+		return idle_select(x, op);
+	case OP_EXP: case OP_EXP2:
+		return is_number(a, 0) ? number(1) : is_number(a, -INFINITY) ? number(0) : (Idle){0};
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_CAST:
+		return a.kind == IDLE_CARRIED ? (Idle){0} : a;
+	case OP_REDUCE:
+		return idle_reduce(op, a);
+	case OP_DOT:
+		return is_number(a, 0) || is_number(b, 0) ? idle_of(x, op->in[2]) : (Idle){0};
+	default:
+		return op->nin == 2 && op_has(op, ELEM) ? idle_arithmetic(op, a, b) : (Idle){0};
+	}
+}
+
+/* Is each carried value after a trip what it was, if it is `as` before? */
+static bool
+keeps_carried(Trip *x, const Idle *as)
+{
+	const Block *body = x->body;
+	for (int i = 1; i < body->narg; i++)
+		x->is[body->arg[i].id] = as[i];
+	for (const Op *op = body->first; op != body->last; op = op->next) {
+		if (op->nregion > 0 || (!op_has(op, PURE) && op->kind != OP_READ))
+			return false;
+		if (op->nout == 1)
+			x->is[op->out[0].id] = idle_op(x, op);
+	}
+	for (int i = 1; i < body->narg; i++) {
+		Idle v = idle_of(x, body->last->in[i - 1]);
+		if (v.kind != as[i].kind || v.arg != as[i].arg || v.number != as[i].number)
+			return false;
+	}
+	return true;
+}
+
+/* What the loop carries into its first trip, where those are numbers. */
+static void
+begin(Idle *as, const Op *loop)
+{
+	for (int i = 1; i < loop->region[0]->narg; i++) {
+		const Attr *c = value_const(loop->in[2 + i]);
+		as[i] = c && c->kind == KIND_FLOAT ? number(c->f) : (Idle){.kind = IDLE_CARRIED, .arg = i};
+	}
+}
+
+/* Where the body compares something with -inf, also before anything was seen: rows that see nothing have results of their
+ * own. */
+bool
+tile_idles_behind(const Pair *p, const Op *loop, const Linear *end, int n, int64_t per)
+{
+	const Block *body = loop->region[0];
+	Trip x = {.f = p->f, .pair = p->row ? p : NULL, .body = body, .end = end, .ends = n, .per = per};
+	x.is = NEW_ARRAY(p->mem, Idle, p->f->nvalues);
+	Idle *as = NEW_ARRAY(p->mem, Idle, body->narg);
+	for (int i = 1; i < body->narg; i++)
+		as[i] = (Idle){.kind = IDLE_CARRIED, .arg = i};
+	if (!keeps_carried(&x, as))
+		return false;
+	begin(as, loop);
+	return !x.tests || keeps_carried(&x, as);
+}
+
+bool
+tile_idles_before(const Pair *p, const Op *loop, const Linear *last)
+{
+	Trip x = {.f = p->f, .body = loop->region[0], .end = last, .ends = 1, .per = 1, .is_before = true};
+	x.is = NEW_ARRAY(p->mem, Idle, p->f->nvalues);
+	Idle *as = NEW_ARRAY(p->mem, Idle, x.body->narg);
+	begin(as, loop);
+	return keeps_carried(&x, as);
+}
