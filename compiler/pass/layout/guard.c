@@ -9,7 +9,8 @@
  *                                                             } else { yield %x }
  *
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
- * up to some.  The index of a nest that became one loop is a scalar of its body.  On targets whose loops are not cut in two
+ * up to some.  Of a disjunction one will do: what another one reads, as a tree's bits behind a prefix, is read in the
+ * branch.  The index of a nest that became one loop is a scalar of its body.  On targets whose loops are not cut in two
  * (pass split), as their rings are shared and their code is long.
  * A masked tile of weights, w of `s * w`, is made in both branches, each with the product by it: it is never in registers
  * beside all of s.
@@ -50,6 +51,11 @@ find_masks(Guard *g, const Value *v, int depth)
 		return find_masks(g, op->in[0], depth + 1);
 	case OP_AND:
 		return find_masks(g, op->in[0], depth + 1) && find_masks(g, op->in[1], depth + 1);
+	case OP_OR:
+		for (int i = 0, n = g->n; i < 2; i++, g->n = n)
+			if (find_masks(g, op->in[i], depth + 1))
+				return true;
+		return false;
 	default:
 		return g->n < MOST && mask_affine(g->body, v, true, &g->mask[g->n]) && changes(g, &g->mask[g->n++]);
 	}
@@ -96,13 +102,20 @@ is_one_where(const Guard *g, const Value *v, Value **x)
 	return NULL;
 }
 
+/* A read of what nothing writes. */
+static bool
+is_steady_read(const Guard *g, const Op *op)
+{
+	return op->kind == OP_READ && g->f->param[op->in[0]->index].access == ACCESS_IN;
+}
+
 /* v as the branch makes it again: what stands in the loop's body goes with it. */
 static Value *
 again(Guard *g, Builder *b, Value *v, Value **map)
 {
 	Op *op = v->def;
 	bool stays = !op || op->home != g->body || v->type->kind != TYPE_TILE || v->type->rank == 0;
-	if (stays || !op_has(op, PURE) || op->nregion)
+	if (stays || (!op_has(op, PURE) && !is_steady_read(g, op)) || op->nregion)
 		return v;
 	if (map[v->id])
 		return map[v->id];
@@ -226,8 +239,14 @@ guard_loop(Module *m, Func *f, Op *loop)
 		next = guard_select(&g, op);
 		changed = true;
 	}
-	if (changed)
-		mask_erase_unused(g.body);
+	for (Op *op = g.body->last, *prev; op && changed; op = prev) {
+		prev = op->prev;
+		bool unused = (op_has(op, PURE) && op->nregion == 0) || is_steady_read(&g, op);
+		for (int i = 0; i < op->nout; i++)
+			unused &= op->out[i].nuses == 0;
+		if (unused)
+			op_erase(op);
+	}
 	for (Op *op = g.body->first, *next; op; op = next) {
 		next = op->next;
 		if (op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS)
