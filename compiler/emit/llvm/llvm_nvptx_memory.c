@@ -331,18 +331,20 @@ atomic_text(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, RegType type, LLV
 	return old;
 }
 
-/* What was there is not asked for: two of f32 are a reduction. */
+/* Two of f32, of which is not asked what was there.  A reduction orders nothing behind it: PTX has `red` relaxed and as a
+ * release alone (PTX ISA, `red`). */
 static LLVMValueRef
 add_pair(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef v)
 {
 	LlvmAsm a = {.l = l};
-	bool masked = llvm_constant_mask(l, at) < 0;
+	bool masked = llvm_constant_mask(l, at) < 0, reduces = at->order == ORDER_RELAXED || at->order == ORDER_RELEASE;
 	llvm_asm_in(&a, llvm_address(l, at), address_type(at));
 	llvm_asm_in(&a, v, REG_I64);
 	if (masked)
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-	text_printf(&a.text, "{ .reg .b32 lo, hi; mov.b64 {lo, hi}, $1; %sred.%s.%s.%s.add.v2.f32 [$0+%lld], {lo, hi}; }",
-	    masked ? "@$2 " : "", order_name[at->order], scope_name[at->scope], space(at), (long long)at->constant);
+	text_printf(&a.text, "{ .reg .b32 lo, hi; mov.b64 {lo, hi}, $1; %s%s.%s.%s.%s.add.v2.f32 %s[$0+%lld], {lo, hi}; }",
+	    masked ? "@$2 " : "", reduces ? "red" : "atom", order_name[at->order], scope_name[at->scope], space(at),
+	    reduces ? "" : "{lo, hi}, ", (long long)at->constant);
 	llvm_asm_make(&a, ASM_MEMORY, NULL);
 	return LLVMConstNull(l->type[REG_I64]);
 }
