@@ -221,11 +221,20 @@ add_dot(Estimate *e, Op *op, Use *u)
 	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
 }
 
+/* Of an exponential, whose instructions run beside; what has more than one of these adds its own. */
+static double
+special_cost(const Estimate *e, const Op *op)
+{
+	enum { EXPONENTIAL = 8 };
+	double special, issue = cost_work(op, &special);
+	return LANES / e->t->rates->special_rate + (issue > EXPONENTIAL ? issue : 0);
+}
+
 static double
 cost_of(const Estimate *e, const Op *op)
 {
 	switch (op_info[op->kind].cost) {
-	case COST_SFU: return LANES / e->t->rates->special_rate;
+	case COST_SFU: return special_cost(e, op);
 	case COST_DIVIDE: return 12;
 	case COST_LONG: return 24;
 	case COST_ALU: case COST_WHOLE: case COST_OPAQUE: return 1;
@@ -326,7 +335,10 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			add_filled(e, op, dim, u);
 		else
 			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(e, op->out[0].type) : 0;
-		e->beside += in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0]) ? bytes : 0;
+		if (in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0])) {
+			e->beside += bytes;
+			u->beside += (double)type_count(op->out[0].type);
+		}
 		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && map_reason(op, e->t))
 			add_gather(e, op, u);
