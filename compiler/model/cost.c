@@ -248,7 +248,7 @@ static double
 reduction(Walk *w, const Op *op, double times)
 {
 	ReducePlan p;
-	double latency = 0, each = op_has_fn(op) || op->kind == OP_REDUCE_FN || op->kind == OP_SCAN_FN ? 4 : 1;
+	double latency = 0, each = cost_joining(op);
 	double ways = op_family(op) == FAMILY_SCAN ? 2 : 1;
 	plan_reduce(op, &p);
 	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = cost_elements(op->in[0]);

@@ -354,6 +354,7 @@ int64_t sort_state_at(const SortPlan *p, int k, int64_t count);
 
 /* work.c: instructions of a warp for an element of an elementwise op, and those of the slow unit */
 double cost_work(const Op *op, double *special);
+double cost_joining(const Op *op);                      /* instructions by which a reduction or scan joins two elements */
 /* The same file: adds what a product, done so often, uses; returns its latency */
 struct ProgramCost;
 double cost_product(const Op *op, const Target *target, int warps, double times, struct ProgramCost *out);

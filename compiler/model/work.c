@@ -145,6 +145,32 @@ cost_work(const Op *op, double *special)
 	return k.issue * width_of(op);
 }
 
+/* A product that one addition takes is that one's. */
+static bool
+is_fused(const Op *op)
+{
+	const Value *v = &op->out[0];
+	if (op->kind != OP_MUL || v->nuses != 1 || !dtype_is_float(v->type->elem))
+		return false;
+	for (const Op *use = op->next; use; use = use->next)
+		for (int i = 0; i < use->nin; i++)
+			if (use->in[i] == v)
+				return use->kind == OP_ADD || use->kind == OP_SUB;
+	return false;
+}
+
+double
+cost_joining(const Op *op)
+{
+	double all = 0, special;
+	if (op->nregion == 0)
+		return 1;
+	for (const Op *in = op->region[0]->first; in; in = in->next)
+		if (in->nout > 0 && !is_fused(in))
+			all += cost_work(in, &special);
+	return MAX(all, 1);
+}
+
 /* ---- products ---- */
 
 double
