@@ -162,9 +162,9 @@ kernel soft<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(r: R) {
 }
 example soft { R = 1024; C = 65536; x = normal(0, 1); }
 END
-expect 0 "chosen: warps = 8, strip = 4096; the default would take " inspect rows.tgl
-expect 0 "read x *f32\[4096\]" inspect rows.tgl
-expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096
+expect 0 "chosen: warps = 16, strip = 8192, unroll = 4; the default would take " inspect rows.tgl
+expect 0 "read x *f32\[8192\]" inspect rows.tgl
+expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096 -D R=32768
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
 expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large

@@ -46,12 +46,17 @@ static const double DISTANCE = 0.07, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01
 static const double CLEARLY_WARPS = 0.97, DISTANCE_WARPS = 0.02, DISTANCE_ROWS = 0.015;
 /* What batches of as many warps as a program has take of the estimate, beside those of the larger tile's: 4 bits in groups
  * of 64 an H200 took 52.4 us with one warp, 57.5 with two, estimated at 46.4 and 45.4; bytes in groups of 128 64.5 and
- * 71.6; rows of 96 58.0 and 62.5; softmax of 64 73.8 and 75.8. */
-static const double BATCH_FEWER = 0.976;
+ * 71.6; rows of 96 58.0 and 62.5.  Where memory is more than 0.88 of the estimate it is as fast, or slower: norms of heads
+ * of 128 73.8 and 70.2. */
+static const double BATCH_FEWER = 0.976, BATCH_MEMORY = 0.88;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
 static const double WAITS = 0.7;
+/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it; col_max
+ * 28.7 for 26.1. */
+enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
+static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).
  * Of rows in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
 static const double KEPT = 1.15;
@@ -75,6 +80,7 @@ typedef struct Blocks {
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	bool loops, rows;                               /* it has loops; it has none, and reduces */
+	bool is_busy;                                   /* memory is less than most of what the last batch takes */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
@@ -180,8 +186,12 @@ try(Blocks *s, const Bound *first, Form x)
 	}
 	if (x.keep && !x.strip)
 		cycles *= KEPT;
+	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
+		cycles *= MANY;
 	if (s->how->why)
 		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
+	if (!reason && x.batch)
+		s->is_busy = bill.part[BILL_MEMORY] * bill.programs < BATCH_MEMORY * bill.cycles;
 	if (reason || cycles >= s->best)
 		return;
 	s->best = cycles;
@@ -219,11 +229,12 @@ can_gain(const Blocks *s)
 	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
-/* Memory bounds it, but what else there is adds to that; by other warps it may be less. */
+/* Memory bounds it, but what else there is adds to that; by other warps it may be less.  Not where that is little: softmax
+ * of 32768 x 4096 takes 258 us in 16 warps, 263 in 8, estimated at 262 and 247. */
 static bool
 can_gain_by_warps(const Blocks *s)
 {
-	return !s->loops && s->bill.part[BILL_MEMORY] * s->bill.programs < CLEARLY_WARPS * s->bill.cycles;
+	return !s->loops && s->bill.part[BILL_MEMORY] * s->bill.programs < CLEARLY * s->bill.cycles;
 }
 
 /* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
@@ -286,8 +297,11 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 		Form parts = {.warps = warps_open ? warps : 0, .strip = strip};
 		for (int twice = 0; twice <= (warps_open && warps < STRIP_WARPS); twice++) {
 			parts.strip = strip << twice;
+			parts.unroll = 0;
 			try(s, first, parts);
 			try_kept(s, first, parts, warps, warps);
+			for (parts.unroll = 4; parts.unroll <= 8 && is_open(s, SCHEDULE_UNROLL); parts.unroll *= 2)
+				try(s, first, parts);
 		}
 	}
 	if (s->best == enough)
@@ -302,7 +316,7 @@ try_batches(Blocks *s, const Bound *first, bool warps_open)
 	if (!is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
 		return;
 	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
-		for (int warps = 0; warps <= (warps_open && batch > 2 ? s->rule : 0); warps += s->rule)
+		for (int warps = 0; warps <= (warps_open && batch > 2 && s->is_busy ? s->rule : 0); warps += s->rule)
 			try(s, first, (Form){.batch = batch, .warps = warps});
 }
 
