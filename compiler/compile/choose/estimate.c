@@ -45,7 +45,8 @@ static const double FLAT_TAKES = 1.07;
 static const double UNEVEN_EXITS = 2.6;
 static const double DRAWN_MORE = 0.5;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
-static const double LOADED_LATENCY = 3300, UNIT_RATE = 46;      /* cycles; bytes a cycle of a multiprocessor */
+/* Cycles; bytes a cycle of a multiprocessor.  By five forms of one product, 128 rows in 8 groups times 5120 x 4864. */
+static const double LOADED_LATENCY = 3300, UNIT_RATE = 46;
 static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
 static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
@@ -57,7 +58,7 @@ static const double PAIRS_LEAST = 0.75;                          /* 80 programs:
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as pressure.c has it */
-static const double PART_OF_LINES = 0.75;
+static const double PART_OF_LINES = 0.75;                        /* two products: 0.71 and 0.78 */
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, LINE = 128 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
