@@ -147,7 +147,7 @@ row_piece(const Func *f)
 static double
 in_pieces(const Func *f)
 {
-	static const double HALF = 0.08, SECTOR = 32, PART = 0.4;
+	static const double HALF = 0.12, SECTOR = 32, PART = 0.4;
 	double piece = row_piece(f);
 	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / piece), 0);
 }

@@ -297,85 +297,6 @@ cast_iota(Simplify *s, Op *op, Value *x)
 /* A cast of a cast is one if the type between holds every value.  Not so: an integer that is to wrap in
  * a narrower integer and would saturate on its way through a float; and e5m2, whose infinities a
  * conversion to e5m2 saturates. */
-typedef struct Bounds {
-	int64_t least, most;
-} Bounds;
-
-/* Of integers below 64 bits. */
-static Bounds
-dtype_bounds(DType t)
-{
-	int bits = dtype_info[t].bits, sign = dtype_is_signed(t);
-
-	return (Bounds){sign ? -(INT64_C(1) << (bits - 1)) : 0, (INT64_C(1) << (bits - sign)) - 1};
-}
-
-static bool
-has_bounds(DType t, Bounds b)
-{
-	if (dtype_info[t].bits == 64)
-		return b.least >= 0 || dtype_is_signed(t);
-	Bounds all = dtype_bounds(t);
-	return b.least >= all.least && b.most <= all.most;
-}
-
-/* Of integers by what they are made of: bytes and less, what a mask of few bits leaves, their sums and differences; false
- * also if one wraps on the way. */
-static bool
-find_bounds(const Value *v, int depth, Bounds *out)
-{
-	const Op *op = v->def;
-	DType t = v->type->elem;
-	int64_t n;
-	Bounds a, b;
-
-	if (!dtype_is_int(t))
-		return false;
-	if (value_int(v, &n)) {
-		*out = (Bounds){n, n};
-		return n == (int16_t)n;
-	}
-	if (dtype_info[t].bits <= 8) {
-		*out = dtype_bounds(t);
-		return true;
-	}
-	if (!op || depth == 0)
-		return false;
-	switch (op->kind) {
-	case OP_AND:
-		*out = (Bounds){0, 0};
-		return (value_int(op->in[1], &out->most) || value_int(op->in[0], &out->most)) && out->most >= 0 &&
-		    out->most <= UINT8_MAX;
-	case OP_CAST: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return find_bounds(op->in[0], depth - 1, out) && has_bounds(t, *out);
-	case OP_ADD: case OP_SUB:
-		if (!find_bounds(op->in[0], depth - 1, &a) || !find_bounds(op->in[1], depth - 1, &b))
-			return false;
-		*out = op->kind == OP_ADD ? (Bounds){a.least + b.least, a.most + b.most}
-		                          : (Bounds){a.least - b.most, a.most - b.least};
-		return has_bounds(t, *out);
-	default: return false;
-	}
-}
-
-/* Integers that a byte holds become floats as bytes do, which takes no conversion (lower/math/cast.c). */
-static Value *
-cast_small(Simplify *s, Op *op, Value *x)
-{
-	enum { DEPTH = 6 };
-	const Type *to = op->out[0].type;
-	Bounds of;
-
-	if (to->rank == 0 || !dtype_is_float(to->elem) || !dtype_is_int(x->type->elem) ||
-	    dtype_info[x->type->elem].bits <= 16 || !find_bounds(x, DEPTH, &of))
-		return NULL;
-	bool is_signed = of.least < 0;
-	if (is_signed ? of.least < INT8_MIN || of.most > INT8_MAX : of.most > UINT8_MAX)
-		return NULL;
-	const Type *byte = type_with_elem(s->m, x->type, is_signed ? TY_I8 : TY_U8);
-	return simplify_emit1(s, op, OP_CAST, simplify_emit1(s, op, OP_CAST, x, byte), to);
-}
-
 static Value *
 rule_cast(Simplify *s, Op *op, Value *x, Value *y)
 {
@@ -387,7 +308,7 @@ rule_cast(Simplify *s, Op *op, Value *x, Value *y)
 	if (x->def && x->def->kind == OP_IOTA)
 		return cast_iota(s, op, x);
 	if (!inner)
-		return cast_small(s, op, x);
+		return simplify_small(s, op, x);
 	DType from = inner->type->elem, between = x->type->elem;
 	if (!holds(from, between) || dtype_is_packed(from) || (from == to->elem && from == TY_F8E5M2))
 		return NULL;
@@ -404,6 +325,12 @@ rule_bitcast(Simplify *s, Op *op, Value *x, Value *y)
 	if (x->type == op->out[0].type)
 		return x;
 	return inner ? simplify_emit1(s, op, OP_BITCAST, inner, op->out[0].type) : NULL;
+}
+
+static Value *
+rule_exp2(Simplify *s, Op *op, Value *x, Value *y)
+{
+	return simplify_power(s, op, x);
 }
 
 /* ---- elementwise ops in general ---- */
@@ -463,6 +390,7 @@ static Rule *const rules[OP_COUNT] = {
 	[OP_NEG] = rule_neg, [OP_NOT] = rule_not, [OP_ABS] = rule_abs,
 	[OP_FLOOR] = rule_round, [OP_CEIL] = rule_round, [OP_ROUND] = rule_round, [OP_TRUNC] = rule_round,
 	[OP_SELECT] = rule_select, [OP_CAST] = rule_cast, [OP_BITCAST] = rule_bitcast,
+	[OP_EXP2] = rule_exp2,
 };
 
 Value *

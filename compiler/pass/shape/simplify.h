@@ -41,7 +41,9 @@ Value *simplify_fold(Simplify *s, Op *op);
 /* rules.c, rules_shape.c, rules_memory.c: what the op's first result equals, or NULL */
 
 Value *simplify_elementwise(Simplify *s, Op *op);
-Value *simplify_uniform(Simplify *s, Op *op);            /* rules_uniform.c: elementwise, an operand is one number */
+Value *simplify_small(Simplify *s, Op *op, Value *x);        /* rules_known.c: a cast of what a byte holds */
+Value *simplify_power(Simplify *s, Op *op, Value *x);        /* … and exp2 of it */
+Value *simplify_uniform(Simplify *s, Op *op);            /* rules_known.c: elementwise, an operand is one number */
 Value *simplify_shape(Simplify *s, Op *op);
 Value *simplify_access(Simplify *s, Op *op);
 /* The scalar that fills the whole tile (a scalar itself, a constant, a broadcast), made at `at` if need be; or NULL. */
