@@ -158,7 +158,8 @@ tail_of(const Guard *g, Op *select, const Value *plain)
 {
 	Op *tail = next_in_chain(select), *next;
 	bool joins = false;
-	if (plain->nuses > 1 || !plain->def || plain->def->home != g->body || !op_has(plain->def, PURE) || !tail)
+	bool own = plain->nuses == 1 && plain->def && plain->def->home == g->body && op_has(plain->def, PURE);
+	if (!tail || (!own && !value_const(plain)))
 		return select;
 	for (int i = 0; i < tail->nin; i++)
 		joins |= tail->in[i] != &select->out[0] && is_wide(tail->in[i]) && value_inside(tail->in[i], g->body);
