@@ -39,9 +39,9 @@ is_mentioned(const Kernel *k, const char *name)
 	return header_mentions_beside_grid(k, name);
 }
 
-/* Is parameter i such a size by the header?  Of products it may also be the step of a loop. */
+/* Is parameter i such a size by the header?  Of several products it may also be the step of a loop. */
 static bool
-open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, bool of_products)
+open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, bool with_steps)
 {
 	const CtParam *p = &k->item->ctparams.at[i];
 	bool any = false;
@@ -62,7 +62,7 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 		any |= cuts;
 	}
 	x->is_step = !any;
-	return any || of_products;
+	return any || with_steps;
 }
 
 /* ---- sizes ---- */
@@ -127,7 +127,7 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 }
 
 static void
-find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool of_products, Arena *mem,
+find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool with_steps, Arena *mem,
     Sizes *s)
 {
 	*s = (Sizes){.programs = 1};
@@ -135,7 +135,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		s->programs *= MAX(b->grid[i], 1);
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!open_pair(x, k, b, how, i, of_products) || !cuts_freely(x, k, t, how, mem))
+		if (!open_pair(x, k, b, how, i, with_steps) || !cuts_freely(x, k, t, how, mem))
 			continue;
 		Module *one = elaborate(k, b, t);
 		if (!one)
@@ -292,7 +292,7 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f))
 		return;
-	find_sizes(k, b, t, how, true, mem, &s);
+	find_sizes(k, b, t, how, choose_count_dots(f) > 1, mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;
