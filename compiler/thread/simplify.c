@@ -116,7 +116,8 @@ decided(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
 	case THREAD_ULT: case THREAD_ULE: return plain ? compared(b, op == THREAD_ULT, r, s) : 0;
 	case THREAD_SLT: case THREAD_SLE: return compared(b, op == THREAD_SLT, r, s);
 	case THREAD_AND:                                /* a mask that keeps all there can be */
-		return plain && thread_const(b->m, y, &v) && v > 0 && (v & (v + 1)) == 0 && r.hi <= v ? x : 0;
+		return plain && thread_const(b->m, y, &v) && v > 0 && (v & (int64_t)((uint64_t)v + 1)) == 0 && r.hi <= v
+		    ? x : 0;
 	default: return 0;
 	}
 }

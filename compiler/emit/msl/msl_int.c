@@ -153,9 +153,8 @@ bits(Msl *m, const MslNode *n, const char *sign, int strength)
 	int w = MAX(a.width, b.width);
 	bool small = n->type == REG_I8 || n->type == REG_I16;
 	ThreadRange r = thread_range(m->t, n->in[0]);
-	if (n->t->op == THREAD_AND && n->width == 1 && !small && b.is_literal && b.v > 0 && (b.v & (b.v + 1)) == 0 &&
-	    r.geometry &&
-	    r.lo >= 0)
+	bool is_mask = b.is_literal && b.v > 0 && b.v < INT64_MAX && (b.v & (b.v + 1)) == 0;
+	if (n->t->op == THREAD_AND && n->width == 1 && !small && is_mask && r.geometry && r.lo >= 0)
 		return msl_made(arena_printf(m->mem, "%s %% %lld", msl_wrap(m, a, P_PRODUCT), (long long)b.v + 1),
 		    P_PRODUCT, 1,
 		    MAX(a.c, C_INT));
