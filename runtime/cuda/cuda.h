@@ -66,7 +66,7 @@ typedef struct CudaState {
 	char name[16], text[256];
 } CudaState;
 
-enum { SPREAD_CLUSTER = 2, SPREAD_SHARED = 32 * 1024 };  /* blocks of clusters, bytes of a block: launches spread them */
+enum { SPREAD_CLUSTER = 2, SPREAD_SHARED = 8 * 1024 };  /* blocks of clusters, bytes of a block: launches spread them */
 
 struct Loaded {
 	const Artefact *artefact;

@@ -36,7 +36,8 @@ cuda_note(CudaState *s, Loaded *l, void *stream)
  * that start while the grid before them ends, on multiprocessors that are free first.  Of 256 blocks in pairs 132
  * multiprocessors got up to three: int4 in groups of 64 by 64 rows took 46.6 us on an H200, and 31.5 where two fill shared
  * memory; by 16 rows 128 blocks took 22.7 and 17.8 (28 forms of one and 16 rows: 0.79 to 1.00).  So as many blocks as an
- * even share is get all of it. */
+ * even share is get all of it.  Small blocks gain as well: 441 blocks of 24 KB took 48 us and 26, 64 of 16 KB (a transpose
+ * of 512 x 512) 3.5 and 1.9; 1200 of 16 KB 6.5 and 6.6. */
 static unsigned
 shared_bytes(const CudaState *s, const Loaded *l, unsigned blocks)
 {
