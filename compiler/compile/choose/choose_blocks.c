@@ -60,6 +60,9 @@ static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).
  * Of rows in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
 static const double KEPT = 1.15;
+/* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
+ * in shared memory, estimated at 97 and 98. */
+static const double UNKEPT = 1.05;
 
 /* A candidate; 0: as it is. */
 typedef struct Form {
@@ -182,10 +185,12 @@ try(Blocks *s, const Bound *first, Form x)
 		cycles = bill.cycles * (x.batch ? x.warps ? BATCH_FEWER : 1 : 1 + far);
 		cycles *= !s->loops && (x.programs > 0 || x.batch > 0) && s->now == 0 ? CLEARLY_WARPS / CLEARLY : 1;
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
-		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + log2_ceil(MAX(x.split, 1)));
+		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
 	if (x.keep && !x.strip)
 		cycles *= KEPT;
+	if (x.strip && x.unroll && !x.keep)
+		cycles *= UNKEPT;
 	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
 		cycles *= MANY;
 	if (s->how->why)
