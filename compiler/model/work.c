@@ -319,7 +319,7 @@ cost_elements(const Value *v)
 bool
 cost_overlaps(const Op *loop)
 {
-	enum { SHORT = 64 };                            /* instructions of a trip: 8 elements compared, not 8 exponentials */
+	enum { SHORT = 64 };    /* instructions of a trip: 8 elements compared; not 8 exponentials */
 	double n = 0, special;
 	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
 		return false;

@@ -19,8 +19,7 @@
 
 enum { COMBINATIONS_MOST = 384 };
 static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
-static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
-enum { CLUSTER = 2, PAIRS_EACH = 4 };                           /* blocks; programs of a multiprocessor */
+enum { PAIRS_EACH = 4 };                                        /* programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double CLUSTER_SHARE = 0.97;                       /* of what blocks alone take, to be better */
 static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
@@ -78,6 +77,10 @@ cycles_of(const Search *s, Bill *bill)
 		*bill = (Bill){.cycles = -1, .refused = "it would be parted into roles all the same"};
 		return -1;
 	}
+	if (choose_shares_last(&s->bound.schedule) && s->adds_split && choose_reads_beside(f)) {
+		*bill = (Bill){.cycles = -1, .refused = "each block that shares a program would read what its end reads"};
+		return -1;
+	}
 	return choose_cycles(f, &s->bound, s->t, bill) * (s->more ? UNLISTED : 1);
 }
 
@@ -114,7 +117,10 @@ try(Search *s)
 	Bill bill;
 	double cycles = cycles_of(s, &bill);
 	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
-	if (s->bound.schedule.split <= 1 || choose_shares_last(&s->bound.schedule))
+	bool shares = s->adds_split && choose_shares_last(&s->bound.schedule);
+	if (shares)
+		search_keep_shared(s, cycles, s->n);
+	else if (s->bound.schedule.split <= 1 || choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->best, s->chosen);
 	else
 		keep(s, cycles, &s->least[0], s->divided[0]);
@@ -127,26 +133,12 @@ try(Search *s)
 		s->value[s->n] = in_clusters();
 		cycles = cycles_of(s, &bill);
 		why_tried(s->how->why, s->value, s->n + 1, cycles, &bill, NULL);
-		keep(s, cycles, &s->paired, s->in_pairs);
+		if (shares)
+			search_keep_shared(s, cycles, s->n + 1);
+		else
+			keep(s, cycles, &s->paired, s->in_pairs);
 		s->bound.schedule.ctas = ctas;
 	}
-}
-
-/* Blocks share the loop where that is clearly better: on an H200 it was not at 1024 x 1024 x 8192, of which the estimate
- * expects a quarter less.  What waits for device memory two share sooner (128 x 8192 x 8192; 37 x 4096 x 11008: 28.7 us, 45
- * alone, 37 to 50 with 4 and 8). */
-static void
-take_divided(Search *s)
-{
-	double memory = s->bill.part[BILL_MEMORY] * s->bill.programs;
-	bool streams = s->least[1] > 0 && memory > STREAMS * s->least[1];
-	double share = streams ? SHARE_STREAM : SHARE_SPLIT, least = s->least[streams];
-	if (least < 0 || (s->best >= 0 && least > share * s->best))
-		return;
-	s->best = least;
-	memcpy(s->chosen, s->divided[streams], sizeof *s->chosen * (size_t)s->n);
-	if (streams)
-		why_because(s->how->why, "two blocks that share a loop wait for memory sooner than more of them do");
 }
 
 /* Binds and elaborates once for the present compile-time parameters. */
@@ -265,16 +257,16 @@ chose_roles(const Search *s)
 	return schedule_named(v->name) == SCHEDULE_SPECIALIZE && v->value.i;
 }
 
-/* With what is chosen, after the whole pipeline; NULL if it stayed whole, or its blocks alone, for a reason that the
- * estimate does not see. */
-static Func *
-parted_func(Search *s, Bound *b)
+Func *
+search_parted(Search *s, Bound *b)
 {
 	s->k->program->cx->mem = s->mem;
 	ArgAssumptions a = assumptions_of_sizes(s->mem, s->first);
 	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
-	return f && !f->whole_reason && !f->cluster_reason && f->shared_bytes <= s->t->shared_bytes ? f : NULL;
+	bool shares = f && (f->stream || !choose_shares_last(&b->schedule));
+	bool fits = f && f->shared_bytes <= s->t->shared_bytes;
+	return shares && fits && !f->whole_reason && !f->cluster_reason ? f : NULL;
 }
 
 /* What is chosen, in clusters: the share of its programs that are there; 0 if blocks stay alone. */
@@ -283,7 +275,7 @@ share_of_clusters(Search *s)
 {
 	Bound with;
 	s->chosen[s->n++] = in_clusters();
-	const Func *f = parted_func(s, &with);
+	const Func *f = search_parted(s, &with);
 	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
 }
 
@@ -335,9 +327,9 @@ static void
 find_alone(Search *s, double limit)
 {
 	s->best = limit;
-	s->paired = s->least[0] = s->least[1] = -1;
+	s->paired = s->shared = s->least[0] = s->least[1] = -1;
 	try_all(s, 0);
-	take_divided(s);
+	search_take_divided(s);
 }
 
 static void
@@ -346,9 +338,11 @@ find_best(Search *s, double limit)
 	Bound b;
 	find_alone(s, limit);
 	bool pairs = take_clusters(s);
+	if (search_take_shared(s, pairs ? s->paired : s->best))
+		return;
 	if (!pairs && (s->best == limit || !chose_roles(s)))
 		return;
-	if (pairs || parted_func(s, &b)) {
+	if (pairs || search_parted(s, &b)) {
 		if (!pairs)
 			add_cluster(s, &b);
 		choose_stream(s->k, s->t, s->how, s->chosen, s->n);
@@ -430,7 +424,7 @@ search(Search *s, Arena *mem)
 	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
 	why_tried(s->how->why, NULL, 0, first, &s->bill, NULL);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
-	NamedConst **const of[] = {&s->chosen, &s->divided[0], &s->divided[1], &s->in_pairs};
+	NamedConst **const of[] = {&s->chosen, &s->divided[0], &s->divided[1], &s->in_pairs, &s->in_shares};
 	for (int i = 0; i < LEN(of); i++)
 		*of[i] = NEW_ARRAY(mem, NamedConst, s->n + 2);
 	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&

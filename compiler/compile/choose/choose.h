@@ -137,6 +137,8 @@ bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the 
 /* Two blocks share the last programs of what is chosen, a kernel in roles, where that is clearly better: its `split` is 2
  * then. */
 void choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *chosen, int n);
+/* choose_split.c: does a program read tiles outside of its loop, as residuals?  Each block that shares it would. */
+bool choose_reads_beside(const Func *f);
 /* choose_split.c: has the function a loop with merge? */
 bool choose_merges(const Func *f);
 /* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */

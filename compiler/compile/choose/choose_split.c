@@ -48,7 +48,8 @@ choose_shares_last(const Schedule *s)
 	return s->split > 1 && (s->specialize == 1 || s->persistent == 1);
 }
 
-/* Where programs are fewer than multiprocessors, and stay no longer than it. */
+/* Where programs are fewer than multiprocessors, and stay no longer than it.  As many as leave some idle otherwise: of
+ * more, blocks that stay share the last ones (choose_stream). */
 bool
 choose_may_split(const Bound *b, const Target *t, bool by_itself)
 {
@@ -56,7 +57,8 @@ choose_may_split(const Bound *b, const Target *t, bool by_itself)
 	for (int i = 0; i < b->naxis; i++)
 		programs *= MAX(b->grid[i], 1);
 	if (b->schedule.split <= 1 || choose_shares_last(&b->schedule))
-		return b->schedule.split <= 1 || !by_itself;    /* choose_stream's */
+		return b->schedule.split <= 1 || !by_itself ||
+		    (programs <= t->rates->multiprocessors && 4 * programs >= 3 * t->rates->multiprocessors);
 	return b->schedule.ctas <= 1 && programs <= SETS_SPLIT * t->rates->multiprocessors;
 }
 
@@ -100,10 +102,9 @@ compile_chosen(Kernel *k, const Target *t, const ChooseBinding *how, const Named
 	return compile_kernel(k, b, t->name, &a, whole ? NULL : &opt);
 }
 
-/* Does a program read tiles outside of its loop, as residuals?  Each block that has a part of it would: 3072^3 with one
- * took 110 us, 117 shared. */
-static bool
-reads_beside(const Func *f)
+/* 3072^3 with a residual took 110 us, 117 shared. */
+bool
+choose_reads_beside(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op->next)
 		if (op->kind == OP_READ && op->out[0].type->rank > 1)
@@ -116,7 +117,7 @@ cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst
 {
 	Bound b;
 	Module *m = compile_chosen(k, t, how, chosen, n, &b, false);
-	return m && !reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], &b, t, NULL) : -1;
+	return m && !choose_reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], &b, t, NULL) : -1;
 }
 
 void

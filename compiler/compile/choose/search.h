@@ -4,7 +4,7 @@
 
 #include "compile/choose/choose.h"
 
-enum { NAMES_MOST = 16 };
+enum { NAMES_MOST = 16, CLUSTER = 2 };                          /* blocks of a cluster */
 
 typedef struct Search {
 	Kernel *k;
@@ -29,8 +29,9 @@ typedef struct Search {
 	Arena *mem;                                             /* of what belongs to them */
 	Bill bill;                                              /* of the header's defaults */
 	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */
-	double paired;                                          /* in clusters */
-	NamedConst *chosen, *divided[2], *in_pairs;
+	double paired, shared;                                  /* in clusters; few, shared by blocks that stay … */
+	int nshares;                                            /* … in clusters too, with a value more */
+	NamedConst *chosen, *divided[2], *in_pairs, *in_shares;
 } Search;
 
 /* Elaborates, and simplifies; NULL where that fails. */
@@ -41,5 +42,14 @@ Module *search_elaborate(Search *s, const Bound *b);
 int search_split(Search *s, bool merged);
 /* Adds that to the values, unless blocks stay.  False: they stay as they are. */
 bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
+/* Takes what was divided over blocks in place of what was not, where that is clearly better. */
+void search_take_divided(Search *s);
+/* The first n of the present values, of blocks that stay and share few programs, if they are better than others such. */
+void search_keep_shared(Search *s, double cycles, int n);
+/* Takes those in place of what is chosen, where they take no longer than `least`, in cycles. */
+bool search_take_shared(Search *s, double least);
+/* With what is chosen, after the whole pipeline; NULL if it stayed whole, or its blocks alone, or they share nothing, for a
+ * reason that the estimate does not see. */
+Func *search_parted(Search *s, Bound *b);
 
 #endif
