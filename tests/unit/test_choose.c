@@ -246,6 +246,46 @@ test_stream(void **state)
 	}
 }
 
+/* Few programs with long sums are shared by blocks that stay; not short ones, nor where each block would read a residual. */
+static void
+test_shares_few(void **state)
+{
+	static const char residual[] = "kernel mm<BM = 128, BN = 128, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], r: in bf16[M, N],\n"
+	    "c: out bf16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) " SPACE "\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = (acc + (r[pm * BM +: BM, pn * BN +: BN] as f32)) as bf16; }\n";
+	static const struct { const char *text; int64_t m, n, k; bool shares; } of[] = {
+		{PRODUCT(PLAIN, SPACE), 512, 512, 65536, true}, {PRODUCT(PLAIN, SPACE), 512, 768, 32768, true},
+		{PRODUCT(PLAIN, SPACE), 300, 2000, 3000, false}, {PRODUCT(PLAIN, SPACE), 384, 384, 24576, false},
+		{residual, 512, 512, 65536, false}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		bool splits = false, stays = false;
+		assert_true(choose(&c, of[i].text, of[i].m, of[i].n, of[i].k));
+		for (int k = 0; k < c.n; k++) {
+			splits |= strcmp(c.chosen[k].name, "split") == 0 && c.chosen[k].value.i > 1;
+			stays |= strcmp(c.chosen[k].name, "specialize") == 0 && c.chosen[k].value.i;
+		}
+		assert_int_equal(splits && stays, of[i].shares);
+		compile_close(c.cx);
+	}
+}
+
+/* Rows of tiles by which programs fill the multiprocessors, once or twice. */
+static void
+test_rounds(void **state)
+{
+	static const struct { int64_t m, n, k; } of[] = {{6000, 1024, 2048}, {3333, 1280, 4096}, {5000, 1000, 1000}};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, of[i].n, of[i].k));
+		int64_t bm = value(&c, "BM"), bn = value(&c, "BN"), last = (of[i].m + bm - 1) / bm * ((of[i].n + bn - 1) / bn) % 132;
+		assert_true(last == 0 || last > 118);
+		compile_close(c.cx);
+	}
+}
+
 static void
 test_fixed(void **state)
 {
@@ -528,7 +568,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
+		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
