@@ -472,7 +472,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + 1e-4 * e.block.l2 * programs;
 	if (bill) {
 		bool is_flat = is_chain && !e.parted;   /* chosen only where clearly better */
-		fill_bill(&e, each, together, fmax(is_flat ? cycles / FLAT_CHAIN * FLAT_TAKES : cycles, memory), bill);
+		double own = e.stream ? estimate_stream_programs(programs, units, e.stream) : each;
+		fill_bill(&e, own, together, fmax(is_flat ? cycles / FLAT_CHAIN * FLAT_TAKES : cycles, memory), bill);
 		bill->launched = programs * MAX(e.stream, 1);
 	}
 	return cycles;

@@ -49,6 +49,8 @@ typedef struct ProductLaunch {
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);
+/* Programs of a multiprocessor, the last ones in so many parts. */
+double estimate_stream_programs(double programs, double multiprocessors, int parts);
 /* Rows of what is read that lie outside of the tensor in the last program, which a cluster's ranks may have added; *share:
  * at least that of the programs which have such rows. */
 double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share);

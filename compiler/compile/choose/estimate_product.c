@@ -125,16 +125,15 @@ shares_few(const ProductLaunch *p)
 	return p->stream && 2 * p->programs <= p->multiprocessors;
 }
 
-/* Programs of a multiprocessor, the last ones in parts. */
-static double
-stream_programs(const ProductLaunch *p)
+double
+estimate_stream_programs(double programs, double multiprocessors, int parts)
 {
-	double rounds = floor(p->programs / p->multiprocessors);
-	if (rounds * p->multiprocessors == p->programs)
+	double rounds = floor(programs / multiprocessors);
+	if (rounds * multiprocessors == programs)
 		return rounds;
 	rounds = fmax(rounds - 1, 0);
-	double shared = p->programs - rounds * p->multiprocessors;
-	return rounds + shared / fmin(p->multiprocessors, shared * p->stream);
+	double shared = programs - rounds * multiprocessors;
+	return rounds + shared / fmin(multiprocessors, shared * parts);
 }
 
 static double
@@ -146,7 +145,7 @@ parted_cycles(const ProductLaunch *p)
 	double active = fmin(p->multiprocessors, p->programs * p->stream);
 	double more = fmax(fmin(p->stream, floor(p->multiprocessors / p->programs)) - 2, 0);
 	double join = shares_few(p) ? FEW_JOIN + more * FEW_PARTS * p->sums : STREAM_JOIN;
-	return start + stream_programs(p) * (alone(p, active, true) + end) + join;
+	return start + estimate_stream_programs(p->programs, p->multiprocessors, p->stream) * (alone(p, active, true) + end) + join;
 }
 
 static double
