@@ -145,7 +145,8 @@ parted_cycles(const ProductLaunch *p)
 	double active = fmin(p->multiprocessors, p->programs * p->stream);
 	double more = fmax(fmin(p->stream, floor(p->multiprocessors / p->programs)) - 2, 0);
 	double join = shares_few(p) ? FEW_JOIN + more * FEW_PARTS * p->sums : STREAM_JOIN;
-	return start + estimate_stream_programs(p->programs, p->multiprocessors, p->stream) * (alone(p, active, true) + end) + join;
+	double own = estimate_stream_programs(p->programs, p->multiprocessors, p->stream);
+	return start + own * (alone(p, active, true) + end) + join;
 }
 
 static double

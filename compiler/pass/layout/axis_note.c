@@ -112,6 +112,20 @@ cast_narrow(Builder *b, Value *v, DType to)
 	return build1(b, OP_CAST, v, type_with_elem(b->m, v->type, to));
 }
 
+/* Does no element of the sum or difference wrap, and are all exact of a float that has integers up to `most`? */
+static bool
+is_exact_sum(const Op *op, int64_t most)
+{
+	const Value *x = op->in[0], *y = op->in[1];
+	AxisInfo all = axis_unknown(op->out[0].type);
+	if (!is_between(x, -most, most) || !is_between(y, -most, most))
+		return false;
+	bool adds = op->kind == OP_ADD;
+	int64_t lo = axis_of(x)->lo + (adds ? axis_of(y)->lo : -axis_of(y)->hi);
+	int64_t hi = axis_of(x)->hi + (adds ? axis_of(y)->hi : -axis_of(y)->lo);
+	return lo >= MAX(all.lo, -most) && hi <= MIN(all.hi, most);
+}
+
 /* Sums and differences of small integers are as exact of halves, which the machine adds two at once: what a zero point is
  * taken from is then a byte or a field of a word. */
 static Value *
@@ -123,9 +137,7 @@ cast_halves(Builder *b, Value *v, DType to, int depth)
 		Value *in = cast_narrow(b, op->in[0], to);
 		return build1(b, OP_BROADCAST, in, type_with_elem(b->m, v->type, to));
 	}
-	bool is_sum = op && (op->kind == OP_ADD || op->kind == OP_SUB) && depth > 0 && is_between(v, -most, most) &&
-	    is_between(op->in[0], -most, most) && is_between(op->in[1], -most, most);
-	if (!is_sum)
+	if (!op || (op->kind != OP_ADD && op->kind != OP_SUB) || depth == 0 || !is_exact_sum(op, most))
 		return cast_narrow(b, v, to);
 	Value *in[2];
 	for (int i = 0; i < 2; i++)
