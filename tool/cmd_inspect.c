@@ -49,6 +49,32 @@ pair_json(const BarrierPair *p)
 	return j;
 }
 
+/* All that need a barrier, in words. */
+static json_t *
+conflicts_json(const InspectLine *x)
+{
+	json_t *all = json_array();
+	Text t = {0};
+	for (int i = 0; x->pairs && i < x->pairs->n; i++) {
+		const BarrierPair *p = &x->pairs->at[i];
+		if (p->at != x->op || (p->before->kind == OP_WAIT && x->pair->before->kind != OP_WAIT))
+			continue;
+		t.n = 0;
+		inspect_pair(p, &t);
+		json_array_append_new(all, json_string(t.at));
+	}
+	text_close(&t);
+	return all;
+}
+
+static json_t *
+outside_json(const InspectOutside *x)
+{
+	return x->share > 0 ? json_pack("{s:f, s:i, s:f, s:f}", "share", x->share, "dim", x->dim, "inside", x->inside, "of",
+				  x->of)
+			    : json_null();
+}
+
 /* By the model: microseconds of the launch that a line keeps each of a multiprocessor's means busy. */
 static json_t *
 spent_json(const Inspection *x)
@@ -80,14 +106,16 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what", x->what, "tile",
-	    type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
+	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what",
+	    x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
 	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause,
-	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null());
+	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null(), "outside",
+	    outside_json(&x->outside), "wider_bytes", x->wider, "runs",
+	    x->kind == INSPECT_BARRIER && x->runs >= 0 ? json_real(x->runs) : json_null(), "conflicts", conflicts_json(x));
 	text_close(&type);
 	text_close(&details);
 	return j;

@@ -121,6 +121,13 @@ inexact(const Op *op, const Num *in)
 
 /* ---- elements of numbers and pointers; a pointer is bits from address 0 ---- */
 
+/* Of programs or trips that are numbered up to `last`. */
+static int64_t
+nth_of(const Walk *w, int64_t last)
+{
+	return w->wraps ? w->nth % (last + 1) : MIN(w->nth, last);
+}
+
 /* A loop's counter in the trip that is looked at, or in its last one. */
 static Num
 counter(Walk *w, const Op *loop, const int64_t *at)
@@ -128,7 +135,7 @@ counter(Walk *w, const Op *loop, const int64_t *at)
 	Num from = number(w, loop->in[0], at), to = number(w, loop->in[1], at), step = number(w, loop->in[2], at);
 	bool known = from.unit == 0 && to.unit == 0 && step.unit == 0 && step.v != 0 && !to.is_guess;
 	int64_t most = known ? MAX(wrapping_add(to.v, -from.v - (step.v > 0 ? 1 : -1)) / step.v, 0) : w->nth;
-	return (Num){.v = wrapping_add(from.v, wrapping_mul(step.v, MIN(w->nth, most))),
+	return (Num){.v = wrapping_add(from.v, wrapping_mul(step.v, nth_of(w, most))),
 	    .is_guess = from.is_guess || step.is_guess};
 }
 
@@ -237,7 +244,9 @@ program(const Walk *w, const Op *op)
 {
 	int64_t dim = attr_dim(op), per = attr_per(op);
 	const InspectArg *count = dim >= 0 && per > 0 ? &w->arg[dim] : NULL;
-	return (Num){.v = count && count->known ? MIN(w->nth, MAX(count->value - 1, 0) / per) : w->nth};
+	if (w->wraps && !(count && count->known))
+		return (Num){.is_guess = true};
+	return (Num){.v = count && count->known ? nth_of(w, MAX(count->value - 1, 0) / per) : w->nth};
 }
 
 static Num
@@ -264,7 +273,7 @@ number(Walk *w, const Value *v, const int64_t *at)
 	case OP_PROGRAM_ID:
 		return program(w, op);
 	case OP_PROGRAM_AT: case OP_BLOCK_ID:
-		return (Num){.v = w->nth};
+		return w->wraps && op->kind == OP_PROGRAM_AT ? program(w, op) : (Num){.v = w->nth, .is_guess = w->wraps};
 	case OP_SPLIT_RANK:
 		return (Num){0};
 	case OP_DIM: case OP_STRIDE:
@@ -289,9 +298,17 @@ first_step(Walk *w, const Value *v, const int64_t *at)
 
 /* ---- where an element of an access lies ---- */
 
-/* Of the tensor, with what the access merges with dimension d. */
-static int64_t
-extent_of(const InspectArg *x, const Op *access, int d)
+bool
+address_scalar(Walk *w, const Value *v, int64_t *n)
+{
+	const int64_t at[MAX_RANK] = {0};
+	Num x = first_step(w, v, at);
+	*n = x.v;
+	return x.unit == 0 && !x.is_guess && v->type->rank == 0;
+}
+
+int64_t
+address_extent(const InspectArg *x, const Op *access, int d)
 {
 	int64_t n = x->dim[d];
 	for (int i = 1; i <= access_merged(access, d); i++)
@@ -324,7 +341,7 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 		if (i.unit && step && unit_scaled(i.unit, step) % SECTOR_BITS)
 			return AT_UNKNOWN;
 		i.v += index[d] == 'p' ? at[tile++] : 0;
-		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= extent_of(x, op, d)))
+		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= address_extent(x, op, d)))
 			return AT_OUTSIDE;
 		*bits = wrapping_add(*bits, wrapping_mul(i.v, step));
 	}

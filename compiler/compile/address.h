@@ -10,6 +10,7 @@ typedef struct Walk {
 	const InspectArg *arg;
 	int64_t nth;                                    /* program along each axis, and trip of each loop: 0 or 1 */
 	bool all_inside;                                /* nothing is outside of its tensor, or masked */
+	bool wraps;                                     /* behind its last program or trip nth begins again */
 	bool takes_data;                                /* an index so far was data, another for each element */
 	bool takes_guess;                               /* and one was data, the same for all lanes */
 	int steps;                                      /* ops that one element has taken */
@@ -20,5 +21,10 @@ const InspectArg *walk_arg(const Walk *w, const Value *v);      /* of a paramete
  * address 0 of a pointer.  Of an address that depends on data they are right in the bits within a sector alone, and
  * different data lie apart. */
 Where address_at(Walk *w, const Op *op, const Type *tile, const Layout *l, int lane, int reg, int64_t *bits);
+
+/* A scalar, in that program and trip.  False: data says what it is. */
+bool address_scalar(Walk *w, const Value *v, int64_t *n);
+/* Of the tensor, with what the access merges with dimension d. */
+int64_t address_extent(const InspectArg *x, const Op *access, int d);
 
 #endif

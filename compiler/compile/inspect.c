@@ -257,8 +257,10 @@ note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
 	bool is_block = attr_sync(op);
 	*x = (InspectLine){.op = op, .tested = "", .kind = INSPECT_BARRIER, .what = is_block ? "barrier" : "warp barrier"};
 	x->way = op_info[op->kind].text;
-	for (int i = 0; i < pairs->n; i++)
-		if (pairs->at[i].at == op)
+	x->pairs = pairs;
+	for (int i = 0; i < pairs->n; i++)              /* what threads access rather than copies that have landed */
+		if (pairs->at[i].at == op && (!x->pair || x->pair->before->kind == OP_WAIT) &&
+		    (!x->pair || pairs->at[i].before->kind != OP_WAIT))
 			x->pair = &pairs->at[i];
 	return is_block || attr_sync_warp(op);
 }
@@ -285,6 +287,19 @@ is_last_cluster_barrier(const Op *op)
 		if (op->kind == OP_CLUSTER_BARRIER)
 			return false;
 	return true;
+}
+
+/* Between whom a ring of mbarriers stands; NULL: not between copies and those who use them. */
+static const char *
+mbarriers_way(const Op *op, Arena *mem)
+{
+	Text tensors = {0};
+	bool fills = inspect_held(op->home->func, op, &tensors);
+	const char *way = tensors.n == 0 ? NULL
+	    : fills ? arena_printf(mem, "full: until copies of %s have arrived in a slot", tensors.at)
+	            : arena_printf(mem, "empty: until a slot of %s is read, and may be filled again", tensors.at);
+	text_close(&tensors);
+	return way;
 }
 
 static bool
@@ -329,6 +344,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;
 		x->what = op->kind == OP_ALLOC ? "buffer" : "mbarriers";
+		x->way = op->kind == OP_ALLOC ? NULL : mbarriers_way(op, mem);
 		x->tile = op->out[0].type;
 		x->smem_bytes = buffer_slot_bytes(op) * x->tile->slots;
 		break;
@@ -422,15 +438,19 @@ inspect_lacks_sectors(const InspectLine *x)
 void
 inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
 {
-	BarrierPairs pairs = barrier_pairs(f, t, mem);
+	BarrierPairs *pairs = NEW(mem, BarrierPairs);
+	*pairs = barrier_pairs(f, t, mem);
 	*out = (Inspection){.f = f, .t = t, .all_mma = true, .all_wgmma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
-		if (note_barrier(&x, op, &pairs))
+		if (note_barrier(&x, op, pairs)) {
+			inspect_runs(&x, arg);
 			vec_push(mem, &out->lines, x);
+		}
 		if (!note_op(&x, op, t, arg, mem))
 			continue;
 		note_life(&x, f);
+		inspect_outside(&x, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

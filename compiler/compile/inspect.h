@@ -25,6 +25,13 @@ typedef struct InspectCount {
 	int64_t programs, of;                           /* that ran, of the grid's */
 } InspectCount;
 
+/* Of a tile's elements those that are outside of the tensor, over all programs and trips: edges and padding. */
+typedef struct InspectOutside {
+	double share;                                   /* 0: none, or not known */
+	int dim;                                        /* of the tensor, along which most are */
+	double inside, of;                              /* elements of the tile along it: in the tensor, in the mean; all */
+} InspectOutside;
+
 typedef struct InspectLine {
 	InspectKind kind;
 	const Op *op;
@@ -46,6 +53,10 @@ typedef struct InspectLine {
 	int live_from, live_to;                         /* source lines between which that is needed, whole loops */
 	const char *reason;                             /* dots without a matrix instruction: why; else NULL */
 	const BarrierPair *pair;                        /* barriers: the accesses that need it; NULL: not known */
+	const BarrierPairs *pairs;                      /* with those of the other accesses that need it */
+	InspectOutside outside;
+	int wider;                                      /* bytes that a thread's access could have; 0: no more */
+	double runs;                                    /* barriers: times a program, at most; -1: not known */
 } InspectLine;
 
 typedef struct Inspection {
@@ -103,6 +114,14 @@ const char *inspect_tensor(const Op *access);                   /* the name of t
 /* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */
 const char *inspect_deed(const Op *op, bool writes);
 void inspect_memory(const BarrierPair *p, Text *out);
+void inspect_pair(const BarrierPair *p, Text *out);     /* "put of 11:15 writes slots of a, which it reads" */
+
+/* outside.c: fills outside and wider of an access or a copy, and runs of a barrier. */
+void inspect_outside(InspectLine *x, const InspectArg *arg);
+void inspect_runs(InspectLine *x, const InspectArg *arg);
+/* Appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; nothing: they are not
+ * known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
+bool inspect_held(const Func *f, const Op *owner, Text *out);
 
 typedef enum FactResult {
 	FACT_FALSE, FACT_TRUE,

@@ -93,6 +93,49 @@ inspect_deed(const Op *op, bool writes)
 	}
 }
 
+/* The buffer that an access is of; NULL: of no one. */
+static const Op *
+buffer_of(const Op *access)
+{
+	for (int i = 0; i < access->nin; i++)
+		if (buffer_owner(access->in[i]) && buffer_owner(access->in[i])->kind == OP_ALLOC)
+			return buffer_owner(access->in[i]);
+	return NULL;
+}
+
+/* The buffer whose slots both accesses are of; NULL: of other memory, or of two. */
+static const Op *
+slots_of(const BarrierPair *p)
+{
+	const Op *a = buffer_of(p->before), *b = buffer_of(p->after);
+	a = a || (p->before->kind != OP_SENT && p->before->kind != OP_WAIT) ? a : b;
+	b = b || (p->after->kind != OP_ARRIVE && p->after->kind != OP_EXPECT) ? b : a;
+	return a == b ? a : NULL;
+}
+
+/* Those that are initialised or awaited; NULL: none are. */
+static const Op *
+mbarriers_of(const BarrierPair *p)
+{
+	const Op *a = p->before;
+	return a->kind == OP_MBARRIER ? a : a->kind == OP_AWAIT ? buffer_owner(a->in[0]) : NULL;
+}
+
+/* False: it is not known what is there. */
+static bool
+put_held(const BarrierPair *p, Text *out)
+{
+	Text tensors = {0};
+	const Op *slots = slots_of(p), *owner = slots ? slots : mbarriers_of(p);
+	if (owner)
+		inspect_held(p->at->home->func, owner, &tensors);
+	bool found = tensors.n > 0;
+	if (found)
+		text_printf(out, "%s of %s", slots ? "slots" : "the mbarriers", tensors.at);
+	text_close(&tensors);
+	return found;
+}
+
 void
 inspect_memory(const BarrierPair *p, Text *out)
 {
@@ -100,7 +143,7 @@ inspect_memory(const BarrierPair *p, Text *out)
 		text_put(out, inspect_tensor(p->before));
 	else if (p->hi <= p->lo)
 		text_put(out, "shared memory");
-	else
+	else if (!put_held(p, out))
 		text_printf(out, "bytes %lld to %lld of shared memory", (long long)p->lo, (long long)p->hi - 1);
 }
 
@@ -111,12 +154,11 @@ inner_access(const InspectLine *x)
 	return x->pair && x->pair->after != x->op && x->op->kind == OP_IF ? x->pair->after : NULL;
 }
 
-/* "before this get: put of 11:15 writes bytes 0 to 4095 of shared memory, which it reads" */
-static void
-put_pair(const BarrierPair *p, Text *out)
+void
+inspect_pair(const BarrierPair *p, Text *out)
 {
 	const Op *a = p->before, *b = p->after;
-	text_printf(out, ": %s of %d:%d %s ", op_info[a->kind].text, a->place.line, a->place.col,
+	text_printf(out, "%s of %d:%d %s ", op_info[a->kind].text, a->place.line, a->place.col,
 	    inspect_deed(a, p->before_writes));
 	inspect_memory(p, out);
 	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
@@ -168,8 +210,9 @@ inspect_details(const InspectLine *x, Text *out)
 			    inner_access(x)->place.line, inner_access(x)->place.col);
 		else
 			text_printf(out, strcmp(x->way, "roles") ? "before this %s" : "before %s part", x->way);
+		text_put(out, x->pair ? ": " : "");
 		if (x->pair)
-			put_pair(x->pair, out);
+			inspect_pair(x->pair, out);
 		break;
 	}
 	put_banks(&x->in, "into", out, begun);

@@ -34,16 +34,18 @@ enum { KB = 1024 };
  * and M3.  Rates and latencies of an M1: "iGPU Cache Setups Compared, Including M1" (Chips and Cheese, May 2022): 50.4 GB/s
  * of 68.25 and 311 ns of memory, 384 GB/s of the L2 cache, 671 GB/s and 43 ns of threadgroup memory; of M2 and M3 the same
  * share of memory's 100 GB/s, and the M1's cycles.  The barrier is a guess. */
-#define APPLE_FIGURES(cores, mhz, bytes)                                                           \
-	{.multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = 37, .shared_rate = 65,   \
+#define APPLE_FIGURES(name, cores, mhz, bytes)                                                           \
+	{.card = name, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = 37,        \
+	    .shared_rate = 65,                                                                             \
 	    .products_warp = 128, .special_rate = 32, .issue_rate = 1, .issue_alone = 4, .latency = 400,   \
 	    .shared_latency = 55, .barrier = 40}
-static const TargetRates figures_m1 = APPLE_FIGURES(8, 1278, 39);
-static const TargetRates figures_m2 = APPLE_FIGURES(10, 1398, 53);
-static const TargetRates figures_m3 = APPLE_FIGURES(10, 1380, 53);
+static const TargetRates figures_m1 = APPLE_FIGURES("M1", 8, 1278, 39);
+static const TargetRates figures_m2 = APPLE_FIGURES("M2", 10, 1398, 53);
+static const TargetRates figures_m3 = APPLE_FIGURES("M3", 10, 1380, 53);
 
 /* An H200 at 1.75 GHz. */
 static const TargetRates rates_h200 = {
+	.card = "H200",
 	.multiprocessors = 132, .clock = 1750,          /* data sheet; under load */
 	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
 	.l2_bytes = 60e6,                               /* what the driver says */
@@ -61,15 +63,15 @@ static const TargetRates rates_h200 = {
  * 312 and the L40S's 362 dense teraflops; the B200's are tcgen05's, which nothing here uses, so that it has an A100's.  L2
  * cache: 5120 bytes a cycle (A100 whitepaper), others as an H200's.  Special functions: CUDA C++ Programming Guide,
  * Arithmetic Instructions.  Latency of memory: an H200's nanoseconds; of the rest, and blocks' starts: its cycles. */
-#define NVIDIA_FIGURES(cores, mhz, bytes, cache, l2, fma, memory)                                  \
-	{.is_public = true, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,                  \
+#define NVIDIA_FIGURES(name, cores, mhz, bytes, cache, l2, fma, memory)                                  \
+	{.is_public = true, .card = name, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,     \
 	    .l2_bytes = cache, .l2_rate = l2, .products_warp = fma, .products_warpgroup = fma,             \
 	    .atomic_line = 4.4, .atomic_rate = 41,                                                         \
 	    .special_rate = 16, .issue_rate = 0.8, .issue_alone = 2.5, .latency = memory,                  \
 	    .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, .start_latency = 400, .start_block = 139}
-static const TargetRates rates_a100 = NVIDIA_FIGURES(108, 1410, 1330, 40e6, 47, 1024, 564);
-static const TargetRates rates_l40s = NVIDIA_FIGURES(142, 2520, 315, 96e6, 46, 512, 1008);
-static const TargetRates rates_b200 = NVIDIA_FIGURES(148, 1850, 3980, 126e6, 46, 1024, 740);
+static const TargetRates rates_a100 = NVIDIA_FIGURES("A100", 108, 1410, 1330, 40e6, 47, 1024, 564);
+static const TargetRates rates_l40s = NVIDIA_FIGURES("L40S", 142, 2520, 315, 96e6, 46, 512, 1008);
+static const TargetRates rates_b200 = NVIDIA_FIGURES("B200", 148, 1850, 3980, 126e6, 46, 1024, 740);
 
 /* Caches and vectors of x86-64 cores with AVX2 (AMD EPYC, two cores of a shared machine), where the rest was fitted to
  * times of the kernels in bench/results/cpu-tiles.md.  Cores: of most machines. */

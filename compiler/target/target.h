@@ -72,6 +72,7 @@ extern const int mma_count;
 /* How fast one is, in cycles of a multiprocessor: what the cost model (model/cost.c, bill.c) counts with. */
 typedef struct TargetRates {
 	bool is_public;                                 /* by published figures, none measured here */
+	const char *card;                               /* "H200": the one that these are of */
 	int multiprocessors;
 	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */

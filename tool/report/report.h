@@ -30,7 +30,7 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
 /* Null where there is none. */
-json_t *report_timeline(const Timeline *t);
+json_t *report_timeline(const Timeline *t, const TargetRates *r);
 
 /* Appends JSON as it may stand in a script element. */
 void report_put_json(const json_t *j, Text *out);

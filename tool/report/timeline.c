@@ -14,7 +14,7 @@ put_waits(const Timeline *t, Text *out)
 
 /* "By the model the first 8 of 64 trips take 9859 cycles, and the last of these 1054; those that copy wait 95 % …" */
 static void
-put_text(const Timeline *t, Text *out)
+put_text(const Timeline *t, const TargetRates *r, Text *out)
 {
 	int n = (int)MIN(t->trips, t->of);
 	text_put(out, "By the model");
@@ -26,10 +26,13 @@ put_text(const Timeline *t, Text *out)
 		put_waits(t, out);
 	}
 	text_put(out, ".");
+	text_printf(out, " At the %.3g GHz of the %s that is %.3g us.", r->clock / 1000, r->card, t->cycles / r->clock);
+	text_put(out, " The timeline is of the loop of one block, op after op, each of which waits for its operands "
+	    "in full; the estimate of the launch overlaps instructions that do not depend on each other, and may be less.");
 }
 
 json_t *
-report_timeline(const Timeline *t)
+report_timeline(const Timeline *t, const TargetRates *rates)
 {
 	static const char *const word[] = {[SPAN_COPY] = "copies", [SPAN_WAIT] = "waits", [SPAN_COMPUTE] = "computes",
 	    [SPAN_FILL] = "filled", [SPAN_READ] = "read"};
@@ -52,9 +55,10 @@ report_timeline(const Timeline *t)
 		json_array_append_new(spans, json_pack("{s:i, s:s, s:i, s:i, s:f, s:f}", "row", x->row, "does",
 		    word[x->kind], "trip", x->trip, "slot", x->slot, "from", x->from, "to", x->to));
 	}
-	put_text(t, &text);
-	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:o, s:o, s:s}", "trips", (int)MIN(t->trips, t->of), "of", t->of,
-	    "blocks", t->blocks, "cycles", t->cycles, "period", t->period, "rows", rows, "spans", spans, "text", text.at);
+	put_text(t, rates, &text);
+	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:f}", "trips", (int)MIN(t->trips, t->of),
+	    "of", t->of, "blocks", t->blocks, "cycles", t->cycles, "period", t->period, "rows", rows, "spans", spans,
+	    "text", text.at, "card", rates->card, "clock_ghz", rates->clock / 1000);
 	text_close(&text);
 	return j;
 }

@@ -87,24 +87,21 @@ comes_first(const Op *a, const Op *b)
 	return true;
 }
 
-/* The first that is found, but what threads access rather than copies that have landed. */
+/* Each pair of accesses once. */
 static void
 note_pair(Barrier *k, const Op *at, const Effect *before, const Effect *after)
 {
-	BarrierPair *to = NULL;
-	for (int i = 0; k->pairs && i < k->pairs->n; i++)
-		to = k->pairs->at[i].at == at ? &k->pairs->at[i] : to;
-	if (!k->pairs || (to && (to->before->kind != OP_WAIT || before->op->kind == OP_WAIT)))
+	if (!k->pairs)
 		return;
+	for (const BarrierPair *p = k->pairs->at; p < k->pairs->at + k->pairs->n; p++)
+		if (p->at == at && p->before == before->op && p->after == after->op)
+			return;
 	BarrierPair pair = {.at = at, .before = before->op, .after = after->op, .before_writes = before->write,
 	    .after_writes = after->write, .is_global = before->global,
 	    .lo = after->hi ? MAX(before->lo, after->lo) : before->lo,
 	    .hi = after->hi ? MIN(before->hi, after->hi) : before->hi};
 	pair.is_earlier = before->op == after->op || !comes_first(before->op, after->op);
-	if (to)
-		*to = pair;
-	else
-		vec_push(k->mem, k->pairs, pair);
+	vec_push(k->mem, k->pairs, pair);
 }
 
 /* ---- ops ---- */

@@ -1,0 +1,213 @@
+/* What part of a tile lies outside of its tensor, how wide its accesses could be, and how often a barrier runs, at the
+ * sizes of one launch.
+ *
+ *     read %x … {extents = [4096]}      of x: [NC, 3136]: 23 % of the elements are padding
+ *
+ * Each index is evaluated (address.c) in program and trip 0, 1, 2 … along every axis at once, counted modulo how many there
+ * are, so that each axis is gone over evenly.  Ranges that begin where data says count as inside. */
+#include "compile/address.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SAMPLES = 1024, WIDEST = 16, STARTS = 8 };
+
+static bool
+is_program_loop(const Op *loop)
+{
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op->kind == OP_PROGRAM_AT && op->in[0] == &loop->region[0]->arg[0])
+			return true;
+	return false;
+}
+
+/* Trips of the loops around it in that program; -1: not known. */
+static double
+runs_in(const Op *op, const InspectArg *arg, int64_t nth)
+{
+	double runs = 1;
+	for (const Op *loop = op->home->parent; loop; loop = loop->home->parent) {
+		Walk w = {.arg = arg, .nth = nth};
+		int64_t from, to, step;
+		if (loop->kind == OP_WHILE)
+			return -1;
+		if (loop->kind != OP_FOR)
+			continue;
+		if (is_program_loop(loop))
+			break;
+		if (!address_scalar(&w, loop->in[0], &from) || !address_scalar(&w, loop->in[1], &to) ||
+		    !address_scalar(&w, loop->in[2], &step) || step == 0)
+			return -1;
+		runs *= MAX(ceil((double)(to - from) / (double)step), 0);
+	}
+	return runs;
+}
+
+/* ---- tiles ---- */
+
+/* Elements start .. start + n - 1 that are in a dimension. */
+static double
+elements_inside(int64_t start, int64_t n, int64_t dim)
+{
+	return (double)MAX(MIN(start + n, dim) - MAX(start, 0), 0);
+}
+
+/* Those of one program and trip: the share of the tile, and elements along each range. */
+static double
+share_inside(Walk *w, const InspectArg *x, const InspectLine *l, double along[KERNEL_RANK])
+{
+	const Op *op = l->op;
+	const char *index = attr_index(op);
+	const IntList *valid = attr_valid(op);
+	int tile = 0;
+	bool gathered = false;
+	double share = 1;
+	int64_t start;
+	for (int d = 0; index[d]; d++) {
+		const Value *v = op->in[1 + d];
+		bool is_known = index[d] != 'g' && address_scalar(w, v, &start);
+		if (index[d] == 'g') {
+			tile += gathered ? 0 : v->type->rank;
+			gathered = true;
+		} else if (index[d] == 'p' && tile < l->tile->rank) {
+			int64_t extent = l->tile->extent[tile], n = extent;
+			if (valid && tile < valid->n)
+				n = MIN(valid->at[tile], n);
+			double inside = is_known ? elements_inside(start, n, address_extent(x, op, d)) : (double)n;
+			along[d] += inside;
+			share *= inside / (double)extent;
+			tile++;
+		} else if (is_known) {
+			share *= elements_inside(start, 1, address_extent(x, op, d));
+		}
+	}
+	return share;
+}
+
+/* No condition around it says that it is left out there. */
+static bool
+is_run(Walk *w, const Op *op)
+{
+	int64_t on;
+	for (const Block *b = op->home; b->parent; b = b->parent->home)
+		if (b->parent->kind == OP_IF && address_scalar(w, b->parent->in[0], &on) &&
+		    (on != 0) != (b == b->parent->region[0]))
+			return false;
+	return true;
+}
+
+static void
+find_outside(InspectLine *l, const InspectArg *arg, const InspectArg *x)
+{
+	double share = 0, along[KERNEL_RANK] = {0}, least = 1;
+	const char *index = attr_index(l->op);
+	int n = 0;
+	for (int64_t nth = 0; nth < SAMPLES; nth++) {
+		Walk w = {.arg = arg, .nth = nth, .wraps = true};
+		bool runs = is_run(&w, l->op);
+		n += runs;
+		share += runs ? share_inside(&w, x, l, along) : 0;
+	}
+	if (n == 0 || runs_in(l->op, arg, 0) == 0)
+		return;
+	for (int d = 0, tile = 0; index[d]; d++) {
+		if (index[d] != 'p' || tile >= l->tile->rank || strchr(index, 'g'))
+			continue;
+		double of = (double)l->tile->extent[tile++];
+		if (along[d] / n / of >= least)
+			continue;
+		least = along[d] / n / of;
+		l->outside = (InspectOutside){.dim = d, .inside = along[d] / n, .of = of};
+	}
+	l->outside.share = l->outside.of > 0 ? MAX(1 - share / n, 0) : 0;
+}
+
+/* Neighbours along the last dimension, as many as rows and starts are aligned to. */
+static void
+find_wider(InspectLine *l, const InspectArg *arg, const InspectArg *x)
+{
+	const char *index = attr_index(l->op);
+	int rank = (int)strlen(index), bits = dtype_info[l->tile->elem].bits;
+	int64_t start, bytes = WIDEST;
+	if (rank == 0 || index[rank - 1] != 'p' || l->tile->rank == 0 || x->stride[rank - 1] != 1 || l->bytes == 0)
+		return;
+	bytes = MIN(bytes, l->tile->extent[l->tile->rank - 1] * bits / 8);
+	for (int d = 0; d < rank - 1; d++)
+		while (x->dim[d] > 1 && bytes > 1 && x->stride[d] * bits / 8 % bytes)
+			bytes /= 2;
+	for (int64_t nth = 0; nth < STARTS; nth++) {
+		Walk w = {.arg = arg, .nth = nth};
+		if (!address_scalar(&w, l->op->in[rank], &start))
+			return;
+		while (bytes > 1 && start * bits / 8 % bytes)
+			bytes /= 2;
+	}
+	l->wider = bytes > l->bytes ? (int)bytes : 0;
+}
+
+void
+inspect_outside(InspectLine *l, const InspectArg *arg)
+{
+	Walk w = {.arg = arg};
+	bool moves = l->kind == INSPECT_ACCESS || l->kind == INSPECT_COPY;
+	if (!moves || !arg || !l->tile || l->op->in[0]->type->kind != TYPE_TENSOR)
+		return;
+	bool is_mapped = l->way && strstr(l->way, "windows");
+	const InspectArg *x = walk_arg(&w, l->op->in[0]);
+	if (!x || is_mapped)
+		return;
+	find_outside(l, arg, x);
+	if (l->layout)
+		find_wider(l, arg, x);
+}
+
+/* ---- barriers ---- */
+
+void
+inspect_runs(InspectLine *l, const InspectArg *arg)
+{
+	double first = arg ? runs_in(l->op, arg, 0) : -1, last = arg ? runs_in(l->op, arg, INT32_MAX) : -1;
+	l->runs = first < 0 || last < 0 ? -1 : MAX(first, last);
+}
+
+/* ---- whose tiles shared memory holds ---- */
+
+static bool
+is_given(const Op *op, const Op *owner)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (buffer_owner(op->in[i]) == owner)
+			return true;
+	return false;
+}
+
+static void
+put_tensor(const Op *moves, Text *out)
+{
+	const char *name = inspect_tensor(moves), *had = out->n ? strstr(out->at, name) : NULL;
+	size_t n = strlen(name);
+	for (; had; had = strstr(had + 1, name))
+		if ((had == out->at || had[-1] == ' ') && (had[n] == '\0' || had[n] == ','))
+			return;
+	text_printf(out, "%s%s", out->n ? ", " : "", name);
+}
+
+bool
+inspect_held(const Func *f, const Op *owner, Text *out)
+{
+	const Op *awaits = NULL;
+	Text freed = {0};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool copies = op->kind == OP_COPY;
+		if ((copies || op->kind == OP_SEND) && is_given(op, owner))
+			put_tensor(op, out);
+		else if (op->kind == OP_AWAIT)
+			awaits = is_given(op, owner) ? op : NULL;
+		else if (copies && awaits && op->home == awaits->home)
+			put_tensor(op, &freed);
+	}
+	bool fills = out->n > 0;
+	text_put(out, fills || !freed.n ? "" : freed.at);
+	text_close(&freed);
+	return fills;
+}
