@@ -26,7 +26,7 @@
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
- * function without the cancellation (relax_erf.c). */
+ * function without the cancellation (exponent.c). */
 #include "pass/shape/relax.h"
 #include "target/target.h"
 
@@ -35,15 +35,14 @@
 
 enum { LONG_SUM = 32 };
 
-/* Known not to be negative (a NaN may pass). */
-static bool
-is_positive(const Value *v, int depth, const Assumed *all)
+bool
+relax_is_positive(const Value *v, int depth, const Assumed *all)
 {
 	const Op *op = v->def;
 	if (depth > 8)
 		return false;
 	if (!op)
-		return carried_has(is_positive, v, depth, all);
+		return carried_has(relax_is_positive, v, depth, all);
 	switch (op->kind) {
 	case OP_EXP: case OP_EXP2: case OP_ABS: case OP_SIGMOID: case OP_SQRT: case OP_RSQRT:
 		return true;
@@ -63,13 +62,13 @@ is_positive(const Value *v, int depth, const Assumed *all)
 			return false;
 		break;
 	case OP_FOR:
-		return is_positive(op->in[3 + v->index], depth + 1, all) &&
-		    carried_has(is_positive, &op->region[0]->arg[1 + v->index], depth + 1, all);
+		return relax_is_positive(op->in[3 + v->index], depth + 1, all) &&
+		    carried_has(relax_is_positive, &op->region[0]->arg[1 + v->index], depth + 1, all);
 	default:
 		return false;
 	}
 	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
-		if (!is_positive(op->in[i], depth + 1, all))
+		if (!relax_is_positive(op->in[i], depth + 1, all))
 			return false;
 	return true;
 }
@@ -110,7 +109,7 @@ is_tolerant_sum(const Op *op)
 	for (int i = 0; i < 2; i++)
 		if (op->in[i]->def && op->in[i]->def->kind == OP_DOT)
 			return true;
-	return is_positive(op->in[0], 0, NULL) && is_positive(op->in[1], 0, NULL);
+	return relax_is_positive(op->in[0], 0, NULL) && relax_is_positive(op->in[1], 0, NULL);
 }
 
 /* Something else of the op's block is made of v, and puts up with a small relative error. */
@@ -144,9 +143,8 @@ is_long_sum(const Value *v, int depth)
 	}
 }
 
-/* What a broadcast repeats. */
-static const Value *
-repeated(const Value *v)
+const Value *
+relax_repeated(const Value *v)
 {
 	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE))
 		v = v->def->in[0];
@@ -157,12 +155,14 @@ repeated(const Value *v)
 static bool
 is_share(const Op *op)
 {
-	const Value *by = repeated(op->in[1]);
+	const Value *by = relax_repeated(op->in[1]);
 	const Op *inverse = op->kind == OP_MUL ? by->def : NULL;
 	if (inverse && inverse->kind == OP_DIV)
-		by = repeated(inverse->in[1]);
+		by = relax_repeated(inverse->in[1]);
+	if (inverse && by->def && by->def->kind == OP_MUL)      /* scaled: relax_divide.c */
+		by = by->def->in[0];
 	return by->def && by->def->kind == OP_REDUCE && by->def->in[0] == op->in[0] && is_long_sum(by, 0) &&
-	    is_positive(by, 0, NULL);
+	    relax_is_positive(by, 0, NULL);
 }
 
 /* What op's use of operand i needs of it. */
@@ -179,7 +179,7 @@ need(const Op *op, int i)
 	case OP_REDUCE:
 		if (op->out->id == EXPONENT_TERM && strcmp(attr_fn(op), "max") == 0)
 			return EXPONENT_TERM;
-		return !is_exact(op->out) && is_positive(op->out, 0, NULL) ? TOLERANT : EXACT;
+		return !is_exact(op->out) && relax_is_positive(op->out, 0, NULL) ? TOLERANT : EXACT;
 	case OP_EXP: case OP_EXP2:
 		return !is_exact(op->out) && op->in[0]->def && op->in[0]->def->kind == OP_SUB ? EXPONENT : EXACT;
 	case OP_TANH:                           /* has no greater relative error than what it takes */
@@ -190,8 +190,10 @@ need(const Op *op, int i)
 		if (is_exact(op->out))
 			return EXACT;
 		return op->kind == OP_ADD && is_tolerant_sum(op) ? TOLERANT : CANCELS;
+	case OP_LT:                             /* relax_divide.c's */
+		return attr_fast(op) ? TOLERANT : EXACT;
 	case OP_LOG: case OP_LOG2:
-		return is_positive(op->in[0], 0, NULL) &&
+		return relax_is_positive(op->in[0], 0, NULL) &&
 		        (is_long_sum(op->in[0], 0) || is_tolerated_elsewhere(op, op->in[0]))
 		    ? TOLERANT : EXACT;
 	case OP_DOT:
@@ -216,22 +218,6 @@ static bool
 has_approximation(OpKind k)
 {
 	return k == OP_DIV || k == OP_EXP || k == OP_EXP2 || k == OP_SQRT || k == OP_RSQRT || k == OP_SIGMOID;
-}
-
-/* Many elements divided by one: by its inverse, which is computed once. */
-static void
-invert_divisor(Op *op)
-{
-	Op *spread = op->kind == OP_DIV && op->out->type->rank > 0 ? op->in[1]->def : NULL;
-	if (!spread || spread->kind != OP_BROADCAST || type_count(spread->in[0]->type) * 4 > type_count(op->out->type))
-		return;
-	Builder b = build_before(op);
-	Value *divisor = spread->in[0], *one = build_float(&b, divisor->type, 1.0);
-	Value *inverse = build2(&b, OP_DIV, one, divisor);
-	Value *all = build1(&b, OP_BROADCAST, inverse, op->out->type);
-	Value *product = build2(&b, OP_MUL, op->in[0], all);
-	product->id = op->out->id;
-	value_replace(op->out, product);
 }
 
 /* A constant that may be multiplied by others of its kind. */
@@ -354,13 +340,13 @@ relax_op(Module *m, const Target *t, Op *op)
 {
 	if (has_approximation(op->kind)) {
 		attr_set_fast(m, op, true);
-		invert_divisor(op);
+		relax_divisor(op, false);
 		relax_exponent(op);
 		if (op->kind == OP_EXP2 && t && (t->has & HAS_WGMMA))
 			relax_scale(op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(op);
-		if (t && (t->has & HAS_WGMMA))          /* see relax_erf.c */
+		if (t && (t->has & HAS_WGMMA))          /* see exponent.c */
 			join_erf(m, op);
 	} else if (op->kind == OP_MUL) {
 		join_constants(op);
@@ -404,7 +390,7 @@ relax_terms(Module *m, Block *b)
 		bool relaxes = (op->kind == OP_DIV || op->kind == OP_TANH) && is_f32(op->out);
 		bool is_term = relaxes && op->out->id == EXPONENT_TERM;
 		if (is_term && op->kind == OP_DIV)
-			invert_divisor(op);
+			relax_divisor(op, true);
 		else if (is_term && !attr_fast(op))
 			relax_tanh_term(m, op);
 		if (is_term && is_dead(op))
@@ -422,7 +408,7 @@ walk(Module *m, const Target *t, Block *b)
 		if (op->nout == 1 && op->out->nuses > 0 && is_f32(op->out) && !is_exact(op->out))
 			relax_op(m, t, op);
 		else if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == CANCELS && is_long_sum(op->in[1], 0))
-			invert_divisor(op);
+			relax_divisor(op, false);
 		next = op->prev;
 		if (is_dead(op)) {
 			op_erase(op);

@@ -23,7 +23,17 @@ void relax_scale(Op *exp2);
  * seven instructions an element, not 18. */
 void relax_tanh_term(Module *m, Op *tanh);
 
-/* relax_erf.c: 1 + erf(u), or {negated} 1 - erf(u), approximately. */
+/* 1 + erf(u), or {negated} 1 - erf(u), approximately. */
 Value *relax_erf(Module *m, Builder *b, Value *u, bool negated);
+
+/* relax.c */
+/* Known not to be negative (a NaN may pass). */
+bool relax_is_positive(const Value *v, int depth, const Assumed *all);
+/* What a broadcast repeats. */
+const Value *relax_repeated(const Value *v);
+
+/* relax_divide.c: many elements divided by one.  The term of an exponent goes without the look at divisors that have no
+ * inverse. */
+void relax_divisor(Op *op, bool is_term);
 
 #endif
