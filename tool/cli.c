@@ -4,6 +4,7 @@
 #include "sema/sema.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -282,6 +283,8 @@ cli_value(const Pair *pair, TglArg *out)
 		*out = tgl_arg_bool(pair->name, text[0] == 't');
 	else if (tgl_dtype_named(text, &dtype))
 		*out = tgl_arg_dtype(pair->name, dtype);
+	else if (end != text && !*end && isinf(f) && strpbrk(text, "0123456789"))
+		return cli_misuse("-D %s: %s is too large for f64; write inf for infinity", pair->name, text), false;
 	else if (end != text && !*end)
 		*out = tgl_arg_float(pair->name, f);
 	else

@@ -19,6 +19,8 @@ expect 2 "takes NAME=VALUE, found 'N'" run saxpy.tgl -D N
 expect 2 "takes NAME=VALUE, found '=3'" run saxpy.tgl -D =3
 expect 2 "a number, true, false or a dtype, found 'abc'" run saxpy.tgl -D N=abc
 expect 2 "a number, true, false or a dtype, found ''" build saxpy.tgl -D N=
+expect 2 "-D N: 1e400 is too large for f64; write inf for infinity" run saxpy.tgl -D N=1e400
+expect 2 "-D N: -1e400 is too large for f64" build saxpy.tgl -D N=-1e400
 expect 2 "takes no value" run saxpy.tgl --sanitize=yes
 expect 2 "whole number from 0 on, found '-1'" run saxpy.tgl --threads -1
 expect 2 "whole number from 0 on, found '1x'" run saxpy.tgl --seed 1x

@@ -52,6 +52,27 @@ measure(Elab *e, const Val *v, int rank, const int64_t *extent, Place at)
 	return diag_error(e->cx, at, known ? DIAG_TABLE_ROWS : DIAG_TABLE_ELEMENT, val_describe(e, v));
 }
 
+/* The first element. */
+static const Val *
+first_of(const Val *v)
+{
+	while (is_table(v))
+		v = &v->items[0];
+	return v;
+}
+
+/* Are all elements bools, or none, as `first` says?  False after an error. */
+static bool
+match_kinds(Elab *e, const Val *v, const Val *first)
+{
+	for (int i = 0; v->kind == VAL_LIST && i < v->n; i++)
+		if (!match_kinds(e, &v->items[i], first))
+			return false;
+	if (v->kind == VAL_LIST || (v->kind == VAL_BOOL) == (first->kind == VAL_BOOL))
+		return true;
+	return diag_error(e->cx, v->place, DIAG_TABLE_MIXED, val_describe(e, first), val_describe(e, v));
+}
+
 /* The rank and extents of the rows that come first. */
 static int
 first_rows(const Val *v, int64_t *extent)
@@ -317,8 +338,8 @@ lookup(Elab *e, const Expr *x, const Val *list, const Val *given)
 	a.nd = first_rows(list, extent);
 	for (int d = 0; d < a.nd; d++)
 		a.dim[d].extent = extent[d];
-	if (!measure(e, list, a.nd, extent, x->place) || !count_ok(e, x, list, &a) || !open_dims(e, x, given, &a) ||
-	    !match_gathers(e, &a, x->place))
+	if (!measure(e, list, a.nd, extent, x->place) || !match_kinds(e, list, first_of(list)) ||
+	    !count_ok(e, x, list, &a) || !open_dims(e, x, given, &a) || !match_gathers(e, &a, x->place))
 		return val_poison(x->place);
 	lay_out(&a, x);
 	if (!shape_check(e, x->place, a.rank, a.shape))
