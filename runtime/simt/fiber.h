@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FIBER_STACK = 256 << 10 };                       /* bytes, a guard page among them */
+enum { FIBER_STACK = 512 << 10 };                       /* bytes, a guard page among them */
 
 /* Stacks side by side, each with a page at its low end that nothing may touch. */
 typedef struct Stacks {
