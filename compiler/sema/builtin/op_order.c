@@ -125,6 +125,19 @@ order_histogram(Call *c)
 	return val_tile(c->place, op_make(&e->b, OP_HISTOGRAM, &x, 1, &attr, 1, NULL, 0)->out);
 }
 
+/* As NumPy's x[index]: x of rank 1 takes an index of any shape, which is the result's. */
+static Val
+gather_row(Call *c, Value *x, Value *index)
+{
+	Elab *e = c->e;
+	const Type *t = index->type;
+	int64_t count = type_count(t);
+	Attr attr = attr_new_axis(e->m, 0);
+	Value *flat = ir_reshape(e, index, 1, &count);
+	Value *v = op_make(&e->b, OP_GATHER, (Value *[]){x, flat}, 2, &attr, 1, NULL, 0)->out;
+	return val_tile(c->place, ir_reshape(e, v, t->rank, t->extent));
+}
+
 Val
 order_gather(Call *c)
 {
@@ -133,6 +146,8 @@ order_gather(Call *c)
 	Value *x = call_tile(c, 0, IS_ANY), *index = x ? call_tile(c, 1, IS_INT) : NULL;
 	if (!index || !call_axis(c, 2, x->type->rank, &axis))
 		return val_poison(c->place);
+	if (x->type->rank == 1 && index->type->rank != 1)
+		return gather_row(c, x, index);
 	bool fits = index->type->rank == x->type->rank;
 	for (int d = 0; fits && d < x->type->rank; d++)
 		fits = d == axis || index->type->extent[d] == x->type->extent[d];
