@@ -448,17 +448,21 @@ kernel void attention(device const half *q [[buffer(0)]],
     }
 
     // 24: y[b, h, s +: BM, 0 +: DIM] = acc / total[:, new];
-    float2 t53 = fast::divide(float2(1.0f), total.xy);
-    half4 t54 = half4(acc * t53.x);
-    half4 t55 = half4(acc2 * t53.y);
-    uint n22 = as_type<uint>(half2(total.zw * t53.x));
-    uint n23 = as_type<uint>(t54.xy);
-    uint n24 = as_type<uint>(t54.zw);
-    uint n25 = as_type<uint>(half2(acc1.xy * t53.x));
-    uint n26 = as_type<uint>(half2(acc1.zw * t53.y));
-    uint n27 = as_type<uint>(t55.xy);
-    uint n28 = as_type<uint>(t55.zw);
-    uint n29 = as_type<uint>(half2(acc3 * t53.y));
+    float2 t53 = fabs(total.xy);
+    float t54 = t53.x < 7.888609e-31f ? 4.2949673e+09f : (1.2676506e+30f < t53.x ? 2.3283064e-10f : 1.0f);
+    float t55 = t53.y < 7.888609e-31f ? 4.2949673e+09f : (1.2676506e+30f < t53.y ? 2.3283064e-10f : 1.0f);
+    float t56 = fast::divide(1.0f, total.x * t54);
+    float t57 = fast::divide(1.0f, total.y * t55);
+    half4 t58 = half4(acc * t56 * t54);
+    half4 t59 = half4(acc2 * t57 * t55);
+    uint n22 = as_type<uint>(half2(total.zw * t56 * t54));
+    uint n23 = as_type<uint>(t58.xy);
+    uint n24 = as_type<uint>(t58.zw);
+    uint n25 = as_type<uint>(half2(acc1.xy * t56 * t54));
+    uint n26 = as_type<uint>(half2(acc1.zw * t57 * t55));
+    uint n27 = as_type<uint>(t59.xy);
+    uint n28 = as_type<uint>(t59.zw);
+    uint n29 = as_type<uint>(half2(acc3 * t57 * t55));
     bool ok9 = n6 != 0;
     uint n30 = ok9 ? n23 : n22;
     uint n31 = ok9 ? n22 : n23;
@@ -490,15 +494,15 @@ kernel void attention(device const half *q [[buffer(0)]],
     uint n56 = ok9 ? n49 : n48;
     uint n57 = ok9 ? n48 : n49;
     bool ok11 = (lid & 2u) != 0u;
-    half2 t56 = as_type<half2>(ok11 ? n52 : n50);
-    half2 t57 = as_type<half2>(ok11 ? n53 : n51);
-    half2 t58 = as_type<half2>(ok11 ? n50 : n52);
-    half2 t59 = as_type<half2>(ok11 ? n51 : n53);
-    half2 t60 = as_type<half2>(ok11 ? n56 : n54);
-    half2 t61 = as_type<half2>(ok11 ? n57 : n55);
-    half2 t62 = as_type<half2>(ok11 ? n54 : n56);
-    half2 t63 = as_type<half2>(ok11 ? n55 : n57);
+    half2 t60 = as_type<half2>(ok11 ? n52 : n50);
+    half2 t61 = as_type<half2>(ok11 ? n53 : n51);
+    half2 t62 = as_type<half2>(ok11 ? n50 : n52);
+    half2 t63 = as_type<half2>(ok11 ? n51 : n53);
+    half2 t64 = as_type<half2>(ok11 ? n56 : n54);
+    half2 t65 = as_type<half2>(ok11 ? n57 : n55);
+    half2 t66 = as_type<half2>(ok11 ? n54 : n56);
+    half2 t67 = as_type<half2>(ok11 ? n55 : n57);
     device half *y_at = y + n3 + n5;
-    *(device uint4 *)y_at = uint4(as_type<uint2>(half4(t56.x, t56.y, t57.x, t57.y)), as_type<uint2>(half4(t58.x, t58.y, t59.x, t59.y)));
-    *(device uint4 *)(y_at + 1024) = uint4(as_type<uint2>(half4(t60.x, t60.y, t61.x, t61.y)), as_type<uint2>(half4(t62.x, t62.y, t63.x, t63.y)));
+    *(device uint4 *)y_at = uint4(as_type<uint2>(half4(t60.x, t60.y, t61.x, t61.y)), as_type<uint2>(half4(t62.x, t62.y, t63.x, t63.y)));
+    *(device uint4 *)(y_at + 1024) = uint4(as_type<uint2>(half4(t64.x, t64.y, t65.x, t65.y)), as_type<uint2>(half4(t66.x, t66.y, t67.x, t67.y)));
 }
