@@ -189,6 +189,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, &own, &out->timeline))
 			out->timeline = (Timeline){0};
 	}
+	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);

@@ -98,6 +98,21 @@ spent_json(const Inspection *x)
 	return all;
 }
 
+/* What the bill has of each part and no line: of a block, of whole programs, of registers that spill. */
+static json_t *
+unattributed_json(const Inspection *x)
+{
+	json_t *all = json_array();
+	for (int p = 0; p < BILL_PARTS && x->bill.cycles > 0; p++) {
+		double rest = x->bill.part[p];
+		for (int i = 0; i < x->spent.n; i++)
+			rest -= x->spent.at[i].file == x->f->place.file ? x->spent.at[i].part[p] : 0;
+		rest = rest > 1e-9 * x->bill.part[p] ? rest : 0;
+		json_array_append_new(all, json_pack("[s, f]", bill_part_names[p], bill_us(&x->bill, x->t, rest)));
+	}
+	return all;
+}
+
 static json_t *
 line_json(const InspectLine *x)
 {
@@ -128,14 +143,14 @@ cli_inspection_json(const Inspection *x)
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
 	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, "
-	    "s:o, s:o, s:f, s:i}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps,
+	    "s:o, s:o, s:o, s:f, s:i, s:f}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps,
 	    "shared_bytes", (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "wgmma", x->all_wgmma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
 	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
 	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,
-	    "spent", spent_json(x), "lines", lines, "programs", x->bill.launched, "multiprocessors",
-	    x->t->rates ? x->t->rates->multiprocessors : 0);
+	    "spent", spent_json(x), "not_attributed", unattributed_json(x), "lines", lines, "programs",
+	    x->bill.launched, "multiprocessors", x->t->rates ? x->t->rates->multiprocessors : 0, "grid_blocks", x->grid);
 }
 
 static json_t *
@@ -145,6 +160,8 @@ tried_json(const Tried *c, const Target *t)
 	why_values(c, &values);
 	if (c->cycles >= 0)
 		bill_print(&c->bill, t, &bill);
+	if (c->cycles >= 0)
+		why_margin(c, t, &bill);
 	json_t *j = json_pack("{s:s, s:o, s:s?, s:s?, s:b}", "values", values.at, "estimated_us",
 	    c->cycles >= 0 ? json_real(c->bill.cycles / target_rates(t)->clock) : json_null(), "bill", bill.at, "refused",
 	    c->refused, "chosen", c->is_chosen);

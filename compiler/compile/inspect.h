@@ -70,6 +70,7 @@ typedef struct Inspection {
 	Pressure pressure;                              /* an estimate where registers are not known; held 0: none */
 	int blocks;                                     /* that a multiprocessor holds at once; 0: not known */
 	const char *held_by;                            /* what it has no more of for another block */
+	double grid;                                    /* blocks of the launch; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
@@ -106,8 +107,15 @@ double inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *ti
  * mem. */
 void inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out);
 /* What an assembler said: fills registers, spills, stack and blocks. */
+/* Warps that a multiprocessor holds at once, which a small grid leaves fewer of, and by what, in words; NULL: all. */
+int inspect_warps(const Inspection *x, Text *by);
+/* Blocks that the grid has for the fullest multiprocessor; 0: not known. */
+int inspect_grid(const Inspection *x);
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 void inspect_print(const Inspection *x, Text *out);
+/* The line that takes the most of the bill's longest part: "mostly line 6, which waits for memory's latency"; nothing
+ * where no line takes any. */
+void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
 bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */

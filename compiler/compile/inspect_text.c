@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double ALONE = 0.7;                        /* of the time: what takes less does not bound it alone */
+static const double ALONE = 0.87;                       /* of the time: what takes less does not bound it alone */
 static const double IDLE = 1.15;                        /* printed where the fullest executes so many times the mean */
 
 /* Between what is said of a line. */
@@ -239,32 +239,55 @@ put_line(const InspectLine *x, Text *out)
 	text_close(&where);
 }
 
-/* The part that is the longest, and the line that takes the most of it; what spills take is no line's. */
-static void
-put_longest(const Inspection *x, Text *out)
+/* "mostly" from half on; what spills take is no line's. */
+void
+inspect_longest(const Inspection *x, Text *out)
 {
-	int most = 0;
-	double lines = 0;
+	BillPart most = bill_most(&x->bill);
+	double lines = 0, all = x->bill.part[most];
 	const LineBill *line = NULL;
-	for (int i = 0; i < BILL_PARTS; i++)
-		if (x->bill.part[i] > x->bill.part[most])
-			most = i;
 	for (int i = 0; i < x->spent.n; i++) {
 		lines += x->spent.at[i].part[most];
 		if (x->spent.at[i].part[most] > (line ? line->part[most] : 0))
 			line = &x->spent.at[i];
 	}
-	if (x->bill.spilled > 0 && lines < x->bill.part[most] / 2)
-		text_printf(out, "  mostly registers that spill, which are bound by: %s\n", bill_part_names[most]);
-	else if (line && most == BILL_WAITING)
-		text_printf(out, "  mostly line %d, which waits for %s\n", line->line, line->wait);
-	else if (line)
-		text_printf(out, "  mostly line %d, which is bound by: %s\n", line->line, bill_part_names[most]);
-	double longest = x->bill.part[most] * x->bill.programs;
-	if (longest < ALONE * x->bill.cycles)
-		text_printf(out,
-		    "  that is %.0f %% of the time: parts follow one another, with too few warps to overlap them\n",
-		    100 * longest / x->bill.cycles);
+	if (x->bill.spilled > 0 && lines < all / 2) {
+		text_printf(out, "mostly registers that spill, which are bound by: %s", bill_part_names[most]);
+		return;
+	}
+	if (!line)
+		return;
+	double share = 100 * line->part[most] / all;
+	if (share > 50)
+		text_printf(out, "mostly line %d, which ", line->line);
+	else
+		text_printf(out, "the largest share, %.0f %%, is line %d, which ", share, line->line);
+	if (most == BILL_WAITING)
+		text_printf(out, "waits for %s", line->wait);
+	else
+		text_printf(out, "is bound by: %s", bill_part_names[most]);
+}
+
+static void
+put_sentence(const Text *said, Text *out)
+{
+	if (said->n)
+		text_printf(out, "  %s\n", said->at);
+}
+
+/* The line that takes the most of the longest part; how the total comes about where it is much more than that. */
+static void
+put_longest(const Inspection *x, Text *out)
+{
+	Text line = {0}, total = {0};
+	inspect_longest(x, &line);
+	put_sentence(&line, out);
+	if (x->bill.part[bill_most(&x->bill)] * x->bill.programs < ALONE * x->bill.cycles) {
+		bill_total(&x->bill, x->t, &total);
+		put_sentence(&total, out);
+	}
+	text_close(&line);
+	text_close(&total);
 }
 
 /* Where the grid leaves multiprocessors idle. */
@@ -279,6 +302,17 @@ put_grid(const Inspection *x, Text *out)
 	else if (most > IDLE * mean)
 		text_printf(out, "  %.0f programs for %d multiprocessors: some execute %.0f, the mean is %.3g\n", programs,
 		    n, most, mean);
+}
+
+static void
+put_occupancy(const Inspection *x, Text *out)
+{
+	Text by = {0};
+	int warps = inspect_warps(x, &by);
+	text_printf(out, "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a multiprocessor",
+	    x->registers, x->spills, x->stack, warps, x->t->max_warps);
+	text_printf(out, "%s%s\n", by.n ? ", held " : "", by.n ? by.at : "");
+	text_close(&by);
 }
 
 void
@@ -335,29 +369,8 @@ inspect_print(const Inspection *x, Text *out)
 	if (x->chosen)
 		text_put(out, x->chosen);
 	if (x->registers >= 0)
-		text_printf(out,
-		    "  registers %d, spills %d bytes, stack %d bytes; %d of %d warps on a multiprocessor%s%s\n",
-		    x->registers, x->spills, x->stack, x->blocks * warps, x->t->max_warps,
-		    x->blocks * warps < x->t->max_warps ? ", held " : "",
-		    x->blocks * warps < x->t->max_warps ? x->held_by : "");
+		put_occupancy(x, out);
 	else if (pressure_spills(x->pressure))
 		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
 		    x->pressure.held, x->pressure.limit);
-}
-
-void
-choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out)
-{
-	for (int i = 0; i < n; i++) {
-		text_printf(out, "%s%s = ", i ? ", " : "  chosen: ", chosen[i].name);
-		const_text(&chosen[i].value, out);
-	}
-	text_put(out, "; the default ");
-	if (without->cycles > 0) {
-		text_put(out, "would take ");
-		bill_print(without, t, out);
-	} else {
-		text_put(out, "does not fit");
-	}
-	text_put(out, "\n");
 }

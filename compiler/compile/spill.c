@@ -12,6 +12,8 @@
  */
 #include "compile/inspect.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +145,27 @@ hold(Inspection *x, int64_t blocks, const char *by)
 		return;
 	x->blocks = (int)blocks;
 	x->held_by = by;
+}
+
+int
+inspect_grid(const Inspection *x)
+{
+	double units = x->t->rates ? x->t->rates->multiprocessors : 0;
+	return units > 0 ? (int)MIN(ceil(x->grid / units), INT_MAX) : 0;
+}
+
+int
+inspect_warps(const Inspection *x, Text *by)
+{
+	int warps = MAX(func_warps(x->f), 1), there = inspect_grid(x);
+	if (there > 0 && there < x->blocks) {
+		text_printf(by, "by the grid: %.0f block%s for %d multiprocessors", x->grid, x->grid == 1 ? "" : "s",
+		    x->t->rates->multiprocessors);
+		return there * warps;
+	}
+	if (x->blocks * warps < x->t->max_warps)
+		text_put(by, x->held_by);
+	return x->blocks * warps;
 }
 
 void

@@ -20,6 +20,9 @@ enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILL
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
+static const double NEAR = 0.85;                        /* of the longest: a part that bounds the launch as well */
+static const double LITTLE = 0.005;                     /* of the total: what is left out */
+
 const char *const bill_part_names[BILL_PARTS] = {
 	[BILL_MEMORY] = "device memory", [BILL_SECTORS] = "L2 cache", [BILL_ATOMICS] = "atomics",
 	[BILL_REQUESTS] = "requests of warps", [BILL_ISSUE] = "instructions",
@@ -139,7 +142,10 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->path = path;
 	out->spilled = spilled;
 	out->programs = fullest <= out->blocks ? fullest : share;
-	out->cycles = out->programs * each + (fullest <= out->blocks ? 0 : path / 2);
+	out->each = each;
+	out->fill = fullest <= out->blocks ? 0 : path / 2;
+	out->in_turn = c->loops;
+	out->cycles = out->programs * each + out->fill;
 	return true;
 }
 
@@ -157,7 +163,7 @@ line_bill(const LineCost *l, const Target *t)
 	LineBill b = {.file = l->file, .line = l->line};
 	PathPart most = PATH_ARITHMETIC;
 	take_parts(&l->used, l->used.issue, 0, t->rates, t->lanes, b.part);
-	b.part[BILL_MEMORY] = cost_bytes(&l->used);
+	b.part[BILL_MEMORY] = l->memory;
 	b.part[BILL_WAITING] = l->used.path + l->used.issue * t->rates->issue_alone;
 	for (int i = 0; i < PATH_PARTS; i++)
 		if (l->path[i] > l->path[most])
@@ -184,17 +190,35 @@ bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *m
 		}
 }
 
-static void
-put_time(double us, Text *out)
+/* ---- in words ---- */
+
+void
+bill_put_time(double us, Text *out)
 {
 	text_printf(out, us < 100 ? "%.3g" : "%.0f", us);
+}
+
+double
+bill_us(const Bill *b, const Target *t, double cycles)
+{
+	return cycles * b->programs / target_rates(t)->clock;
+}
+
+BillPart
+bill_most(const Bill *b)
+{
+	int most = 0;
+	for (int i = 0; i < BILL_PARTS; i++)
+		if (b->part[i] > b->part[most])
+			most = i;
+	return (BillPart)most;
 }
 
 void
 bill_print(const Bill *b, const Target *t, Text *out)
 {
 	bool said[BILL_PARTS] = {false};
-	put_time(b->cycles / target_rates(t)->clock, out);
+	bill_put_time(b->cycles / target_rates(t)->clock, out);
 	text_put(out, " us: ");
 	for (int n = 0; n < SAID; n++) {
 		int most = 0;
@@ -202,10 +226,72 @@ bill_print(const Bill *b, const Target *t, Text *out)
 			if (said[most] || (!said[i] && b->part[i] > b->part[most]))
 				most = i;
 		said[most] = true;
-		double us = b->part[most] * b->programs / target_rates(t)->clock;
+		double us = bill_us(b, t, b->part[most]);
 		if (n > 0 && us < 0.1)
 			break;
 		text_printf(out, "%s%s ", n == 0 ? "" : n == 1 ? ", then " : ", ", bill_part_names[most]);
-		put_time(us, out);
+		bill_put_time(us, out);
 	}
+}
+
+/* What is added to `sum`, where it counts. */
+static void
+put_added(const char *what, double us, double total, Text *out)
+{
+	if (us < LITTLE * total)
+		return;
+	text_printf(out, "; %s ", what);
+	bill_put_time(us, out);
+}
+
+void
+bill_total(const Bill *b, const Target *t, Text *out)
+{
+	double clock = target_rates(t)->clock, total = b->cycles / clock;
+	double longest = bill_us(b, t, b->part[bill_most(b)]), base = longest;
+	double in_turn = bill_us(b, t, hypot(b->part[BILL_MEMORY], b->part[BILL_WAITING]));
+	text_put(out, "the total of ");
+	bill_put_time(total, out);
+	text_printf(out, " us is %.2f times the longest part, %s ", total / longest, bill_part_names[bill_most(b)]);
+	bill_put_time(longest, out);
+	if (b->each <= 0) {
+		put_added("waits in a trip, filling before the loop and the results behind it add", total - base, total,
+		    out);
+		return;
+	}
+	if (b->in_turn && in_turn > (1 + LITTLE) * longest) {
+		text_put(out, "; device memory and waiting follow one another in a loop's trips and add as the sides of a "
+			      "right triangle, to ");
+		bill_put_time(in_turn, out);
+		base = in_turn;
+	}
+	put_added("the other parts, which overlap imperfectly, add", bill_us(b, t, b->each) - base, total, out);
+	put_added("filling and draining the multiprocessors add", b->fill / clock, total, out);
+}
+
+void
+bill_longest(const Bill *b, const Target *t, Text *out)
+{
+	BillPart most = bill_most(b);
+	double next = 0;
+	int near = 0, at = most;
+	for (int i = 0; i < BILL_PARTS; i++)
+		near += b->part[i] >= NEAR * b->part[most];
+	for (int i = 0; i < BILL_PARTS; i++)
+		if (i != (int)most && b->part[i] > next)
+			next = b->part[at = i];
+	if (near == 1) {
+		text_printf(out, "%s is the longest part", bill_part_names[most]);
+		if (next > 0) {
+			text_printf(out, "; the next, %s, is %.0f %% of it", bill_part_names[at],
+			    100 * next / b->part[most]);
+		}
+		return;
+	}
+	text_printf(out, "%s", bill_part_names[most]);
+	for (int i = 0, said = 1; i < BILL_PARTS; i++)
+		if (i != (int)most && b->part[i] >= NEAR * b->part[most])
+			text_printf(out, "%s%s", ++said == near ? " and " : ", ", bill_part_names[i]);
+	text_put(out, " are within 15 % of the longest: each of them bounds it, and shortening one alone gains "
+		      "little");
 }

@@ -367,6 +367,17 @@ box_bytes(const Op *op)
 	return op->kind == OP_COPY || op->kind == OP_SEND ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
 }
 
+static void
+note_tensor(const Walk *w, const Op *op, double bytes, LineCost *l)
+{
+	const Value *v = op->nin ? op->in[0] : NULL;
+	if (bytes <= 0 || !v || v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR)
+		return;
+	if (!l->moved)
+		l->moved = NEW_ARRAY(w->mem, double, w->f->body->narg);
+	l->moved[v->index] += bytes;
+}
+
 /* What the op, done `each` times, has added to the program's cost since `before`, and cycles to its path, of which
  * `barrier` are a barrier's. */
 static void
@@ -388,7 +399,9 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.atomics += now->atomics - before->atomics;
 	double box = each * box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
-	l->used.bytes += box > 0 ? box : now->bytes - before->bytes;
+	double bytes = box > 0 ? box : now->bytes - before->bytes;
+	l->used.bytes += bytes;
+	note_tensor(w, op, bytes, l);
 	l->used.barriers += now->barriers - before->barriers;
 	l->used.path += path;
 	l->path[PATH_BARRIER] += MIN(barrier, path);

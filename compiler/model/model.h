@@ -420,6 +420,8 @@ typedef struct LineCost {
 	double path[PATH_PARTS];                        /* cycles by which the line's ops move the path's end */
 	const Op *op;                                   /* the last of them, … */
 	double times, latency;                          /* … how often it is executed, and its own latency */
+	double *moved;                                  /* bytes of each parameter's tensor; NULL: of none */
+	double memory;                                  /* of device memory, for the whole launch (share_memory) */
 } LineCost;
 
 typedef struct LineCosts {
@@ -448,6 +450,8 @@ typedef struct Bill {
 	double cycles;                                  /* of the launch */
 	double launched;                                /* programs of the whole launch; 0: not known */
 	double path;                                    /* of one program that is alone */
+	double each, fill;                              /* of `cycles`: of a program, what fills and drains; 0: not known */
+	bool in_turn;                                   /* device memory and waiting follow one another in trips */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
@@ -478,6 +482,13 @@ bool bill_make(const ProgramCost *c, const Target *t, double programs, double by
 extern const char *const bill_part_names[BILL_PARTS];
 /* "45.2 us: device memory 30.1, then waiting 28.3, L2 cache 12" */
 void bill_print(const Bill *b, const Target *t, Text *out);
+/* How the total comes about; which parts are as long as the longest, or nearly; in sentences */
+void bill_total(const Bill *b, const Target *t, Text *out);
+void bill_longest(const Bill *b, const Target *t, Text *out);
+/* Of a launch, 0.1 to 99.9 or more: "12.3", "123". */
+void bill_put_time(double us, Text *out);
+double bill_us(const Bill *b, const Target *t, double cycles);   /* of a part of one program: microseconds of the launch */
+BillPart bill_most(const Bill *b);                      /* the longest part */
 
 /* occupancy.c: how many blocks a multiprocessor is to hold; 0: not said */
 int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);

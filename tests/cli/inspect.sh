@@ -125,7 +125,7 @@ refuse "chosen"
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64
 holds test "$(lines | grep -c '(chosen)')" = 1
-holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; persistent = true, coarsen = 4  (chosen)'"
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; persistent = true, coarsen = 4\(, compared as [0-9.]* us\)*  (chosen)'"
 holds grep -q "us: starting blocks .*; the header's own" "$out"
 expect 0 'chosen' inspect blocks.tgl -D B=64
 refuse 'compared'
@@ -152,6 +152,61 @@ kernel few<BM = 16, BN = 64, BK = 128>(a: in i8[M, K], w: in i8[N, K], y: out i3
 example few { M = 12; N = 8192; K = 8192; a = integers(-9, 9); w = integers(-9, 9); }
 END
 expect 0 '  (chosen)$' inspect few.tgl --explain
+
+# ... whatever it keeps of the header's; shares are of the times that stand beside them
+cat >alike.tgl <<'END'
+kernel alike<BM = 16, BN = 64, BK = 128>(x: in f16[M, K], w: in u8[K, N / 2], y: out f16[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
+    var acc = zeros([BM, BN], f32);
+    let shifts = arange(0, 2) * 4;
+    for k in range(0, K, BK) {
+        let words = w[k +: BK, j * (BN / 2) +: BN / 2] as i32;
+        acc += x[i * BM +: BM, k +: BK] @ (reshape((words[:, :, new] >> shifts[new, new, :]) & 15, [BK, BN]) as f16);
+    }
+    y[i * BM +: BM, j * BN +: BN] = acc as f16;
+}
+example alike { M = 16; N = 8192; K = 8192; x = normal(0, 1); w = zeros; }
+END
+expect 0 '  (chosen)$' inspect alike.tgl --explain
+holds python3 - "$out" <<'PY'
+import re, sys
+rows = re.findall(r"^    ([0-9.]+)  ([0-9.]+) us: .*$", open(sys.argv[1]).read(), re.M)
+assert len(rows) > 1 and all(abs(float(us) / float(rows[0][1]) / float(share) - 1) < .02 for share, us in rows), rows
+PY
+
+# Device memory of lines is what distinct bytes of their tensors take; few blocks hold few warps.
+cat >bytes.tgl <<'END'
+kernel grown<B = 64>(x: in f32[C, N], y: out f32[C, 4 * N]) grid(p: cdiv(4 * N, B), c: C) {
+    let i = (p * B + arange(0, B)) / 4;
+    let a = x[c, i];
+    let b = x[c, min(i + 1, N - 1)];
+    y[c, p * B +: B] = a + b;
+}
+kernel trips<B = 64>(x: in f32[T, C], y: out f32[T, C]) grid(p: cdiv(C, B)) {
+    var s = zeros([B], f32);
+    for t in range(0, T) {
+        s = 0.5 * s + x[t, p * B +: B];
+        y[t, p * B +: B] = s;
+    }
+}
+kernel three<B = 1024>(a: in f32[N], b: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) {
+    let v = a[p * B +: B];
+    let w = b[p * B +: B];
+    y[p * B +: B] = v + w;
+}
+example three { N = 67108864; a = normal(0, 1); b = normal(0, 1); }
+example grown { C = 64; N = 262144; x = normal(0, 1); }
+example trips { T = 1024; C = 32768; x = normal(0, 1); }
+END
+expect 0 '"not_attributed"' inspect bytes.tgl grown --json
+holds python3 - "$out" <<'PY'
+import json, sys
+k, = json.load(open(sys.argv[1]))
+us = {s["line"]: dict(s["parts"])["device memory"] for s in k["spent"]}
+assert us[3] > 0 and us[4] > 0 and abs(us[5] / (us[3] + us[4]) - 4) < .04, us
+PY
+expect 0 '8 of 64 warps on a multiprocessor, held by the grid: 512 blocks for 132 multiprocessors$' inspect bytes.tgl trips -D warps=2 -D unroll=8
+holds grep -q 'device memory and waiting follow one another in a loop.s trips' "$out"
+expect 0 '^  the largest share, 33 %, is line [0-9]*, which is bound by: device memory$' inspect bytes.tgl three
 
 # A row that registers do not hold is read in parts.
 cat >rows.tgl <<'END'

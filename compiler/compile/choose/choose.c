@@ -391,8 +391,7 @@ static bool
 take_few(Search *s, const TuneName *all, int n, Arena *mem)
 {
 	s->chosen = NEW_ARRAY(mem, NamedConst, NAMES_MOST);
-	estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
-	return choose_few(s->k, s->first, s->t, s->how, all, n, s->chosen, &s->n);
+	return choose_few(s->k, s->first, s->t, s->how, all, n, s->chosen, &s->n, &s->bill);
 }
 
 /* With reports hidden and the memory of candidates apart. */
@@ -450,7 +449,7 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 		if (!choose_says_nothing(s->k, &s->chosen[i]))
 			(*values)[(*n)++] = (NamedConst){intern(cx->names, s->chosen[i].name), s->chosen[i].value, NOWHERE};
 	if (ok && s->how->why)
-		choose_explain(*values, *n, &s->bill, s->t, &s->how->why->chosen);
+		choose_explain(*values, *n, s->first, &s->bill, s->t, &s->how->why->chosen);
 	arena_close(s->mem);
 	arena_close(apart);
 	return ok;

@@ -112,9 +112,10 @@ bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBindin
     NamedConst **values, int *n);
 
 /* choose_whole.c: of a lone product of few rows, the names of `all` in all their values, by four and eight warps where the
- * header says nothing of them.  False: none of it is modelled. */
+ * header says nothing of them.  *header: the bill of the header's own, where a reason is wanted.  False: none is
+ * modelled. */
 bool choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
-    NamedConst *values, int *nvalues);
+    NamedConst *values, int *nvalues, Bill *header);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
 enum { TILES_MOST = 3, TILE_SIZES = 3 };
@@ -147,7 +148,7 @@ int choose_split_of(const Func *f, const Bound *b, const Target *t);
 /* What a kernel bound as `b` takes, which became `f`.  False: that is not modelled. */
 bool choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out);
 /* "  chosen: warps = 1, persistent = true; the default takes 158 us: starting blocks 157, …" */
-void choose_explain(const NamedConst *chosen, int n, const Bill *without, const Target *t, Text *out);
+void choose_explain(const NamedConst *chosen, int n, const Bound *header, const Bill *without, const Target *t, Text *out);
 
 /* choose_why.c.  Each does nothing unless all that was tried is wanted.  `refused` NULL: the bill says why, or nothing
  * does; `values` NULL: the header's. */
@@ -159,6 +160,8 @@ void why_because(ChooseWhy *why, const char *reason);
 void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
 /* "BM = 128, warps = 8" */
 void why_values(const Tried *c, Text *out);
+/* ", compared as 151 us", where that is not its time. */
+void why_margin(const Tried *c, const Target *t, Text *out);
 /* A line for each of the best and one for each reason of a refusal. */
 void why_print(const ChooseWhy *why, const Target *t, Text *out);
 /* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the

@@ -458,6 +458,6 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	*values = NEW_ARRAY(mem, NamedConst, VALUES_MOST);
 	*n = values_of(&s, s.with, s.form, *values);
 	if (*n > 0 && how->why)
-		choose_explain(*values, *n, &s.bill, t, &how->why->chosen);
+		choose_explain(*values, *n, b, &s.bill, t, &how->why->chosen);
 	return *n > 0;
 }

@@ -352,7 +352,7 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	arena_close(s.mem);
 	arena_close(apart);
 	if (*n > 0 && how->why)
-		choose_explain(*values, *n, &s.first, t, &how->why->chosen);
+		choose_explain(*values, *n, b, &s.first, t, &how->why->chosen);
 	return *n > 0;
 }
 
@@ -430,13 +430,17 @@ try_parts(Whole *s, const Bound *first)
 
 bool
 choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
-    NamedConst *values, int *nvalues)
+    NamedConst *values, int *nvalues, Bill *header)
 {
 	Compile *cx = k->program->cx;
 	Arena *keep = cx->mem;
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .best = INFINITY,
 	    .is_few = true};
 	TuneName name[NAMES_MOST];
+	if (how->why) {                                 /* the choice is explained beside it */
+		double cycles = bill_of(&s, header);
+		why_tried(how->why, NULL, 0, cycles, header, NULL);
+	}
 	try_each(&s, name, few_names(&s, all, n, name), 0);
 	if (s.best_n) {
 		drop_idle(&s);

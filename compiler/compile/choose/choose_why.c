@@ -87,6 +87,36 @@ by_cycles(const void *a, const void *b)
 	return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
 }
 
+/* Was the choice made by comparing this?  What a choice drops, since passes have it anyway, and what it adds behind the
+ * comparison, is not in both. */
+static bool
+is_origin(const Tried *c, const NamedConst *chosen, int n, const Bound *header)
+{
+	int shared = 0;
+	for (int i = 0; i < c->n; i++) {
+		const char *name = c->value[i].name;
+		bool is_open = n > 0 && schedule_named(name) >= 0 && !named_const(header->ct, header->nct, name);
+		if (named_const(chosen, n, name) ? !has(chosen, n, &c->value[i])
+						 : !is_open && !has(header->ct, header->nct, &c->value[i]))
+			return false;
+		shared += named_const(chosen, n, name) != NULL;
+	}
+	return c->cycles >= 0 && (n == 0 || shared > 0);
+}
+
+/* The least of those; NULL: none is. */
+static Tried *
+find_origin(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
+{
+	Tried *of = NULL;
+	for (int i = 0; i < why->tried.n; i++) {
+		Tried *c = &why->tried.at[i];
+		if (c->n > 0 && is_origin(c, chosen, n, header) && (!of || c->cycles < of->cycles))
+			of = c;
+	}
+	return of;
+}
+
 void
 why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 {
@@ -96,8 +126,34 @@ why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 		c->is_chosen = !any && (n == 0 ? c->n == 0 : c->n > 0) && is_chosen(c, chosen, n, header);
 		any |= c->is_chosen;
 	}
+	Tried *of = any ? NULL : find_origin(why, header, chosen, n);
+	if (of)
+		of->is_chosen = true;
 	if (why->tried.n > 0)
 		qsort(why->tried.at, (size_t)why->tried.n, sizeof *why->tried.at, by_cycles);
+}
+
+void
+choose_explain(const NamedConst *chosen, int n, const Bound *header, const Bill *without, const Target *t, Text *out)
+{
+	bool stays = true;
+	for (int i = 0; i < n; i++) {
+		text_printf(out, "%s%s = ", i ? ", " : "  chosen: ", chosen[i].name);
+		const_text(&chosen[i].value, out);
+		stays = stays && has(header->ct, header->nct, &chosen[i]);
+	}
+	if (stays) {
+		text_put(out, ", as the header has it\n");
+		return;
+	}
+	text_put(out, "; the default ");
+	if (without->cycles > 0) {
+		text_put(out, "would take ");
+		bill_print(without, t, out);
+	} else {
+		text_put(out, "does not fit");
+	}
+	text_put(out, "\n");
 }
 
 void
@@ -111,13 +167,26 @@ why_values(const Tried *c, Text *out)
 	}
 }
 
+/* A choice is compared by its time and what it has to gain: a distance from the header's warps, for one. */
+void
+why_margin(const Tried *c, const Target *t, Text *out)
+{
+	static const double SAME = 0.005;
+	if (fabs(c->cycles / c->bill.cycles - 1) < SAME)
+		return;
+	text_put(out, ", compared as ");
+	bill_put_time(c->cycles / target_rates(t)->clock, out);
+	text_put(out, " us");
+}
+
 static void
 print_one(const Tried *c, double least, const Target *t, Text *out)
 {
-	text_printf(out, "    %.2f  ", c->cycles / least);
+	text_printf(out, "    %.2f  ", c->bill.cycles / least);
 	bill_print(&c->bill, t, out);
 	text_put(out, "; ");
 	why_values(c, out);
+	why_margin(c, t, out);
 	text_put(out, c->is_chosen ? "  (chosen)\n" : "\n");
 }
 
@@ -171,7 +240,7 @@ why_print(const ChooseWhy *why, const Target *t, Text *out)
 	for (int i = 0; i < n && why->tried.at[i].cycles >= 0; i++) {
 		const Tried *c = &why->tried.at[i];
 		if (shown < SHOWN || c->is_chosen || c->n == 0)
-			print_one(c, why->tried.at[0].cycles, t, out);
+			print_one(c, why->tried.at[0].bill.cycles, t, out);
 		if (c->is_chosen && i > 0)
 			text_printf(out, "          not the least: %s\n", because_of(why, c));
 		shown++;
@@ -242,11 +311,15 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		text_put(out, is_less ? "By the estimate " : "The next best, ");
 		why_values(next, out);
 		text_put(out, is_less ? "" : ",");
-		say_time(next, t, out);
+		text_put(out, " would take ");
+		bill_print(&next->bill, t, out);
+		why_margin(next, t, out);
+		text_put(out, ". ");
 	}
 	if (is_less)
 		text_printf(out, "It was not taken: %s. ", because_of(why, taken));
-	if (own >= 0 && own != best) {
+	bool is_own = own >= 0 && taken && taken->bill.cycles == why->tried.at[own].bill.cycles;
+	if (own >= 0 && own != best && !is_own) {
 		text_put(out, "The header's own");
 		say_time(&why->tried.at[own], t, out);
 	}

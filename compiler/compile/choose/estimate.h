@@ -30,9 +30,9 @@ double estimate_join(const Target *t, int split, double bytes);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
 /* estimate_scattered.c: bytes of device memory, at the rate of rows in order, of accesses of which data says where, and of
- * the tensors that they go to. */
+ * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
-    double *tables);
+    double *tables, double *each);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
 

@@ -210,17 +210,30 @@ estimate_pairs(Func *f, const Bound *b, int ranks)
 	return (double)n / (double)((n + ranks - 1) / ranks * ranks + (along < 0));
 }
 
+/* Of the tensor that parameter i is; 0: it is none. */
+static double
+tensor_bytes(const Bound *b, int i)
+{
+	const BoundParam *p = &b->param[i];
+	double n = b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
+	for (int d = 0; d < p->rank; d++)
+		n *= (double)p->dim[d];
+	return n;
+}
+
+/* That a launch moves of it: read and written, it moves twice. */
+static double
+tensor_moved(const Bound *b, int i)
+{
+	return (b->kernel->params.at[i].access == ACCESS_INOUT ? 2 : 1) * tensor_bytes(b, i);
+}
+
 double
 estimate_bytes(const Bound *b)
 {
 	double bytes = 0;
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		const BoundParam *p = &b->param[i];
-		double n = b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
-		for (int d = 0; d < p->rank; d++)
-			n *= (double)p->dim[d];
-		bytes += b->kernel->params.at[i].access == ACCESS_INOUT ? 2 * n : n;
-	}
+	for (int i = 0; i < b->kernel->params.n; i++)
+		bytes += tensor_moved(b, i);
 	return bytes;
 }
 
@@ -298,11 +311,7 @@ launch_lines(void *user, const Op *op)
 	if (tensor->type->kind != TYPE_TENSOR || tensor->def || tensor->block->parent ||
 	    tensor->index >= l->b->kernel->params.n)
 		return 0;
-	const BoundParam *p = &l->b->param[tensor->index];
-	double bytes = dtype_info[p->dtype].bits / 8.0;
-	for (int d = 0; d < p->rank; d++)
-		bytes *= (double)p->dim[d];
-	return MAX(bytes / LINE, 1);
+	return MAX(tensor_bytes(l->b, tensor->index) / LINE, 1);
 }
 
 /* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
@@ -310,12 +319,32 @@ static double
 launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 {
 	bool has_pointers = false;
-	double tables, scattered = estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables);
+	double tables, scattered = estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables, NULL);
 	for (int i = 0; i < l->f->nparam; i++)
 		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
 	double bytes = cost_bytes(c);
 	double rest = MAX(estimate_bytes(l->b) - tables, 0);
 	return has_pointers ? bytes * programs : MIN(rest, (bytes - c->again) * programs) + scattered;
+}
+
+/* Device memory by lines: each tensor's distinct bytes are shared by the lines that access it, as they access it.  All
+ * programs together read the tensor once, however often they read the same of it. */
+static void
+share_memory(const Launch *l, double programs, Arena *mem, LineCosts *lines)
+{
+	int n = MIN(l->b->kernel->params.n, l->f->body->narg);
+	double *scattered = NEW_ARRAY(mem, double, l->b->kernel->params.n + 1), tables;
+	estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables, scattered);
+	for (int k = 0; k < lines->n; k++)              /* behind pointers: what they access */
+		lines->at[k].memory = lines->at[k].moved ? 0 : cost_bytes(&lines->at[k].used) * programs;
+	for (int i = 0; i < n; i++) {
+		double all = 0;
+		for (int k = 0; k < lines->n; k++)
+			all += lines->at[k].moved ? lines->at[k].moved[i] : 0;
+		double bytes = scattered[i] > 0 ? scattered[i] : MIN(tensor_moved(l->b, i), all * programs);
+		for (int k = 0; k < lines->n && all > 0; k++)
+			lines->at[k].memory += lines->at[k].moved ? bytes * lines->at[k].moved[i] / all : 0;
+	}
 }
 
 /* Those that run twice at the end of the first axis count too, those that leave before their products do not. */
@@ -349,6 +378,8 @@ estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *l
 	double programs = launch_programs(f, b);
 	axis_keep(f);
 	cost_program(f, t, &facts, mem, &c);
+	if (lines)
+		share_memory(&l, programs, mem, lines);
 	if (!f->stream)
 		c.path += estimate_join(t, f->schedule.split, split_bytes(f));
 	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);

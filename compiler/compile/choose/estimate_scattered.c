@@ -79,7 +79,7 @@ table_of(const Bound *b, const InspectArg *arg, const Op *op)
 
 double
 estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
-    double *tables)
+    double *tables, double *each)
 {
 	double bytes = 0;
 	uint64_t seen = 0;
@@ -92,7 +92,10 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
 		double blocks = ceil(piece / BLOCK_BYTES), n = all / piece * blocks * programs * times_of(f, b, op);
 		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;
-		bytes += (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
+		double own = (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
+		bytes += own;
+		if (each)
+			each[param] += own;
 		*tables += seen >> (param & 63) & 1 ? 0 : table_bytes(b, param);
 		seen |= UINT64_C(1) << (param & 63);
 	}
