@@ -118,6 +118,9 @@ limits_json(const Inspection *x)
 		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "registers", "has", t->registers,
 						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
 						 "unit", "registers"));
+	if (inspect_grid(x) > 0)
+		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid", "has", x->grid, "needs",
+						 t->rates->multiprocessors, "unit", "blocks", "blocks", inspect_grid(x)));
 	return all;
 }
 
@@ -152,9 +155,18 @@ bill_json(const Inspection *x)
 	}
 	for (int i = 0; i < BILL_PARTS; i++)
 		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
-						 b->part[i] * b->programs / x->t->rates->clock));
-	return json_pack("{s:f, s:i, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "blocks", b->blocks, "parts", parts,
-	    "roofline", roofline_json(x));
+						 bill_us(b, x->t, b->part[i])));
+	Text total = {0}, longest = {0}, line = {0};
+	bill_total(b, x->t, &total);
+	bill_longest(b, x->t, &longest);
+	inspect_longest(x, &line);
+	json_t *j = json_pack("{s:f, s:i, s:o, s:s, s:s, s:s, s:o}", "us", b->cycles / x->t->rates->clock, "blocks",
+	    b->blocks, "parts", parts, "total", total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline",
+	    roofline_json(x));
+	text_close(&total);
+	text_close(&longest);
+	text_close(&line);
+	return j;
 }
 
 /* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
