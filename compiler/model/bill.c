@@ -281,7 +281,7 @@ bill_longest(const Bill *b, const Target *t, Text *out)
 		if (i != (int)most && b->part[i] > next)
 			next = b->part[at = i];
 	if (near == 1) {
-		text_printf(out, "%s is the longest part", bill_part_names[most]);
+		text_printf(out, "the longest part is %s", bill_part_names[most]);
 		if (next > 0) {
 			text_printf(out, "; the next, %s, is %.0f %% of it", bill_part_names[at],
 			    100 * next / b->part[most]);

@@ -261,14 +261,14 @@ say_none(const ChooseWhy *why, Text *out)
 		text_printf(out, "%d that were tried were refused, the first since %s. ", why->tried.n, first->refused);
 }
 
-/* The least of those that were not chosen; what the header says may stand there twice, once with its values named. */
+/* The least of those that were not chosen; what was chosen may stand there twice, once as the header's own. */
 static const Tried *
 next_best(const ChooseWhy *why, const Tried *taken)
 {
 	for (int i = 0; i < why->tried.n && why->tried.at[i].cycles >= 0; i++) {
 		const Tried *c = &why->tried.at[i];
-		bool is_same = taken && taken->n == 0 && c->cycles == taken->cycles;
-		if (!c->is_chosen && c->n > 0 && !is_same)
+		bool is_same = taken && (c->n == 0 || taken->n == 0) && c->bill.cycles == taken->bill.cycles;
+		if (!c->is_chosen && !is_same)
 			return c;
 	}
 	return NULL;
@@ -308,7 +308,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		text_printf(out, "They were compared before layouts are known: by that estimate this takes %.1f us. ",
 		    taken->bill.cycles / target_rates(t)->clock);
 	if (next) {
-		text_put(out, is_less ? "By the estimate " : "The next best, ");
+		text_put(out, is_less ? "By the estimate " : taken ? "The next best, " : "The least of them, ");
 		why_values(next, out);
 		text_put(out, is_less ? "" : ",");
 		text_put(out, " would take ");
@@ -319,7 +319,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 	if (is_less)
 		text_printf(out, "It was not taken: %s. ", because_of(why, taken));
 	bool is_own = own >= 0 && taken && taken->bill.cycles == why->tried.at[own].bill.cycles;
-	if (own >= 0 && own != best && !is_own) {
+	if (own >= 0 && own != best && !is_own && next != &why->tried.at[own]) {
 		text_put(out, "The header's own");
 		say_time(&why->tried.at[own], t, out);
 	}
