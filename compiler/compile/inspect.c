@@ -371,15 +371,6 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 /* ---- how long a buffer is needed ---- */
 
 static bool
-uses(const Op *op, const Op *alloc)
-{
-	for (int k = 0; k < op->nin; k++)
-		if (buffer_owner(op->in[k]) == alloc)
-			return true;
-	return false;
-}
-
-static bool
 waits(const Op *op)
 {
 	return op->kind == OP_WAIT || op->kind == OP_AWAIT || op->kind == OP_DOT_WAIT || op->kind == OP_SENT;
@@ -419,7 +410,7 @@ note_life(InspectLine *x, const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (waits(op))
 			wait = op;
-		const Op *held = uses(op, x->op) ? holder(op, x->op->home) : NULL;
+		const Op *held = op_takes_buffer(op, x->op) ? holder(op, x->op->home) : NULL;
 		if (held)
 			note_lines(x, held);
 		filled |= held && (op->kind == OP_COPY || op->kind == OP_DOT_START || op->kind == OP_SEND);

@@ -127,8 +127,8 @@ void inspect_pair(const BarrierPair *p, Text *out);     /* "put of 11:15 writes 
 /* outside.c: fills outside and wider of an access or a copy, and runs of a barrier. */
 void inspect_outside(InspectLine *x, const InspectArg *arg);
 void inspect_runs(InspectLine *x, const InspectArg *arg);
-/* Appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; nothing: they are not
- * known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
+/* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:
+ * they are not known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
 bool inspect_held(const Func *f, const Op *owner, Text *out);
 
 typedef enum FactResult {

@@ -361,7 +361,6 @@ typedef VEC(Value *) ValueList;
 ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
 const Type **value_types(Value *const *v, int n, Arena *mem);
 /* query.c: what passes and lowering ask of values and ops */
-
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
 bool value_is_int(const Value *v, int64_t n);                   /* just that one */
 bool value_is_zero(const Value *v);                             /* a constant, of floats too */
@@ -373,6 +372,7 @@ bool value_inside(const Value *v, const Block *b);              /* defined in b 
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 int64_t buffer_slot_bytes(const Op *owner);             /* of an alloc or mbarrier: from a slot to the next */
 const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
+bool op_takes_buffer(const Op *op, const Op *owner);            /* is an operand its buffer, or a slot of it? */
 bool access_is_tensor(const Op *op);                            /* else its operand is pointers */
 int access_data(const Op *op);                                  /* of a tensor's access: the operand behind the indices */
 int access_merged(const Op *op, int d);         /* {merged}: dimensions before d of the tensor that are one with it */

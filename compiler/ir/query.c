@@ -74,6 +74,15 @@ buffer_owner(const Value *v)
 	return k == OP_ALLOC || k == OP_MBARRIER || k == OP_SPLIT_PUT ? v->def : NULL;
 }
 
+bool
+op_takes_buffer(const Op *op, const Op *owner)
+{
+	for (int i = 0; i < op->nin; i++)
+		if (buffer_owner(op->in[i]) == owner)
+			return true;
+	return false;
+}
+
 int64_t
 buffer_slot_bytes(const Op *owner)
 {

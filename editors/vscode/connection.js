@@ -12,7 +12,7 @@ class Connection {
 		this.process = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
 		this.process.on("error", (e) => this.end(e.code === "ENOENT" ? `there is no command '${command}'` : e.message));
 		this.process.on("exit", (code, signal) => this.end(`it ended with ${signal || code}`));
-		this.process.stdin.on("error", () => {});       // its end is told by "exit"
+		this.process.stdin.on("error", () => {});       // "exit" reports its end
 		this.process.stdout.on("data", (bytes) => this.take(bytes));
 	}
 

@@ -88,7 +88,7 @@ for (const name of ["Hover", "CompletionItem", "SignatureHelp", "Definition", "R
 	"FoldingRange", "DocumentSemanticTokens", "DocumentFormattingEdit", "InlayHints", "CodeLens", "CodeActions"])
 	vscode.languages[`register${name}Provider`] = provider(name);
 
-// A text that is edited as the editor does it: the change is told once the document has it.
+// A text that is edited as the editor does it: the change event comes once the document has it.
 class Document {
 	constructor(file, text) {
 		Object.assign(this, { uri: Uri.file(file), languageId: "tegula", version: 1, text });
@@ -197,13 +197,13 @@ async function main() {
 	const [child, ...others] = children();
 	assert(child && others.length === 0, "one server");
 	process.kill(Number(child), "SIGSEGV");
-	await until(() => messages.some((m) => /ended with SIGSEGV/.test(m)), "the crash is told");
+	await until(() => messages.some((m) => /ended with SIGSEGV/.test(m)), "the crash is reported");
 	await until(() => providers.Hover && problems(), "it runs again");
 	assert.match((await providers.Hover.provideHover(d, at("exp("))).contents.value, /exp/);
 	vscode.answer = undefined;
 	settings.command = "/none/tegula";
 	await Promise.all(fire("configure", { affectsConfiguration: (s) => s === "tegula" }));
-	await until(() => messages.some((m) => /there is no command '\/none\/tegula'/.test(m)), "a command that is not there is told");
+	await until(() => messages.some((m) => /there is no command '\/none\/tegula'/.test(m)), "a missing command is reported");
 	assert(!providers.Hover && fire("close", d), "nothing answers then");
 	settings.command = process.argv[3];
 	await commands["tegula.restart"]();

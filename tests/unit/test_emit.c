@@ -309,7 +309,7 @@ atomics(Bench *b, RegType type, Space space)
 	}
 }
 
-/* Two neighbours at once, in every order and scope; of two f32 nobody asks what was there. */
+/* Two neighbours at once, in every order and scope; of two f32 there is no previous value (red). */
 static void
 pairs(Bench *b, RegType type, RegType both)
 {

@@ -175,7 +175,7 @@ write_trailer(Child *c)
 	json_decref(j);
 }
 
-/* Waits until there is something to read, the time is up, or whoever reads has closed the connection: while there is no
+/* Waits until there is something to read, the time is up, or the reader has closed the connection: while there is no
  * output, nothing else would tell. */
 static void
 await(Child *c)

@@ -16,7 +16,7 @@
  * Of products of warpgroups it knows less than the estimate (64 x 8192 x 8192: 53 us, 110 measured): the estimate's choice
  * is kept where its bill is less by a fifth.
  *
- * Up to 32 rows wait for memory, and what the block's warps divide (pass slice_k) takes a third of what meets at each trip.
+ * Up to 32 rows wait for memory, and loops that the block's warps divide (slice_k) take a third of those with barriers.
  * All sizes by four and eight warps are a few dozen at most, of a millisecond each.  The best by the bill took 1.00 to 1.08
  * of the best of 5 to 17 forms on an H200 (weights of bf16, 8 and 4 bits, 8192 x 8192 and 4096 x 14336, 1 and 16 rows), the
  * estimate's choice up to 3.9.

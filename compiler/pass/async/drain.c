@@ -199,9 +199,8 @@ static bool
 is_used_from(const Func *f, const Op *alloc, const Op *from)
 {
 	for (const Op *op = from; op; op = op_after(op, f->body))
-		for (int i = 0; i < op->nin; i++)
-			if (buffer_owner(op->in[i]) == alloc)
-				return true;
+		if (op_takes_buffer(op, alloc))
+			return true;
 	return false;
 }
 

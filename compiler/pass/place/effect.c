@@ -104,10 +104,7 @@ same_warps(const ScratchOwners *a, const ScratchOwners *b)
 static bool
 touches_buffer(const Op *op, const Op *buffer)
 {
-	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)
-		if (buffer_owner(op->in[i]) == buffer)
-			return true;
-	return false;
+	return op->kind != OP_SLOT && op_takes_buffer(op, buffer);
 }
 
 static bool

@@ -1,0 +1,36 @@
+/* Whose tiles shared memory holds: slots of a ring of buffers or of mbarriers are named by the tensors that copies bring
+ * into them or take from them, "a, b". */
+#include "compile/inspect.h"
+
+#include <string.h>
+
+static void
+put_tensor(const Op *moves, Text *out)
+{
+	const char *name = inspect_tensor(moves), *had = out->n ? strstr(out->at, name) : NULL;
+	size_t n = strlen(name);
+	for (; had; had = strstr(had + 1, name))
+		if ((had == out->at || had[-1] == ' ') && (had[n] == '\0' || had[n] == ','))
+			return;
+	text_printf(out, "%s%s", out->n ? ", " : "", name);
+}
+
+bool
+inspect_held(const Func *f, const Op *owner, Text *out)
+{
+	const Op *awaits = NULL;
+	Text freed = {0};
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool copies = op->kind == OP_COPY;
+		if ((copies || op->kind == OP_SEND) && op_takes_buffer(op, owner))
+			put_tensor(op, out);
+		else if (op->kind == OP_AWAIT)
+			awaits = op_takes_buffer(op, owner) ? op : NULL;
+		else if (copies && awaits && op->home == awaits->home)
+			put_tensor(op, &freed);
+	}
+	bool fills = out->n > 0;
+	text_put(out, fills || !freed.n ? "" : freed.at);
+	text_close(&freed);
+	return fills;
+}
