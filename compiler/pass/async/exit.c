@@ -53,9 +53,8 @@ may_run_always(const Block *b)
 	return true;
 }
 
-/* Does it do something to memory, or read what the kernel writes? */
-static bool
-needs_guard(const Func *f, const Op *op)
+bool
+exit_needs_guard(const Func *f, const Op *op)
 {
 	return op_has(op, WRITES | EFFECT) ||
 	    (op->kind == OP_READ && access_is_tensor(op) && f->param[op->in[0]->index].access != ACCESS_IN);
@@ -80,7 +79,7 @@ move_out(Op *branch, int taken)
 		op_move(op, home, end);
 		if (op->kind == OP_FOR)
 			bound_loop(op, branch->in[0], taken);
-		else if ((op->kind == OP_IF && op->nout == 0) || needs_guard(home->func, op))
+		else if ((op->kind == OP_IF && op->nout == 0) || exit_needs_guard(home->func, op))
 			exit_guard(op, branch->in[0], taken);
 	}
 	if (branch->region[!taken]->first->kind == OP_YIELD)

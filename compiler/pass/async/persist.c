@@ -116,14 +116,19 @@ replace_positions(Persist *p)
 		position(p, d, NULL);
 }
 
-/* What a program does to memory, only if there is such a program. */
+/* What a program does to memory, only if there is such a program.  Where there is none the last one's number stands: what
+ * follows its writes must not read beside them. */
 static void
 guard_effects(Persist *p, Value *exists)
 {
+	bool written = false;
+
 	for (Op *op = p->body->first, *next; op; op = next) {
 		next = op_after(op, p->body);
-		if (op_has(op, WRITES | EFFECT))
+		bool effect = op_has(op, WRITES | EFFECT);
+		if (effect || (written && exit_needs_guard(p->f, op)))
 			exit_guard(op, exists, 0);
+		written |= effect;
 	}
 }
 

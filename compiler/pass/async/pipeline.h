@@ -137,6 +137,8 @@ bool roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read);
 
 /* exit.c: what is behind an early return and multiplies goes before its condition. */
 void exit_flatten(Block *b);
+/* Does it do something to memory, or read what the kernel writes? */
+bool exit_needs_guard(const Func *f, const Op *op);
 /* The op goes under the condition: into region 0 of a branch, where it holds, or 1, where it does not.  Elsewhere a read
  * gives 0. */
 void exit_guard(Op *op, Value *condition, int taken);
