@@ -377,14 +377,21 @@ is_stack_lack(const TglError *e)
 	return strstr(e->message, " needs more stack") != NULL;
 }
 
+/* Layouts that are drawn may give a warpgroup's product operands that no instruction takes. */
+static bool
+is_drawn_apart(const DiffRun *r, const TglError *e)
+{
+	return r->layouts && strcmp(e->code, diag_code(DIAG_LOWER_CANNOT)) == 0;
+}
+
 static DiffKind
-kind_of_error(Diff *d, const TglError *e)
+kind_of_error(Diff *d, const DiffRun *r, const TglError *e)
 {
 	static const DiagCode refusals[] = {DIAG_TILE_REGISTERS, DIAG_SMEM_LARGE, DIAG_SCALED_RANK};
 	for (int i = 0; i < LEN(refusals); i++)
 		if (strcmp(e->code, diag_code(refusals[i])) == 0)
 			return keep_refusal(d, e), DIFF_REFUSED;
-	if (is_stack_lack(e))
+	if (is_stack_lack(e) || is_drawn_apart(r, e))
 		return keep_refusal(d, e), DIFF_REFUSED;
 	fputs(e->text, stderr);
 	switch (e->status) {
@@ -446,7 +453,7 @@ diff_check(Diff *d, const DiffRun *r)
 		text_close(&printed);
 		ran = run_case(&x, d->text, r, false, &printed);
 	}
-	DiffKind kind = ran ? compare(d, &x) : kind_of_error(d, tgl_error(x.cx));
+	DiffKind kind = ran ? compare(d, &x) : kind_of_error(d, r, tgl_error(x.cx));
 	if (kind == DIFF_SAME && !same_printed(d, r, &printed))
 		kind = DIFF_OTHER;
 	if (kind == DIFF_SAME && d->wants_ptx && target_named(r->target))
