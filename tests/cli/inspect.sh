@@ -1,5 +1,7 @@
 # inspect, and the facts of expect blocks: figures of code for a GPU, with no GPU.
 . "$(dirname "$0")/expect"
+with=$PATH without=$top/tests/mock/without:$PATH
+PATH=$without                                    # few need machine code, and that takes most of the time
 cp "$top/tests/cli/facts/"*.tgl "$top/tests/cli/expect_fact.tgl" "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/transpose.tgl" .
 
 expect 0 "read x *f32\[256\] *1 access of 16 bytes a thread, 16 of 16 sectors" inspect expect_wrong.tgl
@@ -204,7 +206,9 @@ k, = json.load(open(sys.argv[1]))
 us = {s["line"]: dict(s["parts"])["device memory"] for s in k["spent"]}
 assert us[3] > 0 and us[4] > 0 and abs(us[5] / (us[3] + us[4]) - 4) < .04, us
 PY
+PATH=$with
 expect 0 '8 of 64 warps on a multiprocessor, held by the grid: 512 blocks for 132 multiprocessors$' inspect bytes.tgl trips -D warps=2 -D unroll=8
+PATH=$without
 holds grep -q 'device memory and waiting follow one another in a loop.s trips' "$out"
 expect 0 '^  the largest share, 33 %, is line [0-9]*, which is bound by: device memory$' inspect bytes.tgl three
 
