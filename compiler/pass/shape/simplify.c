@@ -62,26 +62,6 @@ is_placed(const Op *op)
 	return false;
 }
 
-/* A constant stands where the op stood; a conversion back, or of a conversion, goes. */
-static Value *
-find_placed(Simplify *s, Op *op)
-{
-	Value *v = simplify_fold(s, op);
-
-	if (v) {
-		v->layout = op->out[0].layout;
-		return v;
-	}
-	if (op->kind != OP_CONVERT)
-		return NULL;
-	Value *x = op->in[0];
-	if (x->def && x->def->kind == OP_CONVERT) {
-		op_set_in(op, 0, simplify_resolve(s, x->def->in[0]));
-		s->changed = true;
-	}
-	return op->in[0]->layout == op->out[0].layout ? op->in[0] : NULL;
-}
-
 /* What the first result equals by some rule or an earlier op, or NULL. */
 static Value *
 find(Simplify *s, Op *op)
@@ -92,7 +72,7 @@ find(Simplify *s, Op *op)
 	if (op->nout == 0 || (traits & (WRITES | EFFECT | REGION)))
 		return NULL;
 	if (is_placed(op))
-		return find_placed(s, op);
+		return NULL;
 	v = simplify_fold(s, op);
 	if (!v && (traits & ELEM))
 		v = simplify_elementwise(s, op);
