@@ -406,8 +406,6 @@ double cost_atomics(const TargetRates *r, double sectors, double lines, int lane
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
-/* near/read_near.c: the value without what is added to it, which is in *by; NULL: a constant */
-const Value *cost_root(const Value *v, int64_t *by);
 /* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */
 double cost_fresh(const Op *op, double vector);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */

@@ -104,3 +104,21 @@ DEFINE(STREAM_JOIN)
 		    (size_t)value_bytes(op->in[STREAM_JOIN_TILES + i]));
 	return true;
 }
+
+/* Here each program is a block of its own, and behind it comes none. */
+DEFINE(DRAW)
+{
+	*(int64_t *)value_at(w, &op->out[0]) = INT32_MAX;
+	return true;
+}
+
+DEFINE(DRAW_END)
+{
+	return true;
+}
+
+DEFINE(FROM_FIRST)
+{
+	memcpy(value_at(w, &op->out[0]), value_at(w, op->in[0]), (size_t)value_bytes(op->in[0]));
+	return true;
+}

@@ -220,8 +220,8 @@ fill_line(const Record *head, const Record *r, ProfileLine *l)
 	}
 }
 
-void
-profile_read_source(char *csv, const char *file, Arena *mem, Profile *out)
+static void
+read_source(char *csv, const char *file, Arena *mem, Profile *out)
 {
 	Record head = {0}, r;
 	bool ours = false;
@@ -264,8 +264,8 @@ figure(const Record *head, const Record *units, const Record *r, const char *nam
 }
 
 /* A line of names, one of units, and one of figures. */
-void
-profile_read_raw(char *csv, Profile *out)
+static void
+read_raw(char *csv, Profile *out)
 {
 	Record head = {0}, units = {0}, r;
 	while (*csv) {
@@ -298,9 +298,9 @@ profile_take(const Cli *cli, const char *kernel, const char *example, Profile *o
 	bool ok = collect(cli, ncu, report, kernel, example) && read_page(ncu, report, "source", &source) &&
 	    read_page(ncu, report, "raw", &raw);
 	if (ok && raw.n)
-		profile_read_raw(raw.at, out);
+		read_raw(raw.at, out);
 	if (ok && source.n)
-		profile_read_source(source.at, cli->args.at[0], cli->mem, out);
+		read_source(source.at, cli->args.at[0], cli->mem, out);
 	if (ok && !out->lines.n)
 		ok = (cli_wrong("ncu's report has nothing of %s: was '%s' launched?", cli->args.at[0], kernel), false);
 	unlink(report);

@@ -24,9 +24,6 @@ typedef struct Profile {
 
 /* Runs the kernel once more, under ncu; false after printing. */
 bool profile_take(const Cli *cli, const char *kernel, const char *example, Profile *out);
-/* ncu's pages as CSV, which are changed in place. */
-void profile_read_source(char *csv, const char *file, Arena *mem, Profile *out);
-void profile_read_raw(char *csv, Profile *out);
 
 /* profile_print.c: beside what the compiler predicts of each line for `target`; EXIT_GOOD, or after printing another. */
 int profile_print(const Cli *cli, const char *kernel, const char *example, const char *target, const Profile *p);

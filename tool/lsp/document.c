@@ -29,7 +29,7 @@ path_of_uri(const char *uri)
 	return path.at ? path.at : strdup("");
 }
 
-char *
+static char *
 uri_of_path(const char *path)
 {
 	Text uri = {0};

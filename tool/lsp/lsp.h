@@ -106,7 +106,6 @@ void document_close(Server *s, Document *d);
 Document *document_named(const Server *s, const char *uri);     /* NULL: not open */
 /* One of contentChanges: a range's text, or all of it; false: the range is no range of the text. */
 bool document_edit(Server *s, Document *d, const json_t *change);
-char *uri_of_path(const char *path);                            /* to be freed */
 /* A Place's range in a text, and a position's place in it (end_line and end_col as the start). */
 json_t *range_json(const Server *s, const SourceFile *f, Place p);
 Place position_place(const Server *s, const SourceFile *f, const json_t *position);

@@ -124,9 +124,6 @@ bool pack_assemble(Pack *p);                            /* all of it; false afte
 bool pack_formula(const PackKernel *k, const Expr *e, Text *out);
 /* Finds those that cannot.  False after printing, of one that names a scalar. */
 bool pack_find_opaque(Pack *p, PackKernel *k);
-/* Number i of the header's formulas that C has: grid, dimensions, where, then derived compile-time values; NULL: no
- * more. */
-const Expr *pack_header_formula(const Kernel *k, int i);
 /* The function that evaluates them. */
 void pack_put_header(const PackKernel *k, Text *out);
 

@@ -216,8 +216,10 @@ dim_expr(const KernelParam *p, int d)
 	return p->kind == PARAM_TENSOR && t && t->has_dims && d < t->dims.n ? t->dims.at[d] : NULL;
 }
 
-const Expr *
-pack_header_formula(const Kernel *k, int i)
+/* Number i of the header's formulas that C has: grid, dimensions, where, then derived compile-time values; NULL: no
+ * more. */
+static const Expr *
+header_formula(const Kernel *k, int i)
 {
 	if (i < k->item->grid.n)
 		return k->item->grid.at[i].count;
@@ -249,7 +251,7 @@ pack_find_opaque(Pack *p, PackKernel *k)
 {
 	const Expr *e;
 	k->fixes = NEW_ARRAY(p->cx->mem, bool, k->k->symbols.n);
-	for (int i = 0; (e = pack_header_formula(k->k, i)); i++) {
+	for (int i = 0; (e = header_formula(k->k, i)); i++) {
 		Text ignored = {0};
 		bool ok = pack_formula(k, e, &ignored);
 		text_close(&ignored);

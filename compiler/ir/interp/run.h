@@ -174,8 +174,6 @@ int64_t access_extent(const TensorAccess *a, const PlanArg *t, int d);  /* of th
 void access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64_t *hi);
 /* What a read or copy takes from its tensor, as a tile of that type; fill: NULL, a scalar or a tile. */
 bool tensor_read(Worker *w, const Op *op, const Type *tile, const Value *fill, char *out);
-/* window.c: the same of a copy of windows */
-void window_read(const Worker *w, const Op *op, const Type *tile, char *out);
 bool tensor_write(Worker *w, const Op *op, const Type *tile, char *x);
 
 /* atomic.c */

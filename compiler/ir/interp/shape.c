@@ -76,23 +76,6 @@ DEFINE(NUM_BLOCKS)
 	return give_i64(w, op, n);
 }
 
-/* Here each program is a block of its own, and behind it comes none. */
-DEFINE(DRAW)
-{
-	return give_i64(w, op, INT32_MAX);
-}
-
-DEFINE(DRAW_END)
-{
-	return true;
-}
-
-DEFINE(FROM_FIRST)
-{
-	memcpy(value_at(w, &op->out[0]), value_at(w, op->in[0]), (size_t)value_bytes(op->in[0]));
-	return true;
-}
-
 DEFINE_AS(SPLIT_RANK, give_i64(w, op, 0))
 DEFINE_AS(SPLIT_COUNT, give_i64(w, op, 1))
 

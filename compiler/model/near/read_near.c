@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-const Value *
-cost_root(const Value *v, int64_t *by)
+/* The value without what is added to it, which is in *by; NULL: a constant. */
+static const Value *
+root_of(const Value *v, int64_t *by)
 {
 	const Attr *c;
 	*by = 0;
@@ -34,7 +35,7 @@ is_near(const Op *a, const Op *b)
 		return false;
 	for (int i = 0; i < rank; i++) {
 		int64_t x, y, reach = index[i] != 'i' ? FEW : i + 1 == rank ? SECTOR / bytes : 1;
-		if (cost_root(a->in[1 + i], &x) != cost_root(b->in[1 + i], &y) || x - y >= reach || y - x >= reach)
+		if (root_of(a->in[1 + i], &x) != root_of(b->in[1 + i], &y) || x - y >= reach || y - x >= reach)
 			return false;
 	}
 	return true;
@@ -82,7 +83,7 @@ has_root(const Op *a, const Op *b, int64_t by[MAX_RANK])
 	access_dims(a, at);
 	for (int d = 0; index[d]; d++) {
 		int64_t x, y;
-		if (cost_root(a->in[1 + d], &x) != cost_root(b->in[1 + d], &y) || (index[d] == 'i' && x != y))
+		if (root_of(a->in[1 + d], &x) != root_of(b->in[1 + d], &y) || (index[d] == 'i' && x != y))
 			return false;
 		if (index[d] == 'p')
 			by[at[d]] = x - y;

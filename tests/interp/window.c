@@ -4,7 +4,7 @@
  *
  * Row k of the tile is element (n, h + r, w + s, c …) of the k-th place from (%n, %h, %w) on: places are `steps`
  * apart, from the lower corner (%lo0, %lo1) on, so many rows and columns an image.  Elements outside are 0. */
-#include "ir/interp/run.h"
+#include "tests/interp/gpu.h"
 
 #include <string.h>
 
