@@ -142,6 +142,7 @@ typedef struct Intern Intern;
 
 Intern *intern_open(Arena *a);                      /* lives and dies with the arena */
 const char *intern(Intern *in, const char *s);
+uint64_t checksum(const char *s, size_t n);               /* FNV-1a */
 const char *intern_n(Intern *in, const char *s, size_t n);
 
 /* The candidate nearest to `name` by edit distance, of equals one that begins with it, or NULL if none is near enough to

@@ -16,9 +16,8 @@ struct Intern {
 	size_t n, cap;                              /* cap is a power of two */
 };
 
-/* FNV-1a. */
-static uint64_t
-hash_bytes(const char *s, size_t n)
+uint64_t
+checksum(const char *s, size_t n)
 {
 	uint64_t h = UINT64_C(14695981039346656037);
 	for (size_t i = 0; i < n; i++)
@@ -61,7 +60,7 @@ grow(Intern *in)
 const char *
 intern_n(Intern *in, const char *s, size_t n)
 {
-	uint64_t hash = hash_bytes(s, n);
+	uint64_t hash = checksum(s, n);
 	Slot *slot = find(in, s, n, hash);
 	if (slot->s)
 		return slot->s;

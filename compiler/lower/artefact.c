@@ -34,15 +34,6 @@ artefact_close(Artefact *a)
 	*a = (Artefact){0};
 }
 
-static uint64_t
-sum(const char *bytes, size_t n)
-{
-	uint64_t h = UINT64_C(0xcbf29ce484222325);      /* FNV-1a */
-	for (size_t i = 0; i < n; i++)
-		h = (h ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
-	return h;
-}
-
 static void
 put_number(Text *out, int64_t v)
 {
@@ -115,7 +106,7 @@ artefact_write(const Artefact *a, Text *out)
 	put_number(out, a->nasserts);
 	for (int i = 0; i < a->nasserts; i++)
 		put_bytes(out, a->asserts[i], strlen(a->asserts[i]));
-	put_number(out, (int64_t)sum(out->at + start, out->n - start));
+	put_number(out, (int64_t)checksum(out->at + start, out->n - start));
 }
 
 /* reading: once something does not fit, every further answer is 0 */
@@ -265,7 +256,7 @@ artefact_read(const char *bytes, size_t size, Artefact *out)
 	if (size < head + sizeof want || memcmp(bytes, heading, head) != 0)
 		return false;
 	memcpy(&want, bytes + size - sizeof want, sizeof want);
-	if (sum(bytes, size - sizeof want) != want)
+	if (checksum(bytes, size - sizeof want) != want)
 		return false;
 	Reader r = {.at = bytes + head, .end = bytes + size - sizeof want};
 	get_all(&r, out);

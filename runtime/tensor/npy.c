@@ -145,13 +145,6 @@ check_size(Compile *cx, const char *path, FILE *f, const NpyHeader *h, int64_t b
 	    cx, NOWHERE, DIAG_NPY_SIZE, path, (long long)st.st_size, (long long)(h->start + bytes));
 }
 
-static bool
-host_is_big_endian(void)
-{
-	const uint16_t one = 1;
-	return *(const unsigned char *)&one == 0;
-}
-
 static void
 swap_bytes(char *p, int64_t bytes, int size)
 {
@@ -186,8 +179,7 @@ reorder(const NpyHeader *h, const char *from, char *to, int64_t bytes)
 static void
 repair(const NpyHeader *h, TglDType t, char *data, int64_t bytes)
 {
-	bool big = h->order == '>' || (h->order == '=' && host_is_big_endian());
-	if (h->size > 1 && big != host_is_big_endian())
+	if (h->size > 1 && h->order == '>')
 		swap_bytes(data, bytes, h->size);
 	for (int64_t i = 0; t == TGL_BOOL && i < bytes; i++)
 		data[i] = data[i] != 0;
@@ -336,7 +328,7 @@ write_tensor(int fd, void *of)
 {
 	const TglTensor *t = of;
 	size_t bytes = tgl_tensor_bytes(t);
-	bool direct = t->dev->dev.host && tensor_is_contiguous(t) && !host_is_big_endian();
+	bool direct = t->dev->dev.host && tensor_is_contiguous(t);
 	char *data = direct ? t->data : malloc(bytes ? bytes : 1);
 	if (!data)
 		return false;
@@ -345,8 +337,6 @@ write_tensor(int fd, void *of)
 		errno = EIO;
 		return false;
 	}
-	if (host_is_big_endian() && dtype_info[t->dtype].bits > 8)
-		swap_bytes(data, (int64_t)bytes, dtype_info[t->dtype].bits / 8);
 	Text head = {0};
 	header_text(t, &head);
 	unsigned char start[10] = {
