@@ -67,7 +67,8 @@ can_shift(const Pipeline *p, const Value *v, int depth)
 		return true;
 	if (!v->def)
 		return v->block == p->body && p->counts && p->counts[v->index - 1];
-	bool is_tile = v->type->rank > 0 && !(p->counts && op_has(v->def, PURE));
+	bool runs = op_has(v->def, PURE) || (v->def->kind == OP_READ && attr_slices(v->def));  /* each warp's own page */
+	bool is_tile = v->type->rank > 0 && !(p->counts && runs);
 	if (v->def->home != p->body || is_tile || depth == 0 || !may_run_ahead(p, v->def))
 		return false;
 	for (int i = 0; i < v->def->nin; i++)

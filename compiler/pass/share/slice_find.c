@@ -100,7 +100,28 @@ slice_period(const Slice *s, const Op *read)
 	return d < 0 ? 1 : MAX(s->period[read->in[1 + d]->id], 1);
 }
 
-/* It goes on where it ended, along one dimension, as far as one iteration goes. */
+int
+slice_own_dim(const Slice *s, const Op *read)
+{
+	for (int i = 0; i < read->in[0]->type->rank; i++)
+		if (s->own[read->in[1 + i]->id])
+			return i;
+	return -1;
+}
+
+/* At an index that each iteration has for itself, as a page's number, nothing else varies. */
+static const char *
+own_reason(const Slice *s, const Op *op, int d)
+{
+	if (attr_index(op)[d] != 'i' || op->out[0].type->rank + 2 > KERNEL_RANK)
+		return "it reads rows from a place that each iteration computes";
+	for (int i = 0; i < op->in[0]->type->rank; i++)
+		if (i != d && varies(s, op->in[1 + i]))
+			return "an iteration reads by several indices of its own";
+	return NULL;
+}
+
+/* It goes on where it ended, along one dimension, as far as one iteration goes; or has an index for itself. */
 static const char *
 read_reason(const Slice *s, const Op *op)
 {
@@ -111,6 +132,8 @@ read_reason(const Slice *s, const Op *op)
 		return "it reaches elements through tiles of indices";
 	if (op->nin > 1 + rank && (op->in[1 + rank]->type->rank > 0 || varies(s, op->in[1 + rank])))
 		return "what it reads outside of a tensor is a tile, or changes";
+	if (slice_own_dim(s, op) >= 0)
+		return own_reason(s, op, slice_own_dim(s, op));
 	if (slice_period(s, op) > 1 && op->out[0].type->rank + 2 > KERNEL_RANK)
 		return "its tiles have no dimension to spare";
 	for (int i = 0; i < rank; i++) {
@@ -135,6 +158,7 @@ tile_reason(const Slice *s, const Op *op)
 	switch (op->kind) {
 	case OP_READ: return read_reason(s, op);
 	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: return NULL;
+	case OP_REDUCE: return s->merge ? NULL : "it reduces more than products do";
 	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
 	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";
 	}
@@ -146,12 +170,39 @@ scalar_reason(const Slice *s, const Op *op)
 {
 	if (op->kind == OP_READ)
 		return slice_period(s, op) > 1 ? "several of its iterations read one number" : read_reason(s, op);
-	if (!op_has(op, ELEM))
+	if (!op_has(op, ELEM) && !(op->kind == OP_REDUCE && s->merge))
 		return "it does more in an iteration than read, compute and multiply";
 	for (int i = 0; i < op->nin; i++)
 		if (varies(s, op->in[i]) && is_number(op->in[i]))
 			return "its iterations compute with their indices";
 	return NULL;
+}
+
+/* Does it compute with what each slice has for itself? */
+static bool
+takes_own(const Slice *s, const Op *op)
+{
+	for (int i = 0; i < op->nin; i++) {
+		const Value *v = op->in[i];
+		if (s->own[v->id] || (varies(s, v) && v->type->kind == TYPE_TILE && v->type->rank == 0 && !is_number(v)))
+			return true;
+	}
+	return false;
+}
+
+/* An index that is read, or computed of such: a tile [n] of the slices'. */
+static const char *
+own_number_reason(Slice *s, const Op *op)
+{
+	if (!s->merge)                                  /* of products with weights that is not measured */
+		return "its iterations compute numbers that do not grow evenly";
+	if (op->kind == OP_READ ? slice_period(s, op) > 1 : !op_has(op, ELEM) || !takes_own(s, op))
+		return "its iterations compute numbers that do not grow evenly";
+	for (int i = 0; i < op->nin; i++)
+		if (s->period[op->in[i]->id] > 1)
+			return "several of its iterations compute with one number";
+	s->own[op->out[0].id] = true;
+	return op->kind == OP_READ ? read_reason(s, op) : NULL;
 }
 
 static const char *
@@ -173,9 +224,11 @@ op_reason(Slice *s, const Op *op)
 	int64_t *step = &s->step[op->out[0].id], *period = &s->period[op->out[0].id];
 	if (is_number(&op->out[0]) && find_quotient(s, op, step, period))
 		return NULL;
-	if (op->kind == OP_READ || !is_number(&op->out[0]) || !find_step(s, op, step) || !find_period(s, op, period))
+	if (!is_number(&op->out[0]))
 		return "its iterations compute numbers that do not grow evenly";
-	return NULL;
+	if (op->kind != OP_READ && !takes_own(s, op) && find_step(s, op, step) && find_period(s, op, period))
+		return NULL;
+	return own_number_reason(s, op);
 }
 
 /* Warps read slots of their own, which only asynchronous copies fill, as their matrix instructions have them. */
@@ -195,7 +248,10 @@ slice_reason(Slice *s, const Target *t)
 
 	if (!(t->has & HAS_CP_ASYNC))
 		return "the target has no asynchronous copies";
-	for (int i = 0; i < s->loop->nout; i++)
+	const char *why = s->merge ? slice_merge_reason(s) : NULL;
+	if (why)
+		return why;
+	for (int i = 0; i < s->loop->nout && !s->merge; i++)
 		if (split_fold(s->loop, i) != OP_ADD)
 			return "it carries more than sums";
 	if (s->loop->nout == 0 || !value_int(s->loop->in[2], &step) || step <= 0)
@@ -205,7 +261,7 @@ slice_reason(Slice *s, const Target *t)
 	s->step[s->body->arg[0].id] = step;
 	s->period[s->body->arg[0].id] = 1;
 	for (const Op *op = s->body->first; op; op = op->next) {
-		const char *why = op_reason(s, op);
+		why = op_reason(s, op);
 		why = why ? why : dot_reason(op, t);
 		if (why)
 			return why;
@@ -263,16 +319,17 @@ reads_sectors(const Slice *s)
 	return true;
 }
 
-/* The warps whose rings of so many slots shared memory has room for, as asked or up to 8; 1: too few. */
+/* The warps whose rings of so many slots shared memory has room for, as asked or up to 8; 1: too few.  Two do for states
+ * that are no sums: what is done with scores is more than unpacking. */
 static int
 count_for(const Slice *s, const Target *t, int64_t slots)
 {
-	int asked = s->f->schedule.warps, n = asked ? asked : WARPS;
+	int asked = s->f->schedule.warps, n = asked ? asked : WARPS, least = s->merge ? 2 : WARPS_LEAST;
 	int64_t each = slots * slot_bytes(s);
 
-	while (!asked && n > WARPS_LEAST && n * each > t->shared_bytes)
+	while (!asked && n > least && n * each > t->shared_bytes)
 		n /= 2;
-	return n < WARPS_LEAST || n > WARPS || n * each > t->shared_bytes ? 1 : n;
+	return n < least || n > WARPS || n * each > t->shared_bytes ? 1 : n;
 }
 
 bool

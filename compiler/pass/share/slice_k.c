@@ -28,6 +28,7 @@
  * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c).  slice_read.c makes
  * the reads. */
 #include "pass/share/slice_k.h"
+#include "pass/share/split_k.h"
 
 #include <string.h>
 
@@ -59,8 +60,8 @@ slice_spread(Sliced *x, Value *v, const Type *to)
 }
 
 /* v, of type t before, in all slices. */
-static Value *
-sliced(Sliced *x, Value *v)
+Value *
+slice_all(Sliced *x, Value *v)
 {
 	if (x->all[v->id])
 		return x->all[v->id];
@@ -90,8 +91,8 @@ slice_numbers(Sliced *x, Value *first, int64_t step)
 	return build2(&x->b, OP_ADD, build1(&x->b, OP_BROADCAST, first, line), by);
 }
 
-static Value *
-slices_that_exist(Sliced *x)
+Value *
+slice_exists(Sliced *x)
 {
 	if (!x->exists) {
 		const Slice *s = x->s;
@@ -105,7 +106,7 @@ slices_that_exist(Sliced *x)
 Value *
 slice_masked(Sliced *x, Value *v, Value *otherwise)
 {
-	return build3(&x->b, OP_SELECT, slice_spread(x, slices_that_exist(x), v->type), v, otherwise);
+	return build3(&x->b, OP_SELECT, slice_spread(x, slice_exists(x), v->type), v, otherwise);
 }
 
 /* ---- other ops ---- */
@@ -119,7 +120,7 @@ slice_permute(Sliced *x, const Op *op)
 	for (int d = 0; d < old->n; d++)
 		dims[d + 1] = old->at[d] + 1;
 	Attr order = attr_new_dims(x->b.m, dims, old->n + 1);
-	Value *in = sliced(x, op->in[0]);
+	Value *in = slice_all(x, op->in[0]);
 	return &op_make(&x->b, OP_PERMUTE, &in, 1, &order, 1, NULL, 0)->out[0];
 }
 
@@ -134,35 +135,76 @@ slice_broadcast(Sliced *x, const Op *op)
 		return slice_spread(x, x->all[v->id], to);
 	if (v->type->rank == 0)
 		return slice_spread(x, slice_numbers(x, slice_plain(x, v), x->s->step[v->id]), to);
-	return build1(&x->b, OP_BROADCAST, sliced(x, v), to);
+	return build1(&x->b, OP_BROADCAST, slice_all(x, v), to);
+}
+
+static Value *
+slice_reduce(Sliced *x, const Op *op)
+{
+	Value *in = slice_all(x, op->in[0]);
+	Attr *attr = NEW_ARRAY(x->b.m->cx->tmp, Attr, op->nattr + 1);
+	int n = 0;
+
+	for (int i = 0; i < op->nattr; i++)
+		if (op->attr[i].name != ATTR_AXIS)
+			attr[n++] = op->attr[i];
+	attr[n++] = attr_new_axis(x->b.m, attr_axis(op) + 1);
+	return &op_make(&x->b, OP_REDUCE, &in, 1, attr, n, NULL, 0)->out[0];
+}
+
+/* What grows with the iterations is the first slice's, to which the others' numbers are added where they are used. */
+static bool
+is_index(const Slice *s, const Value *v)
+{
+	return !s->own[v->id] && (v->type->kind != TYPE_TILE || (v->type->rank == 0 && v->type->elem == TY_I64));
 }
 
 static Value *
 slice_op(Sliced *x, const Op *op)
 {
 	const Type *to = slice_type(x->s, op->out[0].type);
+	const Slice *s = x->s;
 	Value **in;
 
 	switch (op->kind) {
 	case OP_READ: return slice_read(x, op);
+	case OP_REDUCE: return slice_reduce(x, op);
 	case OP_PERMUTE: return slice_permute(x, op);
 	case OP_BROADCAST: return slice_broadcast(x, op);
-	case OP_RESHAPE: return build1(&x->b, OP_RESHAPE, sliced(x, op->in[0]), to);
+	case OP_RESHAPE: return build1(&x->b, OP_RESHAPE, slice_all(x, op->in[0]), to);
 	default: break;
 	}
 	in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = sliced(x, op->in[i]);
+	for (int i = 0; i < op->nin; i++) {
+		bool grows = s->varies[op->in[i]->id] && is_index(s, op->in[i]);
+		in[i] = grows ? slice_numbers(x, slice_plain(x, op->in[i]), s->step[op->in[i]->id]) : slice_all(x, op->in[i]);
+	}
 	return &op_make(&x->b, op->kind, in, op->nin, op->attr, op->nattr, &to, 1)->out[0];
+}
+
+void
+slice_any(Sliced *x, const Op *op)
+{
+	x->b.place = op->place;
+	if (!x->s->varies[op->out[0].id] || is_index(x->s, &op->out[0])) {
+		op_clone(&x->b, op, x->map);
+		return;
+	}
+	Value *v = x->all[op->out[0].id] = slice_op(x, op);
+	v->name = op->out[0].name;
 }
 
 /* ---- the loop ---- */
 
-/* What grows with the iterations is the first slice's, to which the others' numbers are added where they are used. */
-static bool
-is_index(const Value *v)
+/* What a state that is no sum begins with, in each slice. */
+static Value *
+begun(const Slice *s, Builder *b, Value *init)
 {
-	return v->type->kind != TYPE_TILE || (v->type->rank == 0 && v->type->elem == TY_I64);
+	int64_t extent[MAX_RANK] = {1};
+
+	memcpy(extent + 1, init->type->extent, sizeof *extent * (size_t)init->type->rank);
+	Value *one = build1(b, OP_RESHAPE, init, type_with_shape(s->m, init->type, init->type->rank + 1, extent));
+	return build1(b, OP_BROADCAST, one, slice_type(s, init->type));
 }
 
 static Op *
@@ -172,7 +214,7 @@ make_loop(const Slice *s, Builder *b)
 	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
 	for (int i = 0; i < s->loop->nout; i++)
-		init[i] = build_int(b, slice_type(s, s->loop->out[i].type), 0);
+		init[i] = s->merge ? begun(s, b, in[3 + i]) : build_int(b, slice_type(s, s->loop->out[i].type), 0);
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 
@@ -188,17 +230,10 @@ fill_body(Sliced *x, Block *to, bool masks_sums)
 		x->all[s->body->arg[i].id] = &to->arg[i];
 		to->arg[i].name = s->body->arg[i].name;
 	}
-	for (const Op *op = s->body->first; op != s->body->last; op = op->next) {
-		x->b.place = op->place;
-		if (!s->varies[op->out[0].id] || is_index(&op->out[0])) {
-			op_clone(&x->b, op, x->map);
-			continue;
-		}
-		Value *v = x->all[op->out[0].id] = slice_op(x, op);
-		v->name = op->out[0].name;
-	}
+	for (const Op *op = s->body->first; op != s->body->last; op = op->next)
+		slice_any(x, op);
 	for (int i = 0; i < s->loop->nout; i++) {
-		out[i] = sliced(x, s->body->last->in[i]);
+		out[i] = slice_all(x, s->body->last->in[i]);
 		out[i] = masks_sums ? slice_masked(x, out[i], &to->arg[1 + i]) : out[i];
 	}
 	build_yield(&x->b, out, s->loop->nout);
@@ -226,16 +261,19 @@ slice(Slice *s)
 {
 	Arena *tmp = s->m->cx->tmp;
 	Builder b = build_before(s->loop);
-	bool zero = slice_adds_zero(s);
+	bool zero = !s->merge && slice_adds_zero(s);
 
-	s->masks_reads = !zero;
-	bool masks_sums = !zero && !slice_adds_zero(s);
+	s->masks_reads = !s->merge && !zero;
+	bool masks_sums = s->merge || (!zero && !slice_adds_zero(s));
 	s->masks_reads = !zero && !masks_sums;
 	Op *made = make_loop(s, &b);
 	Sliced x = {.s = s, .map = NEW_ARRAY(tmp, Value *, s->f->nvalues), .all = NEW_ARRAY(tmp, Value *, s->f->nvalues),
 	    .b = {.m = s->m, .block = made->region[0], .place = s->loop->place}};
 	fill_body(&x, made->region[0], masks_sums);
-	add_slices(s, &b, made);
+	if (s->merge)
+		slice_merge(s, &b, made);
+	else
+		add_slices(s, &b, made);
 }
 
 /* ---- the pass ---- */
@@ -243,8 +281,8 @@ slice(Slice *s)
 static Slice
 of_loop(Module *m, Func *f, Op *loop)
 {
-	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0],
-	    .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues),
+	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0], .merge = slice_merge_of(loop),
+	    .own = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues),
 	    .period = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
 }
 
@@ -292,7 +330,7 @@ visit(Module *m, Func *f, const Target *t)
 		return false;
 	if (f->schedule.warps == 0)
 		f->schedule.warps = s.n;
-	s.each = slice_each(&s, t, s.n);
+	s.each = s.merge ? 1 : slice_each(&s, t, s.n);
 	s.n *= s.each;
 	slice(&s);
 	func_number(f);
@@ -302,6 +340,9 @@ visit(Module *m, Func *f, const Target *t)
 void
 pass_slice_k(Func *f, const Target *t)
 {
-	if (f->schedule.slices != 1 && visit(f->module, f, t))
+	bool any = f->schedule.slices != 1 && visit(f->module, f, t);
+
+	split_drop_merges(f);
+	if (any)
 		pass_simplify(f, t);                    /* steps of constants, sums that begin with zero */
 }

@@ -1,5 +1,5 @@
 /* Loops of products that the warps of a block divide: slice_find.c says which and by how much, slice_zero.c where what lies
- * outside of tensors adds nothing, slice_k.c, the pass, divides. */
+ * outside of tensors adds nothing, slice_merge.c joins states that are no sums, slice_k.c, the pass, divides. */
 #ifndef TEGULA_SLICE_K_H
 #define TEGULA_SLICE_K_H
 
@@ -12,10 +12,12 @@ typedef struct Slice {
 	Func *f;
 	Op *loop;
 	Block *body;
+	Op *merge;                                      /* which says how its states join; NULL: of a loop of sums */
 	int n;                                          /* iterations at once: each warp has `each` of them, neighbours */
 	int each;
 	bool *varies;                                   /* is it another value in each iteration? */
 	int64_t *step;                                  /* of such an integer: how much it grows in `period` iterations */
+	bool *own;                                      /* is it an integer that each slice has for itself, as a page's? */
 	int64_t *period;                                /* a power of two; 1: with each, 0: it is none that grows */
 	bool masks_reads;                               /* small reads are made zero behind the loop's end */
 } Slice;
@@ -40,6 +42,12 @@ Value *slice_plain(const Sliced *x, Value *v);
 Value *slice_numbers(Sliced *x, Value *first, int64_t step);
 /* A tile [n] in as many dimensions as the sliced tile of that type, the same everywhere else. */
 Value *slice_spread(Sliced *x, Value *v, const Type *to);
+/* v, which was one tile, in all slices. */
+Value *slice_all(Sliced *x, Value *v);
+/* The op for all slices, or as it is where they have it in common. */
+void slice_any(Sliced *x, const Op *op);
+/* bool[n]: is the slice's iteration, of x->index in the first, before the loop's end? */
+Value *slice_exists(Sliced *x);
 /* v where the slice's iteration is before the loop's end, else `otherwise`. */
 Value *slice_masked(Sliced *x, Value *v, Value *otherwise);
 
@@ -58,10 +66,21 @@ int slice_count(const Slice *s, const Target *t);
 int slice_dim(const Slice *s, const Op *read);
 /* Iterations in a row that read the same. */
 int64_t slice_period(const Slice *s, const Op *read);
+/* The dimension of the tensor at which each iteration reads by an index of its own; -1: none. */
+int slice_own_dim(const Slice *s, const Op *read);
 /* Are n iterations whole periods of all reads? */
 bool slice_fits(const Slice *s, int n);
 /* Iterations that each of n warps is better to have at once: more than one of few bytes. */
 int slice_each(const Slice *s, const Target *t, int n);
+
+/* slice_merge.c */
+
+/* The op that says how the loop's states join; NULL: none does. */
+Op *slice_merge_of(const Op *loop);
+/* Why the states of warps may not join as those of blocks do; or NULL. */
+const char *slice_merge_reason(const Slice *s);
+/* Joins what the slices of the new loop have; the old one goes, and its merge. */
+void slice_merge(Slice *s, Builder *b, Op *made);
 
 /* slice_zero.c */
 

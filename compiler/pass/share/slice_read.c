@@ -258,10 +258,37 @@ read_together(Sliced *x, const Op *op, const Alone *w)
 	return repeated(x, apart(x, wide, parts, w->e, w->is_new), w->times);
 }
 
+/* At an index that each slice has for itself: rows of a tile of them, [n]. */
+static Value *
+read_own(Sliced *x, const Op *op, int d)
+{
+	int64_t dims[MAX_RANK];
+	Alone w = {.d = d, .is_new = true, .word = 1, .times = 1};
+	Attr *attr = NEW_ARRAY(x->b.m->cx->tmp, Attr, op->nattr + 3);
+	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+	int rank = op->out[0].type->rank;
+
+	for (int i = 0; i < d; i++)
+		w.e += attr_index(op)[i] == 'p';
+	int nattr = alone_attrs(x->s, op, &w, attr);
+	for (int i = 0; i < op->nin; i++)
+		in[i] = slice_plain(x, op->in[i]);
+	in[1 + d] = slice_all(x, op->in[1 + d]);
+	Value *v = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
+	v->name = op->out[0].name;
+	for (int i = 0; i <= rank; i++)
+		dims[i] = i == 0 ? w.e : i <= w.e ? i - 1 : i;
+	Attr order = attr_new_dims(x->b.m, dims, rank + 1);
+	return w.e == 0 ? v : &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+}
+
 Value *
 slice_read(Sliced *x, const Op *op)
 {
 	Alone w;
+	int d = slice_own_dim(x->s, op);
+	if (d >= 0)
+		return read_own(x, op, d);
 	bool alone = reads_alone(x->s, op, &w) && (w.word == 1 || are_parts_alone(x->s));
 	Value *v = alone ? read_alone(x, op, &w) : read_together(x, op, &w);
 

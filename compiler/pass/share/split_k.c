@@ -30,7 +30,8 @@
  *
  * What stands before the loop is done by each block; so nothing up to its end may write or report.  Where a loop cannot be
  * divided, the kernel stays as it is, and Func.split_reason says why.  On the cpu device the parts of a loop with a merge
- * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes. */
+ * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes.  On GPUs it
+ * stays until slice_k, of which warps may divide what a block has. */
 #include "pass/share/split_k.h"
 
 /* ---- on a GPU ---- */
@@ -56,10 +57,9 @@ static void
 put_states(Split *s, Builder *b)
 {
 	for (int i = 0; i < split_nstates(s); i++) {
-		Value *v = s->merge ? s->merge->in[i] : &s->loop->out[i];
-		if (v->def != s->loop)
+		if (s->merge && s->merge->in[i]->def != s->loop)
 			continue;                       /* the same in all parts */
-		s->put[i] = build1(b, OP_SPLIT_PUT, v, NULL);
+		s->put[i] = build1(b, OP_SPLIT_PUT, split_state(s, i), NULL);
 		if (s->in_cluster)
 			attr_set_cluster(b->m, s->put[i]->def, true);
 		s->tokens[s->ntokens++] = s->put[i];
@@ -96,7 +96,7 @@ join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
 	bool sums = all_sum(s);
 
 	for (int i = 0; i < n; i++)
-		own[i] = s->merge ? s->merge->in[i] : &s->loop->out[i];
+		own[i] = split_state(s, i);
 	for (int i = 0; i < s->ntokens && sums; i++)
 		op_make(b, OP_SPLIT_SUM, &s->tokens[i], 1, NULL, 0, NULL, 0);
 	if (sums)
@@ -238,9 +238,8 @@ cut(Func *f, Op *loop, Op *merge)
 	}
 }
 
-/* Ops merge go: each result is the operand. */
-static void
-drop_merges(Func *f)
+void
+split_drop_merges(Func *f)
 {
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
@@ -278,6 +277,7 @@ pass_split_k(Func *f, const Target *t)
 	} else if (is_asked && !t) {
 		cut_all(f);
 	}
-	drop_merges(f);
+	if (!t)
+		split_drop_merges(f);
 	func_number(f);
 }

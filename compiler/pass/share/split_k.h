@@ -35,6 +35,9 @@ bool split_is_stream(const Func *f, const Target *t);
 /* Are the blocks that share a program of it a cluster? */
 bool split_in_cluster(const Func *f, const Target *t);
 
+/* split_k.c: ops merge go; each result is the operand. */
+void split_drop_merges(Func *f);
+
 /* split_join.c */
 
 typedef struct Parts {
