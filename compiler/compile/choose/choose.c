@@ -391,7 +391,7 @@ static bool
 take_few(Search *s, const TuneName *all, int n, Arena *mem)
 {
 	s->chosen = NEW_ARRAY(mem, NamedConst, NAMES_MOST);
-	return choose_few(s->k, s->first, s->t, s->how, all, n, s->chosen, &s->n, &s->bill);
+	return choose_few(s->k, s->first, s->t, s->how, all, n, s->is_merged, s->chosen, &s->n, &s->bill);
 }
 
 /* With reports hidden and the memory of candidates apart. */
@@ -405,6 +405,8 @@ search(Search *s, Arena *mem)
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
+	if (s->is_merged)
+		return take_few(s, all, n, mem);
 	bool alone = !s->is_whole;
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, alone);
 	if (few && alone)
@@ -477,6 +479,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	ChooseBinding quiet = *how;
 	quiet.why = NULL;
 	s.how = is_by_warps ? &quiet : how;             /* what it compares is not the last word */
+	is_shared &= !s.is_merged;
 	if ((k->item->tune.n > 0 || s.products) && !is_shared && (!s.is_whole || is_by_warps))
 		ok = choose_products(&s, mem, values, n);
 	s.how = how;
@@ -484,7 +487,8 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 		ok = choose_whole(k, b, t, how, is_by_warps, mem, values, n);
 	if (!ok && !is_shared)
 		ok = choose_blocks(k, b, t, how, mem, values, n);
-	ok |= search_add_split(&s, mem, values, n);
+	if (!ok || !s.is_merged)
+		ok |= search_add_split(&s, mem, values, n);
 	cx->muted--;
 	arena_close(cx->tmp);
 	cx->tmp = keep;

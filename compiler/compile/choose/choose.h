@@ -111,11 +111,11 @@ bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n);
 
-/* choose_whole.c: of a lone product of few rows, the names of `all` in all their values, by four and eight warps where the
- * header says nothing of them.  *header: the bill of the header's own, where a reason is wanted.  False: none is
- * modelled. */
+/* choose_whole.c: of a lone product of few rows, or of a loop of such with a merge, the names of `all` in all their values,
+ * by four and eight warps (of a merge two, too) where the header says nothing of them.  *header: the bill of the header's
+ * own, where a reason is wanted.  False: none is modelled. */
 bool choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
-    NamedConst *values, int *nvalues, Bill *header);
+    bool is_merged, NamedConst *values, int *nvalues, Bill *header);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
 enum { TILES_MOST = 3, TILE_SIZES = 3 };
@@ -142,6 +142,7 @@ void choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedCo
 bool choose_reads_beside(const Func *f);
 /* choose_split.c: has the function a loop with merge? */
 bool choose_merges(const Func *f);
+bool choose_merges_few(const Func *f);                   /* … of few rows */
 /* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */
 int choose_split_of(const Func *f, const Bound *b, const Target *t);
 

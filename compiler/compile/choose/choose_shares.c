@@ -21,6 +21,7 @@ search_split(Search *s, bool merged)
 	s->products = f && choose_count_dots(f) > 0;
 	s->is_lone_decode = s->products && choose_count_dots(f) == 1;
 	s->is_whole = f && choose_is_whole(s->k, f, s->first, s->t);
+	s->is_merged = s->products && choose_merges_few(f);
 	if (f && (choose_merges(f) || (!merged && !s->products)))
 		split = choose_split_of(f, s->first, s->t);
 	cx->mem = keep;

@@ -42,6 +42,21 @@ choose_merges(const Func *f)
 	return func_find(f, OP_MERGE) != NULL;
 }
 
+/* Products of up to 16 rows, as of the queries of a group, in one loop that says how its parts join. */
+bool
+choose_merges_few(const Func *f)
+{
+	enum { ROWS = 16 };
+	if (!choose_merges(f))
+		return false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (t && MIN(t->extent[t->rank - 2], t->extent[t->rank - 1]) > ROWS)
+			return false;
+	}
+	return true;
+}
+
 bool
 choose_shares_last(const Schedule *s)
 {

@@ -46,6 +46,7 @@ typedef struct Whole {
 	int n, best_n;
 	int tried;
 	bool is_few;                                    /* rows: up to 32 */
+	bool is_merged;                                 /* of a loop with merge, which choose_split divides */
 	bool is_by_warps;                               /* candidates by warpgroups are left to the estimate of products */
 	double best;
 	Bill first;
@@ -213,6 +214,31 @@ is_best(const Whole *s, const Bound *first, const char *name, const Const *value
 	               : word >= 0 && first->schedule.at[word] == value->i;
 }
 
+/* As elaborated and simplified. */
+static Module *
+search_module(const Whole *s, const Bound *b)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
+	return compile_kernel(s->k, b, s->t->name, &a, &opt);
+}
+
+/* As many blocks as share the loop with the present values, where the header does not say. */
+static void
+add_parts(Whole *s)
+{
+	const char *word = schedule_info[SCHEDULE_SPLIT].text;
+	Bound b;
+	start(s);
+	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b) || b.schedule.split > 0 ||
+	    header_mentions(s->k, word) || ctparam_named(s->k, word) >= 0 || s->how->is_fixed(s->how->user, word))
+		return;
+	Module *m = search_module(s, &b);
+	int split = m ? choose_split_of(m->funcs.at[0], &b, s->t) : 1;
+	if (split > 1)
+		s->value[s->n++] = (NamedConst){word, {.kind = CONST_INT, .i = split}, NOWHERE};
+}
+
 /* The names from `at` on in all their values, the last ones first: of those that take the same by the bill larger steps
  * stay. */
 static void
@@ -227,12 +253,14 @@ try_each(Whole *s, const TuneName *name, int n, int at)
 		return;
 	}
 	s->n = n;
+	if (s->is_merged)
+		add_parts(s);
 	double cycles = bill_of(s, &bill);
-	why_tried(s->how->why, s->value, n, cycles, &bill, NULL);
+	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
 	if (cycles < 0 || cycles >= SAME * s->best)
 		return;
 	s->best = cycles;
-	s->best_n = n;
+	s->best_n = s->n;
 	memcpy(s->best_value, s->value, sizeof s->value);
 }
 
@@ -272,15 +300,6 @@ drop_idle(Whole *s)
 		s->best_n = s->n;
 		memcpy(s->best_value, s->value, sizeof *s->value * (size_t)s->n);
 	}
-}
-
-/* As elaborated and simplified. */
-static Module *
-search_module(const Whole *s, const Bound *b)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
-	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 
 static void
@@ -366,9 +385,11 @@ is_open(const Whole *s, const TuneName *name)
 static int
 few_names(const Whole *s, const TuneName *all, int n, TuneName *out)
 {
-	static const Const warps[] = {{.kind = CONST_INT, .i = 4}, {.kind = CONST_INT, .i = 8}};
+	static const Const warps[] = {
+	    {.kind = CONST_INT, .i = 2}, {.kind = CONST_INT, .i = 4}, {.kind = CONST_INT, .i = 8}};
 	const char *word = schedule_info[SCHEDULE_WARPS].text;
-	const TuneName more = {.name = word, .value = (Const *)warps, .nvalue = LEN(warps)};
+	const TuneName more = {.name = word, .value = (Const *)warps + !s->is_merged,
+	    .nvalue = LEN(warps) - !s->is_merged};
 	bool stands = ctparam_named(s->k, word) >= 0 || header_mentions(s->k, word);
 	int found = 0;
 	for (int i = 0; i < n; i++)
@@ -377,7 +398,8 @@ few_names(const Whole *s, const TuneName *all, int n, TuneName *out)
 	for (int i = 0; i <= n; i++) {
 		const TuneName *name = i < n ? &all[i] : &more;
 		int which = schedule_named(name->name);
-		bool counts = i < n ? which < 0 || which == SCHEDULE_WARPS : !stands;
+		bool is_word = which == SCHEDULE_WARPS || (which == SCHEDULE_STAGES && s->is_merged);
+		bool counts = i < n ? which < 0 || is_word : !stands;
 		if (!counts || !is_open(s, name) || found == NAMES_MOST || forms * name->nvalue > FORMS_MOST)
 			continue;
 		forms *= name->nvalue;
@@ -430,12 +452,12 @@ try_parts(Whole *s, const Bound *first)
 
 bool
 choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
-    NamedConst *values, int *nvalues, Bill *header)
+    bool is_merged, NamedConst *values, int *nvalues, Bill *header)
 {
 	Compile *cx = k->program->cx;
 	Arena *keep = cx->mem;
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .best = INFINITY,
-	    .is_few = true};
+	    .is_few = true, .is_merged = is_merged};
 	TuneName name[NAMES_MOST];
 	if (how->why) {                                 /* the choice is explained beside it */
 		double cycles = bill_of(&s, header);
@@ -444,7 +466,8 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	try_each(&s, name, few_names(&s, all, n, name), 0);
 	if (s.best_n) {
 		drop_idle(&s);
-		try_parts(&s, b);
+		if (!is_merged)
+			try_parts(&s, b);
 	}
 	cx->mem = keep;
 	k->program->called = s.before.called;

@@ -78,6 +78,27 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	}
 }
 
+/* Where data says how far a loop goes, as the pages of a sequence, it goes as far as the dimension along which its index
+ * reads, a row of page numbers; INT64_MIN: there is none. */
+static int64_t
+reach(const Func *f, const Bound *b, const Op *loop)
+{
+	const Block *body = loop->region[0];
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block != f->body)
+			continue;
+		for (int d = 0; d < op->in[0]->type->rank; d++) {
+			const Op *at = op->in[1 + d]->def;
+			int dim = f->param[op->in[0]->index].dim[d];
+			if (op->in[1 + d] != &body->arg[0] && !(at && at->kind == OP_ADD && at->in[0] == &body->arg[0]))
+				continue;
+			int64_t n = op->in[0]->type->extent[d];
+			return n < 0 && dim >= 0 ? dimension(f, b, &f->body->arg[dim], INT64_MIN) : n < 0 ? INT64_MIN : n;
+		}
+	}
+	return INT64_MIN;
+}
+
 double
 estimate_trips(const Func *f, const Bound *b, const Op *loop)
 {
@@ -87,6 +108,7 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
 	int64_t hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
 	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
+	hi = hi == INT64_MIN && n == 0 ? reach(f, b, loop) : hi;
 	if (hi == INT64_MIN || lo == INT64_MIN)
 		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;
 	return (double)MAX((hi - lo + step - 1) / step, 0);

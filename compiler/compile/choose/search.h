@@ -20,6 +20,7 @@ typedef struct Search {
 	bool is_lone_decode;                                    /* of one product, for which both choose */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
+	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
 	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */

@@ -293,8 +293,40 @@ slice_takes(const Type *sum, const Target *t)
 }
 
 static bool
+is_carried(const Block *body, const Type *t)
+{
+	for (int i = 1; i < body->narg; i++)
+		if (type_same_shape(body->arg[i].type, t))
+			return true;
+	return false;
+}
+
+/* Scores and what they weigh, of up to 16 rows of queries, which a warp's threads have at once; of 8 rows and fewer what is
+ * carried is transposed (pass dot).  By ptxas such loops of bf16 take 167 registers with 64 keys and heads of 128, 255 with
+ * 32 keys and heads of 256. */
+static bool
+takes_all(const Block *body, const Target *t)
+{
+	enum { ROWS = 16, HALF = 8, EACH = 80 };
+	int64_t all = 0;
+
+	for (const Op *op = body->first; op; op = op->next) {
+		if (op->kind != OP_DOT)
+			continue;
+		const int64_t *side = op->out[0].type->extent + op->out[0].type->rank - 2;
+		int64_t few = MIN(side[0], side[1]), many = MAX(side[0], side[1]);
+		if (few > ROWS)
+			return false;
+		all += MAX(few, is_carried(body, op->out[0].type) ? HALF : ROWS) * many;
+	}
+	return all <= (int64_t)EACH * t->lanes;
+}
+
+static bool
 is_few(const Slice *s, const Target *t)
 {
+	if (s->merge)
+		return takes_all(s->body, t);
 	for (const Op *op = s->body->first; op; op = op->next)
 		if (op->kind == OP_DOT && !slice_takes(op->out[0].type, t))
 			return false;

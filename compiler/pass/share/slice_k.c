@@ -177,7 +177,8 @@ slice_op(Sliced *x, const Op *op)
 	in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
 	for (int i = 0; i < op->nin; i++) {
 		bool grows = s->varies[op->in[i]->id] && is_index(s, op->in[i]);
-		in[i] = grows ? slice_numbers(x, slice_plain(x, op->in[i]), s->step[op->in[i]->id]) : slice_all(x, op->in[i]);
+		in[i] = grows ? slice_numbers(x, slice_plain(x, op->in[i]), s->step[op->in[i]->id])
+		              : slice_all(x, op->in[i]);
 	}
 	return &op_make(&x->b, op->kind, in, op->nin, op->attr, op->nattr, &to, 1)->out[0];
 }
@@ -281,9 +282,12 @@ slice(Slice *s)
 static Slice
 of_loop(Module *m, Func *f, Op *loop)
 {
+	Arena *tmp = m->cx->tmp;
+	int n = f->nvalues;
+
 	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0], .merge = slice_merge_of(loop),
-	    .own = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .varies = NEW_ARRAY(m->cx->tmp, bool, f->nvalues), .step = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues),
-	    .period = NEW_ARRAY(m->cx->tmp, int64_t, f->nvalues)};
+	    .own = NEW_ARRAY(tmp, bool, n), .varies = NEW_ARRAY(tmp, bool, n), .step = NEW_ARRAY(tmp, int64_t, n),
+	    .period = NEW_ARRAY(tmp, int64_t, n)};
 }
 
 /* A kernel's warps are the same everywhere: its only loop of products is sliced, or none.  Products beside it, as of what

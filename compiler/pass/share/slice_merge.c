@@ -1,4 +1,4 @@
-/* Loops that say how their states join (op merge), divided between the warps of a block (slice_k.c): decode's online softmax.
+/* Loops that say how their states join (op merge), as an online softmax's, divided between a block's warps (slice_k.c).
  *
  *     %t:3 = for … do (%i, %top: f32[16], %total: f32[16], %acc: f32[16, 128]) { … }
  *     %u:3 = merge %t by (…) { … }
@@ -93,7 +93,8 @@ slice_merge_reason(const Slice *s)
 
 	for (int i = 0; i < s->loop->nout; i++) {
 		const Value *v = &s->loop->out[i];
-		if (v->nuses != 1 || v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE || dtype_is_packed(v->type->elem))
+		if (v->nuses != 1 || v->type->kind != TYPE_TILE || v->type->ptr != PTR_NONE ||
+		    dtype_is_packed(v->type->elem))
 			return "its states are used otherwise than by its merge";
 		if (is_number(v))
 			return "its states are indices";
@@ -156,7 +157,8 @@ slice_merge(Slice *s, Builder *b, Op *made)
 	Op *merge = s->merge;
 	int n = merge->nout;
 	Arena *tmp = s->m->cx->tmp;
-	Value **first = NEW_ARRAY(tmp, Value *, n), **other = NEW_ARRAY(tmp, Value *, n), **both = NEW_ARRAY(tmp, Value *, n);
+	Value **first = NEW_ARRAY(tmp, Value *, n), **other = NEW_ARRAY(tmp, Value *, n);
+	Value **both = NEW_ARRAY(tmp, Value *, n);
 	Sliced all = {.s = s, .b = *b, .index = s->loop->in[0]};
 	Value *exists = slice_exists(&all), *half[2];
 
