@@ -119,8 +119,8 @@ row_bytes_of_warp(const Type *tile, const Layout *elements)
 }
 
 /* Whole lines at a time, of which other threads, or the next iterations, most likely want the rest: an H200's memory gives
- * 3.3 TB/s where each sector is asked for by itself, and 4.3 by lines.  Attention of one token over 16 x 4096 keys took 81 us
- * without and 63 with it, a product of few rows by 4-bit weights, 64 bytes of a row at a time, 13.8 and 12.3.  Not of
+ * 3.3 TB/s where each sector is asked for by itself, and 4.3 by lines.  Attention of one token over 16 x 4096 keys took
+ * 81 us without and 63 with it, a product of few rows by 4-bit weights, 64 bytes of a row at a time, 13.8 and 12.3.  Not of
  * gathered rows of less than a line, the rest of which may be of no use.  PTX has it from version 7.4 on, which older
  * targets do not ask for. */
 static bool
