@@ -152,10 +152,12 @@ stream_loop(const Func *f)
 	return NULL;
 }
 
-static void
-start_next_grid(Lower *l)
+void
+lower_start_next_grid(Lower *l)
 {
 	Reg block, blocks;
+	if (!(l->t->has & HAS_GRID_WAIT))
+		return;
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &block, 1);
 	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
 	Reg ahead = lower_op2(l, THREAD_ADD, block, lower_i32(l, LAST_BLOCKS));
@@ -173,8 +175,8 @@ wait_for_grids(Lower *l)
 {
 	if (!(l->t->has & HAS_GRID_WAIT))
 		return;
-	if (!stream_loop(l->f))
-		start_next_grid(l);
+	if (!stream_loop(l->f) && !block_find(l->f->body, OP_ROLES))
+		lower_start_next_grid(l);
 	if (!func_waits_late(l->f))
 		thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
 }
@@ -370,11 +372,11 @@ lower_programs(Lower *l)
 	}
 	if (!artefact_is_persistent(l->f))
 		find_program_at(l, l->block, grid);
-	const Op *stream = l->t->has & HAS_GRID_WAIT ? stream_loop(l->f) : NULL;
+	const Op *stream = stream_loop(l->f);
 	for (Op *op = l->f->body->first; op; op = op->next) {
 		lower_op(l, op);
 		if (op == stream)
-			start_next_grid(l);
+			lower_start_next_grid(l);
 	}
 }
 
