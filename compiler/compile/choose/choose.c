@@ -22,7 +22,6 @@ static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the def
 enum { PAIRS_EACH = 4 };                                        /* programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
 static const double CLUSTER_SHARE = 0.97;                       /* of what blocks alone take, to be better */
-static const double SHARE_LEAST = 0.95;                         /* what phantoms of clusters may cost */
 
 static bool
 is_modelled(const Search *s, const char *name)
@@ -95,9 +94,34 @@ keep(const Search *s, double cycles, double *best, NamedConst *values)
 }
 
 static NamedConst
-in_clusters(void)
+in_clusters(int ranks)
 {
-	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = CLUSTER}, NOWHERE};
+	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = ranks}, NOWHERE};
+}
+
+/* The present values in clusters of two, and of four where all of those run at once. */
+static void
+try_clusters(Search *s, bool shares)
+{
+	Bill bill;
+	int ctas = s->bound.schedule.ctas;
+	for (int ranks = CLUSTER; ranks <= (shares ? CLUSTER : CLUSTER_MOST); ranks *= 2) {
+		if (estimate_pairs(s->module->funcs.at[0], &s->bound, ranks) < search_share_least(ranks))
+			continue;
+		s->bound.schedule.ctas = ranks;
+		s->value[s->n++] = in_clusters(ranks);
+		double cycles = cycles_of(s, &bill);
+		if (ranks > CLUSTER && bill.launched > estimate_placed(s->t, ranks))
+			cycles = -1;
+		else
+			why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
+		if (shares)
+			search_keep_shared(s, cycles, s->n);
+		else
+			keep(s, cycles, &s->paired, s->in_pairs);
+		s->n--;
+	}
+	s->bound.schedule.ctas = ctas;
 }
 
 static void
@@ -126,19 +150,8 @@ try(Search *s)
 		keep(s, cycles, &s->least[0], s->divided[0]);
 	if (s->bound.schedule.split == 2 && !choose_shares_last(&s->bound.schedule))
 		keep(s, cycles, &s->least[1], s->divided[1]);
-	if (s->tries_clusters && s->bound.schedule.specialize == 1 &&
-	    estimate_pairs(s->module->funcs.at[0], &s->bound, CLUSTER) >= SHARE_LEAST) {
-		int ctas = s->bound.schedule.ctas;
-		s->bound.schedule.ctas = CLUSTER;
-		s->value[s->n] = in_clusters();
-		cycles = cycles_of(s, &bill);
-		why_tried(s->how->why, s->value, s->n + 1, cycles, &bill, NULL);
-		if (shares)
-			search_keep_shared(s, cycles, s->n + 1);
-		else
-			keep(s, cycles, &s->paired, s->in_pairs);
-		s->bound.schedule.ctas = ctas;
-	}
+	if (s->tries_clusters && s->bound.schedule.specialize == 1)
+		try_clusters(s, shares);
 }
 
 /* Binds and elaborates once for the present compile-time parameters. */
@@ -271,22 +284,12 @@ search_parted(Search *s, Bound *b)
 
 /* What is chosen, in clusters: the share of its programs that are there; 0 if blocks stay alone. */
 static double
-share_of_clusters(Search *s)
+share_of_clusters(Search *s, int ranks)
 {
 	Bound with;
-	s->chosen[s->n++] = in_clusters();
+	s->chosen[s->n++] = in_clusters(ranks);
 	const Func *f = search_parted(s, &with);
-	return f && func_cluster(f) == CLUSTER ? cluster_share(f, with.grid) : 0;
-}
-
-/* Two chained products: what clusters give those is not measured. */
-static bool
-is_chained(Search *s, const Bound *b)
-{
-	Schedule open = b->schedule;
-	const Module *m = search_elaborate(s, b);
-	open.specialize = -1;
-	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 || choose_gathers(m->funcs.at[0]);
+	return f && func_cluster(f) == ranks ? cluster_share(f, with.grid) : 0;
 }
 
 /* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096
@@ -298,9 +301,9 @@ add_cluster(Search *s, const Bound *b)
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
 	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
-	    programs <= PAIRS_EACH * s->t->rates->multiprocessors || is_chained(s, b))
+	    programs <= PAIRS_EACH * s->t->rates->multiprocessors || search_is_chained(s, b))
 		return;
-	if (share_of_clusters(s) < SHARE_LEAST)
+	if (share_of_clusters(s, CLUSTER) < search_share_least(CLUSTER))
 		s->n--;
 	else
 		why_because(s->how->why, "of several programs a multiprocessor, clusters of two are no slower by "
@@ -316,7 +319,8 @@ take_clusters(Search *s)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
-	if (share_of_clusters(s) >= SHARE_LEAST)
+	int ranks = (int)s->in_pairs[s->n].value.i;
+	if (share_of_clusters(s, ranks) >= search_share_least(ranks))
 		return true;
 	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
 	return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const double SHARES = 1.03;      /* of others, which take 1.1 to 1.4 of their estimates where programs are few */
+static const double SHARE_LEAST = 0.95, SHARE_FOUR = 0.75;      /* of a cluster's blocks that have programs */
 static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
 
 int
@@ -77,6 +78,21 @@ search_take_divided(Search *s)
 	memcpy(s->chosen, s->divided[streams], sizeof *s->chosen * (size_t)s->n);
 	if (streams)
 		why_because(s->how->why, "two blocks that share a loop wait for memory sooner than more of them do");
+}
+
+double
+search_share_least(int ranks)
+{
+	return ranks > CLUSTER ? SHARE_FOUR : SHARE_LEAST;
+}
+
+bool
+search_is_chained(Search *s, const Bound *b)
+{
+	Schedule open = b->schedule;
+	const Module *m = search_elaborate(s, b);
+	open.specialize = -1;
+	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 || choose_gathers(m->funcs.at[0]);
 }
 
 void

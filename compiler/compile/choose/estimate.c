@@ -326,6 +326,8 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		return "only products by tensor maps alone share their last programs";
 	if (e->parted && e->gathers && e->ranks > 1)    /* conv2d 32x56x56x256 3x3: 208 us, 205 alone; 4x4 217, 215 */
 		return "blocks of a cluster whose threads gather wait for each other";
+	if (e->parted && e->ranks > 2 && !is_plain)
+		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && e->filled > 0)
 		return "no tensor map brings an operand that one role would copy";
 	if (e->parted && !e->chained && is_few && !is_plain)
@@ -348,11 +350,10 @@ is_plain_product(const Estimate *e)
 	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0;
 }
 
-/* Of the multiprocessors, those on which clusters as large fit. */
-static double
-placed(const Estimate *e)
+double
+estimate_placed(const Target *t, int ranks)
 {
-	return e->split > 2 && splits_in_cluster(e) ? PLACED : e->ranks > 1 ? PAIRS_PLACED : 1;
+	return floor(t->rates->multiprocessors * (ranks > 2 ? PLACED : ranks > 1 ? PAIRS_PLACED : 1));
 }
 
 static double
@@ -363,7 +364,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.products = u->products, .shared = u->shared - u->read, .lines = u->lines, .outside = u->outside,
 		.arithmetic = u->arithmetic, .moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips,
 		.programs = programs, .edges = e->edges, .elements = e->elements, .sums = e->sums, .together = together,
-		.multiprocessors = floor(e->t->rates->multiprocessors * placed(e)),
+		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4, .stages = e->stages,
 		.split = e->split, .stream = e->stream, .ranks = e->ranks, .parted = e->parted,
 		.in_cluster = splits_in_cluster(e), .depth = e->depth, .transposes = e->transposes,

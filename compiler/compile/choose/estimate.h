@@ -49,6 +49,8 @@ typedef struct ProductLaunch {
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);
+/* Multiprocessors whose blocks run at once in clusters of `ranks`. */
+double estimate_placed(const Target *t, int ranks);
 /* Programs of a multiprocessor, the last ones in so many parts. */
 double estimate_stream_programs(double programs, double multiprocessors, int parts);
 /* Rows of what is read that lie outside of the tensor in the last program, which a cluster's ranks may have added; *share:

@@ -293,18 +293,18 @@ add_filled(Estimate *e, const Op *op, int dim, Use *u)
 	u->arithmetic += count * ALONE_OPS / LANES;
 }
 
-/* Fitted with estimate_product.c: cycles of a line and of a row outside, what of a copy that two blocks share each takes,
- * and bytes of rows that begin within lines. */
+/* Fitted with estimate_product.c: cycles of a line and of a row outside, what of a copy each block takes however many share
+ * it, and bytes of rows that begin within lines. */
 static void
 add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 {
-	static const double LINE_CYCLES = 1.7, OUTSIDE_CYCLES = 1.2, MULTICAST = 0.62, ASTRIDE_BYTES = 1.68;
+	static const double LINE_CYCLES = 1.7, OUTSIDE_CYCLES = 1.2, MULTICAST = 0.24, ASTRIDE_BYTES = 1.68;
 	const Type *t = op->out[0].type;
 	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
 	if (t->rank < 2)
 		return;
 	double lines = bytes_of(t) / row * ceil(row / line);
-	double part = estimate_sharers(op, ranks, e->along) > 1 ? MULTICAST : 1;
+	double part = MULTICAST + (1 - MULTICAST) / estimate_sharers(op, ranks, e->along);
 	double astride = estimate_astride(e->b, op);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	u->lines += LINE_CYCLES * part * lines * astride;

@@ -4,7 +4,7 @@
 
 #include "compile/choose/choose.h"
 
-enum { NAMES_MOST = 16, CLUSTER = 2 };                          /* blocks of a cluster */
+enum { NAMES_MOST = 16, CLUSTER = 2, CLUSTER_MOST = 4 };        /* blocks of a cluster */
 
 typedef struct Search {
 	Kernel *k;
@@ -45,6 +45,10 @@ int search_split(Search *s, bool merged);
 bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
 /* Takes what was divided over blocks in place of what was not, where that is clearly better. */
 void search_take_divided(Search *s);
+/* The share of clusters' blocks that must have programs.  Of clusters of four, which run at once, the rest only wait. */
+double search_share_least(int ranks);
+/* Two chained products, or gathers: what clusters give those is not measured. */
+bool search_is_chained(Search *s, const Bound *b);
 /* The first n of the present values, of blocks that stay and share few programs, if they are better than others such. */
 void search_keep_shared(Search *s, double cycles, int n);
 /* Takes those in place of what is chosen, where they take no longer than `least`, in cycles. */
