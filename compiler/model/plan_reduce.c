@@ -151,6 +151,19 @@ find_runs(ReducePlan *p, const AxisBits *bits, bool any_order)
 		}
 }
 
+/* Elements that are equal need no step: each thread keeps one of its own. */
+static void
+leave_out_runs(ReducePlan *p)
+{
+	for (int i = 0; i < p->nruns; i++)
+		for (int b = 0; b < p->run[i].n; b++) {
+			uint64_t bit = UINT64_C(1) << p->run[i].bit[b];
+			p->live &= p->run[i].in == IN_REGISTER ? ~bit : ~UINT64_C(0);
+			p->lanes &= p->run[i].in == IN_LANE ? ~bit : ~UINT64_C(0);
+		}
+	p->nruns = 0;
+}
+
 static uint64_t
 moving(const Layout *l, InDim d)
 {
@@ -214,6 +227,8 @@ plan_reduce(const Op *op, ReducePlan *p)
 	find_runs(p, &bits, !scans && p->commutes);
 	p->live = scans ? (UINT64_C(1) << p->layout.in[IN_REGISTER]) - 1 : moving(&p->layout, IN_REGISTER);
 	p->lanes = moving(&p->layout, IN_LANE);
+	if (op->kind == OP_REDUCE && attr_alike(op))
+		leave_out_runs(p);
 	Layout result = scans ? p->layout : layout_slice(&p->layout, axis);
 	p->scratch = MAX(steps_scratch(p), operands_scratch(op, &p->layout));
 	for (int k = 0; k < op->nout; k++)

@@ -6,7 +6,8 @@
  *     %1 = broadcast %0 : f16[2, 8, 64]         rows 8 to 15 are rows 0 to 7 again: registers of the same threads
  *     %2 = reshape %1 : f16[16, 64]             … %c likewise
  *     %3 = dot %2, %b, %5 : f32[16, 64]
- *     … reshape, permute, split                 the first half is the result
+ *     %4 = reshape %3 : f32[2, 8, 64]
+ *     %5 = reduce %4 {fn = "max", axis = 0, alike} : f32[8, 64]     both halves are the result: no instruction
  *
  * Along K the repeated part is set to zero. */
 #include "pass/layout/dot.h"
@@ -39,27 +40,21 @@ twice(Builder *b, Value *v, int d)
 	return reshape(b, x, t->rank, extent);
 }
 
-/* The first half of v along dimension d. */
+/* One of the equal parts of v along dimension d, of so many elements: no thread needs what another holds. */
 static Value *
-first_half(Builder *b, Value *v, int d)
+one_part(Builder *b, Value *v, int d, int64_t part)
 {
 	const Type *t = v->type;
-	int64_t extent[MAX_RANK + 1], dims[MAX_RANK + 1];
-	int n = 0, k = 0;
-	for (int i = 0; i < t->rank; i++) {
-		if (i == d)
-			extent[n++] = 2;
-		else
-			dims[k++] = n;
-		if (i == d)
-			dims[k++] = n;
-		extent[n++] = i == d ? t->extent[i] / 2 : t->extent[i];
-	}
-	dims[k] = d;
-	Value *x = reshape(b, v, n, extent);
-	Attr order = attr_new_dims(b->m, dims, n);
-	x = &op_make(b, OP_PERMUTE, &x, 1, &order, 1, NULL, 0)->out[0];
-	return build1(b, OP_SPLIT, x, NULL);
+	int64_t extent[MAX_RANK + 1];
+	if (t->extent[d] == part)
+		return v;
+	memcpy(extent, t->extent, sizeof *extent * (size_t)d);
+	memcpy(extent + d + 1, t->extent + d, sizeof *extent * (size_t)(t->rank - d));
+	extent[d] = t->extent[d] / part;
+	extent[d + 1] = part;
+	Value *x = reshape(b, v, t->rank + 1, extent);
+	Attr how[] = {attr_new_fn(b->m, "max"), attr_new_axis(b->m, d), attr_new_alike(b->m, true)};
+	return op_make(b, OP_REDUCE, &x, 1, how, LEN(how), NULL, 0)->out;
 }
 
 /* Elements from `valid` on along dimension d become zero. */
@@ -98,11 +93,7 @@ dot_fit(Op *dot, const MmaInfo *mma)
 	x = grow(&b, x, col, mma->k, true);
 	y = grow(&b, y, row, mma->k, true);
 	Op *large = op_make(&b, OP_DOT, (Value *[]){x, y, c}, 3, dot->attr, dot->nattr, NULL, 0);
-	Value *p = &large->out[0];
-	while (p->type->extent[col] > n)
-		p = first_half(&b, p, col);
-	while (p->type->extent[row] > m)
-		p = first_half(&b, p, row);
+	Value *p = one_part(&b, one_part(&b, &large->out[0], col, n), row, m);
 	p->name = dot->out[0].name;
 	value_replace(&dot->out[0], p);
 	op_erase(dot);
