@@ -5,12 +5,17 @@
  *
  *     r3 = lookup (umin r1, 16) {..16 elements.., 0}
  *
- * An index that cannot be outside (bits masked, a type of few bits) is taken as it is. */
+ * An index that cannot be outside (bits masked, a type of few bits) is taken as it is.  Of a table that a warp's lanes
+ * hold, an element each, a tile takes elements by shuffles, one a cycle and multiprocessor; loads, whose addresses are
+ * computed besides, take four: a product of 1 x 8192 x 8192 whose weights are looked up took 33.4 us on an H200 so.
+ *
+ *     r1 = lookup lane {..16 elements, again and again..}
+ *     r3 = shuffle r1, r2                                    r2: the index */
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
 
-enum { SELECTS_MAX = 4 };
+enum { SELECTS_MAX = 4, SHUFFLED_LEAST = 8 };           /* elements of a table; that a thread looks up */
 
 /* An index as REG_I32 from 0 to n, n being outside. */
 static Reg
@@ -45,6 +50,38 @@ selected(Lower *l, RegType t, const IntList *bits, Reg index)
 	return r;
 }
 
+/* A register (REG_I32) whose low bits are r's; the others may be any. */
+static Reg
+low_bits(Lower *l, Reg r, int bits)
+{
+	int64_t low = (INT64_C(1) << bits) - 1;
+	for (int at;;) {
+		const ThreadNode *n = thread_node_of(l->b, r, &at);
+		const ThreadNode *by = n->kind == NODE_OP && n->op == THREAD_AND ? thread_node_of(l->b, n->in[1], &at) : NULL;
+		bool casts = n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT || n->op == CAST_TRUNC);
+		if (!(by && by->kind == NODE_CONST && (by->i & low) == low) &&
+		    !(casts && thread_type_of(l->b, n->in[0]) != REG_PRED))
+			break;
+		r = n->in[0];
+	}
+	RegType t = thread_type_of(l->b, r);
+	return t == REG_I32 ? r : lower_as(l, t == REG_I64 ? CAST_TRUNC : CAST_ZEXT, REG_I32, r);
+}
+
+/* The lane's element; 0: lanes do not hold them, or the load would take longer. */
+static Reg
+held_by_lanes(Lower *l, const Op *op, RegType t, const int64_t *bits, int n, bool repeats)
+{
+	int lanes = l->t->lanes;
+	bool shuffles = l->t->has & HAS_LANE_LOOKUPS && lower_count(&op->out[0]) >= SHUFFLED_LEAST;
+	if (!shuffles || n > lanes || n <= SELECTS_MAX || t == REG_PRED || thread_type_bytes(t) > 4)
+		return 0;
+	int64_t *all = NEW_ARRAY(l->mem, int64_t, lanes);
+	for (int i = 0; i < lanes; i++)
+		all[i] = bits[repeats ? i % n : MIN(i, n - 1)];
+	return lower_from_memory(l, t, thread_lookup(l->b, t, all, lanes, l->lane));
+}
+
 void
 lower_lookup(Lower *l, Op *op)
 {
@@ -58,13 +95,17 @@ lower_lookup(Lower *l, Op *op)
 	Reg *out = lower_new(l, &op->out[0]);
 	for (int i = 0; i < n; i++)
 		padded[i] = bits->at[i];
+	bool repeats = is_inside && is_power_of_two(n);  /* an index modulo n will do */
+	Reg held = held_by_lanes(l, op, t, padded, n + !is_inside, repeats);
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		if (r > 0 && in[r] == in[r - 1]) {
 			out[r] = out[r - 1];
 			continue;
 		}
 		Reg index = index_of(l, v, in[r], n, is_inside);
-		if (n <= SELECTS_MAX)
+		if (held)
+			out[r] = lower_lane_from(l, t, held, repeats ? low_bits(l, index, log2_ceil(n)) : index);
+		else if (n <= SELECTS_MAX)
 			out[r] = selected(l, t, bits, index);
 		else
 			out[r] = lower_from_memory(l, t, thread_lookup(l->b, as, padded, n + !is_inside, index));
