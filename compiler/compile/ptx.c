@@ -4,11 +4,12 @@
  * own; and what was hoisted over the wait would read what is about to be written, now and then.  So the text itself is
  * asked, and a kernel that does not plainly wait first is launched the plain way, which is always right:
  *
- *     .entry k(…) { .reg …; ld.param …; griddepcontrol.wait; …      only such lines may stand before the wait
- *     ld.global.nc …                                                nowhere: ptxas moves these up past the wait
+ *     .entry k(…) { .reg …; ld.param …; griddepcontrol.wait; …      no access to memory on any path before the wait
+ *     ld.global.nc …                                                only of tables: ptxas moves these up past the wait
  */
 #include "compile/compile.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool
@@ -17,75 +18,136 @@ starts(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* A line of one instruction at most that touches no memory but parameters, and goes nowhere else. */
+/* Of one instruction, behind its predicate: does it access memory that other grids may see?  Loads but of parameters and
+ * shared memory, stores but to that, atomics, copies; and what leads to code elsewhere. */
 static bool
-is_harmless(const char *s)
+moves(const char *s, bool copies_may)
 {
-	static const char *const start[] = {"//", ".", "ld.param.", "mov.", "cvta.", "add.", "setp."};
-	size_t n = strcspn(s, "\n"), first = strcspn(s, ";\n");
-	if (n == 0 || s[n - 1] == ':')
-		return true;
-	if (first + 1 < n && !starts(s, "//"))
-		return false;
-	if (starts(s, "@%p"))
-		return starts(s + strcspn(s, " \n"), " griddepcontrol.launch_dependents;");
-	for (int i = 0; i < LEN(start); i++)
-		if (starts(s, start[i]))
-			return true;
+	static const char *const move[] = {"ld", "st", "atom", "red", "tex", "tld", "suld", "sust", "sured", "surd", "cp.",
+		"call", "brx", "prefetch", "multimem", "discard", "applypriority", "tensormap", "isspacep"};
+	static const char *const own[] = {"ld.param", "ld.shared", "st.shared", "cp.async.wait", "cp.async.commit",
+		"prefetch.tensormap"};
+	for (int i = 0; i < LEN(own); i++)
+		if (starts(s, own[i]))
+			return false;
+	for (int i = 0; i < LEN(move); i++)
+		if (starts(s, move[i]))
+			return !(copies_may && starts(s, "cp.async.c"));
 	return false;
 }
 
-/* A line that moves device memory by other than cp.async: loads but of parameters and shared memory, stores but to that,
- * atomics and bulk copies, of several instructions too. */
-static bool
-moves_more(const char *s)
+/* Behind what stands before an instruction: braces, a predicate. */
+static const char *
+instruction(const char *s)
 {
-	static const char *const move[] = {".global", "ld.b", "ld.v", "ld.u", "st.b", "st.v", "st.u", "atom.", " red.",
-		"\tred.", "tex.", "cp.async.bulk", "call"};
-	size_t n = strcspn(s, "\n");
-	bool several = strcspn(s, ";\n") + 1 < n;
-	if (starts(s, "red."))
-		return true;
-	if (starts(s, "//") || starts(s, ".") || (starts(s, "cp.async.c") && !several))
+	s += strspn(s, " \t{}");
+	if (*s == '@')
+		s += strcspn(s, " \t\n");
+	return s + strspn(s, " \t");
+}
+
+/* The line behind the label that a branch names; NULL: there is none. */
+static const char *
+target_of(const char *text, const char *branch)
+{
+	char label[64];
+	const char *name = branch + strcspn(branch, " \t;\n");
+	name += strspn(name, " \t");
+	int n = snprintf(label, sizeof label, "\n%.*s:", (int)strcspn(name, ";\n"), name);
+	const char *at = n < (int)sizeof label ? strstr(text, label) : NULL;
+	return at ? strchr(at + 1, '\n') : NULL;
+}
+
+enum { BRANCHES_MOST = 64 };                            /* followed before the first wait */
+
+/* Do all paths from the end of this line wait before they access memory? */
+static bool
+waits_from(const char *text, const char *s, bool copies_may, int *budget)
+{
+	while (s && *s) {
+		const char *at = s + 1 + strspn(s + 1, " \t"), *end = at + strcspn(at, "\n");
+		s = *end ? end : NULL;
+		if (starts(at, "griddepcontrol.wait;"))
+			return true;
+		if (starts(at, "//") || starts(at, ".") || starts(at, "$"))
+			continue;
+		for (const char *i = at; i < end; i += strcspn(i, ";\n") + 1) {
+			bool is_bare = *i != '@';
+			const char *op = instruction(i);
+			if (op >= end && !is_bare)      /* what the predicate is of stands elsewhere */
+				return false;
+			if (op >= end)
+				break;
+			if (moves(op, copies_may) || starts(op, "ret") || starts(op, "exit") || starts(op, "trap"))
+				return false;
+			if (!starts(op, "bra"))
+				continue;
+			const char *to = --*budget >= 0 ? target_of(text, op) : NULL;
+			if (!to || !waits_from(text, to, copies_may, budget))
+				return false;
+			if (is_bare)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Is the address in this register one of the tables that the code brings along, and a sum?  `name` is behind the percent
+ * sign; registers are set once. */
+static bool
+is_in_table(const char *text, const char *name, int depth)
+{
+	char set[32];
+	int length = (int)strspn(name, "rd0123456789");
+	if (depth == 0 || snprintf(set, sizeof set, "\t%%%.*s, ", length, name) >= (int)sizeof set)
 		return false;
-	for (int i = 0; i < LEN(move); i++) {
-		const char *at = strstr(s, move[i]);
-		if (at && at < s + n)
+	const char *at = strstr(text, set);
+	if (!at)
+		return false;
+	bool once = !strstr(at + 1, set), sums = at >= text + 8 && starts(at - 8, "add.s64 ");
+	at += strlen(set);
+	if (!sums)
+		return once && starts(at, "table");
+	const char *other = at + strcspn(at, ",\n");
+	bool first = *at == '%' && is_in_table(text, at + 1, depth - 1);
+	return once && (first || (starts(other, ", %") && is_in_table(text, other + 3, depth - 1)));
+}
+
+/* ptxas moves loads of what nothing writes up past the wait: of tensors others write. */
+static bool
+reads_only(const char *text)
+{
+	static const char *const read_only[] = {"ldu.", "tex."};
+	enum { SUMS = 4 };
+	for (int i = 0; i < LEN(read_only); i++)
+		if (strstr(text, read_only[i]))
+			return true;
+	for (const char *s = strstr(text, ".nc."); s; s = strstr(s + 1, ".nc.")) {
+		const char *at = s + strcspn(s, "[\n");
+		if (!starts(at, "[%") || !is_in_table(text, at + 2, SUMS))
 			return true;
 	}
 	return false;
+}
+
+static bool
+waits(const char *text, bool copies_may)
+{
+	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
+	int budget = BRANCHES_MOST;
+	if (reads_only(text))
+		return false;
+	return s && waits_from(text, strchr(s + 1, '\n'), copies_may, &budget);
 }
 
 bool
 ptx_waits_late(const char *text)
 {
-	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
-	if (strstr(text, ".nc."))
-		return false;
-	for (s = s ? strchr(s + 1, '\n') : NULL; s; s = strchr(s, '\n')) {
-		s += 1 + strspn(s + 1, " \t");
-		if (starts(s, "griddepcontrol.wait;"))
-			return true;
-		if (moves_more(s))
-			return false;
-	}
-	return false;
+	return waits(text, true);
 }
 
 bool
 ptx_waits_first(const char *text)
 {
-	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
-	static const char *const read_only[] = {".nc.", "ldu.", "tex."};
-	for (int i = 0; i < LEN(read_only); i++)
-		if (strstr(text, read_only[i]))
-			return false;
-	for (s = s ? strchr(s + 1, '\n') : NULL; s; s = strchr(s, '\n')) {
-		s += 1 + strspn(s + 1, " \t");
-		if (starts(s, "griddepcontrol.wait;"))
-			return true;
-		if (!is_harmless(s))
-			return false;
-	}
-	return false;
+	return waits(text, false);
 }

@@ -178,8 +178,8 @@ lower_start_next_grid(Lower *l)
 /* Programmatic dependent launch: a grid may start while the one before it still runs, if the runtime allows it and each
  * thread block of that one has ended or signalled; the cost of starting is hidden.  Each thread waits before it accesses
  * memory, until the grid before is over and its writes are visible; since every grid waits, so are those of earlier grids.
- * The wait is first in the text, where ptx_waits_first looks for it; LLVM may move what needs no memory before it.  A
- * kernel that copies tensors which are `in fixed` ahead of it says where it waits (op grid_wait). */
+ * What touches no memory goes before the wait (thread/late.c); ptx_waits_first looks whether all paths wait.  A kernel that
+ * copies tensors which are `in fixed` ahead of it says where it waits (op grid_wait). */
 static void
 wait_for_grids(Lower *l)
 {
@@ -409,5 +409,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	lower_programs(&l);
 	ThreadModule *m = thread_module(l.b);
 	thread_sweep(m);
+	if (!func_waits_late(f))
+		thread_wait_late(m);
 	return l.cx->nerrors == errors ? m : NULL;
 }

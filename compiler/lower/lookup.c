@@ -57,7 +57,8 @@ low_bits(Lower *l, Reg r, int bits)
 	int64_t low = (INT64_C(1) << bits) - 1;
 	for (int at;;) {
 		const ThreadNode *n = thread_node_of(l->b, r, &at);
-		const ThreadNode *by = n->kind == NODE_OP && n->op == THREAD_AND ? thread_node_of(l->b, n->in[1], &at) : NULL;
+		bool masks = n->kind == NODE_OP && n->op == THREAD_AND;
+		const ThreadNode *by = masks ? thread_node_of(l->b, n->in[1], &at) : NULL;
 		bool casts = n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT || n->op == CAST_TRUNC);
 		if (!(by && by->kind == NODE_CONST && (by->i & low) == low) &&
 		    !(casts && thread_type_of(l->b, n->in[0]) != REG_PRED))

@@ -280,6 +280,9 @@ ThreadRange thread_range(const ThreadModule *m, Reg r);
 typedef struct ThreadBuilder ThreadBuilder;
 bool thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved);
 
+/* late.c: the wait for the grids before goes behind what touches no memory */
+void thread_wait_late(ThreadModule *m);
+
 /* sweep.c: leaves out what has no effect and is not used */
 void thread_sweep(ThreadModule *m);
 bool thread_has_effect(const ThreadNode *n);            /* beside its results */

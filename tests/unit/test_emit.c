@@ -619,15 +619,25 @@ test_wait_first(void **unused)
 	    {"$L__func_begin0:\n\t.loc\t1 3 0\n\n\tld.param.b64 \t%rd1, [k_param_0];\n\t// a; comment\n\tmov.u32 \t%r1, %tid.x;\n"
 	     "\tadd.s32 \t%r3, %r1, 1024;\n\tsetp.le.u32 \t%p1, %r2, %r3;\n\t@%p1 griddepcontrol.launch_dependents;\n", "\tst.global.b32 [%rd1], %r1;\n", true},
 	    {"\tld.global.b32 %r1, [%rd1];\n", "", false},
-	    {"\tst.shared.b32 [%r1], %r2;\n", "", false},
+	    {"\tst.shared.b32 [%r1], %r2;\n", "", true},
 	    {"\tmov.b32 %r1, 0; @%p1 ld.global.b32 %r1, [%rd1];\n", "", false},
 	    {"\t@%p1 bra $L__BB0_2;\n", "", false},
 	    {"\t@%p1\n\tgriddepcontrol.launch_dependents;\n", "", false},
 	    {"\t@%p1 st.global.b32 [%rd1], %r1;\n", "", false},
+	    {"\t@%p1 bra $L__BB0_2;\n\tmov.b32 %r1, 0;\n$L__BB0_2:\n", "", true},
+	    {"\t@%p1 bra $L__BB0_2;\n\tgriddepcontrol.wait;\n\tld.global.b32 %r1, [%rd1];\n$L__BB0_2:\n", "", true},
+	    {"\t@%p1 bra $L__BB0_2;\n\tld.global.b32 %r1, [%rd1];\n$L__BB0_2:\n", "", false},
+	    {"\t@%p1 bra $L__BB0_3;\n", "$L__BB0_3:\n", false},
+	    {"\t@%p1 bra $L__BB0_2;\n\tret;\n$L__BB0_2:\n", "", false},
+	    {"$L__BB0_2:\n\t@%p1 bra $L__BB0_2;\n", "", false},
+	    {"\tbra.uni \t$L__BB0_2;\n\tld.global.b32 %r1, [%rd1];\n$L__BB0_2:\n", "", true},
+	    {"\t@%p1 griddepcontrol.wait;\n\tatom.global.add.u32 %r1, [%rd1], 1;\n", "", false},
 	    {"\tcall.uni f, ();\n", "", false},
 	    {"\tret;\n", "", false},
 	    {"", "\tld.global.nc.b32 %r1, [%rd1];\n", false},
 	    {"", "\tldu.global.b32 %r1, [%rd1];\n", false},
+	    {"", "\tmov.b64 \t%rd2, table;\n\tadd.s64 \t%rd1, %rd2, %rd3;\n\tld.global.nc.b32 %r1, [%rd1+4];\n", true},
+	    {"", "\tmov.b64 \t%rd2, table;\n\tld.global.nc.b32 %r1, [%rd2];\n\tld.global.nc.b32 %r1, [%rd1];\n", false},
 	};
 	for (int i = 0; i < LEN(cases); i++) {
 		Text t = {0};
