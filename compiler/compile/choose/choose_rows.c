@@ -1,10 +1,10 @@
 /* Tiles that no header lists: of products with few rows, and of columns and rows between powers of two.
  *
- *     grid(pm: cdiv(M, BM), …) tune(BM = {64, 128, 256}, …), M = 5      =>      BM = 8
+ *     grid(pm: cdiv(M, BM), …) tune(BM = {64, 128, 256}, …), M = 3      =>      BM = 4
  *
  * Rows that a tensor has not are multiplied all the same, and bulk copies take their time for rows outside: M = 16,
  * N = K = 8192 in bf16 takes 59.5 us on an H200 with 64 rows, and 37.4 with 16, by instructions of warps.  So where a
- * dimension is 32 or less, the least size from 8 on that holds it takes the place of those listed for tiles along it; not
+ * dimension is 32 or less, the least power of two that holds it takes the place of those listed for tiles along it; not
  * where a tensor's shape depends on the tile's, nor where one product of a loop feeds another.  Such loops wait for memory
  * alone: passes coalesce and pipeline have rules for their warps and stages.  Where the other sizes listed make programs
  * for less than three quarters of the multiprocessors, smaller ones join them.
@@ -21,7 +21,7 @@
 #include <limits.h>
 #include <string.h>
 
-enum { ROWS_LEAST = 8, ROWS_MOST = 32, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
+enum { ROWS_MOST = 32, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
 enum { PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4 };
 
 static bool
@@ -129,11 +129,20 @@ lists(const TuneName *t, int64_t value)
 static int64_t
 least_size(const Kernel *k, const Bound *b, const ChooseBinding *how, const TuneName *name)
 {
-	int64_t rows = choose_divided(k, b, name->name), size = ROWS_LEAST;
+	int64_t rows = choose_divided(k, b, name->name), size = 1;
 	while (size < rows)
 		size *= 2;
 	bool stays = rows <= 0 || rows > ROWS_MOST || least_value(name) <= 0 || how->is_fixed(how->user, name->name);
 	return stays || shapes_mention(k, name->name) ? 0 : size;
+}
+
+/* Rows that two tiles of few hold, which warps multiply as they do fewer. */
+static bool
+has_two_tiles(const Kernel *k, const Bound *b, const ChooseBinding *how, const TuneName *name)
+{
+	int64_t rows = choose_divided(k, b, name->name);
+	bool stays = least_value(name) <= 0 || how->is_fixed(how->user, name->name) || shapes_mention(k, name->name);
+	return rows > ROWS_MOST && rows <= 2 * ROWS_MOST && !stays;
 }
 
 void
@@ -141,6 +150,8 @@ choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Aren
 {
 	for (int i = 0; i < n; i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
+		if (size == 0 && has_two_tiles(k, b, how, &all[i]))
+			size = ROWS_MOST;
 		if (size == 0 || lists(&all[i], size))
 			continue;
 		Const *value = NEW_ARRAY(mem, Const, all[i].nvalue + 1);
