@@ -454,6 +454,8 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	for (int i = 0; i < s->n && ok; i++)
 		if (!choose_says_nothing(s->k, &s->chosen[i]))
 			(*values)[(*n)++] = (NamedConst){intern(cx->names, s->chosen[i].name), s->chosen[i].value, NOWHERE};
+	if (ok && !s->is_whole)                         /* there this is compared first */
+		choose_trim(s->k, s->first, s->t, s->how, *values, *n);
 	if (ok && s->how->why)
 		choose_explain(*values, *n, s->first, &s->bill, s->t, &s->how->why->chosen);
 	arena_close(s->mem);

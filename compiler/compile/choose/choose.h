@@ -111,6 +111,10 @@ bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_whole.c: one product, or several side by side, with decoded weights */
+bool choose_decodes(const Func *f);
+/* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many. */
+void choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n);
 /* choose_whole.c: of a lone product of few rows, or of a loop of such with a merge, the names of `all` in all their values,
  * by four and eight warps (of a merge two, too) where the header says nothing of them.  *header: the bill of the header's
  * own, where a reason is wanted.  False: none is modelled. */

@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum { SPLIT_BILLED = 4, NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3 };
-enum { ROWS_LEAST = 17, ROWS_MOST = 64, ROWS_STEP = 8, OUTSIDE = 5, TILE = 2 };
+enum { ROWS_LEAST = 17, ROWS_MOST = 64 };
 enum { LINE = 128, SCALES = 8 };                        /* bytes; of a group, by which its weights are more */
 static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
 
@@ -74,9 +74,8 @@ has_few_rows(const Kernel *k, const Bound *b)
 	return false;
 }
 
-/* One product, or several side by side, with decoded weights. */
-static bool
-decodes(const Func *f)
+bool
+choose_decodes(const Func *f)
 {
 	bool any = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
@@ -97,7 +96,7 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 	open.specialize = -1;
 	if (choose_count_dots(f) >= PRODUCTS)
 		return !choose_roles(f, &open, t) && !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
-	return has_few_rows(k, b) && decodes(f);
+	return has_few_rows(k, b) && choose_decodes(f);
 }
 
 static void
@@ -350,37 +349,6 @@ other_bill(Whole *s, const NamedConst *values, int n)
 	return cycles < 0 ? INFINITY : cycles;
 }
 
-/* With the present values; false too where nothing is built. */
-static bool
-has_warpgroups(Whole *s)
-{
-	Bound b;
-	start(s);
-	if (!s->how->bind(s->how->user, s->value, s->n, &b))
-		return false;
-	ArgAssumptions a = assumptions_of_sizes(s->mem, &b);
-	const Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
-	return m && block_find(m->funcs.at[0]->body, OP_DOT_START);
-}
-
-/* Tensor maps take long for rows outside, which copies by threads leave out: 33 x 8192 x 8192 in int4 takes 39.6 us on an
- * H200 in a tile of 64 rows, 27.0 in one of 40, which no map serves.  Of fewer rows outside that brings nothing: 40 x 6144 x
- * 5120 takes 17.5 and 17.6, 50 x 8192 x 8192 25.8 in a tile of 64 and 27.6 in one of 56. */
-static void
-trim_rows(Whole *s, const Bound *first, const NamedConst *values, int n)
-{
-	n = MIN(n, NAMES_MOST);
-	memcpy(s->value, values, sizeof *values * (size_t)n);
-	s->n = n;
-	for (int i = 0; i < n; i++) {
-		int64_t *size = &s->value[i].value.i, was = *size, rows = choose_divided(s->k, first, s->value[i].name);
-		if (!are_few(rows) || OUTSIDE * (was - rows) < TILE * was || !has_warpgroups(s))
-			continue;
-		*size = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
-		*size = has_warpgroups(s) ? *size : was;
-	}
-}
-
 bool
 choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n)
@@ -390,15 +358,19 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps};
 	search(&s, b, apart);
 	bool is_other = *n > 0 && other_bill(&s, *values, *n) < OTHERWISE * s.best;
-	trim_rows(&s, b, is_other ? *values : s.best_value, is_other ? *n : s.best_n);
 	cx->mem = keep;
 	k->program->called = s.before.called;
-	*n = s.n;
-	*values = NEW_ARRAY(mem, NamedConst, s.n + 1);
-	for (int i = 0; i < s.n; i++)
-		(*values)[i] = (NamedConst){intern(cx->names, s.value[i].name), s.value[i].value, NOWHERE};
+	if (!is_other) {
+		*n = s.best_n;
+		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 1);
+		for (int i = 0; i < s.best_n; i++) {
+			(*values)[i] = s.best_value[i];
+			(*values)[i].name = intern(cx->names, s.best_value[i].name);
+		}
+	}
 	arena_close(s.mem);
 	arena_close(apart);
+		choose_trim(k, b, t, how, *values, *n);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, b, &s.first, t, &how->why->chosen);
 	return *n > 0;

@@ -1,0 +1,65 @@
+/* Tiles of which many rows lie outside of the tensor, of products with weights that warpgroups decode.
+ *
+ * Tensor maps take long for such rows, which copies by threads leave out: 33 x 8192 x 8192 in int4 takes 39.6 us on an H200
+ * in a tile of 64 rows, 27.0 in one of 40, which no map serves; 72 rows 57.2 in one of 128 and 37.1 in one of 72.  Of fewer
+ * rows outside that brings nothing: 40 x 6144 x 5120 takes 17.5 and 17.6, 50 x 8192 x 8192 25.8 and 27.6. */
+#include "compile/choose/choose.h"
+#include "compile/compile.h"
+
+#include <string.h>
+
+enum { ROWS_LEAST = 17, ROWS_STEP = 8, OUTSIDE = 5, TILE = 2 };         /* two fifths of the tile outside */
+
+typedef struct Trim {
+	Kernel *k;
+	const Target *t;
+	const ChooseBinding *how;
+	const NamedConst *value;
+	int n;
+} Trim;
+
+/* By all passes, or by those of opt; NULL: the header refuses the values, or they do not compile. */
+static Module *
+built(const Trim *x, const PassOptions *opt)
+{
+	Bound b;
+	if (!x->how->bind(x->how->user, x->value, x->n, &b))
+		return NULL;
+	ArgAssumptions a = assumptions_of_sizes(x->k->program->cx->mem, &b);
+	return compile_kernel(x->k, &b, x->t->name, &a, opt);
+}
+
+static bool
+has_warpgroups(const Trim *x)
+{
+	const Module *m = built(x, NULL);
+	return m && block_find(m->funcs.at[0]->body, OP_DOT_START);
+}
+
+static bool
+decodes(const Trim *x)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	const Module *m = built(x, &opt);
+	return m && choose_decodes(m->funcs.at[0]);
+}
+
+void
+choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n)
+{
+	Compile *cx = k->program->cx;
+	Arena *keep = cx->mem, *mem = arena_open();
+	Program before = *k->program;                   /* `called` grows in that memory */
+	Trim x = {k, t, how, values, n};
+	cx->mem = mem;
+	for (int i = 0; i < n; i++) {
+		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
+		if (rows < ROWS_LEAST || OUTSIDE * (was - rows) < TILE * was || !decodes(&x) || !has_warpgroups(&x))
+			continue;
+		*tile = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
+		*tile = has_warpgroups(&x) ? *tile : was;
+	}
+	cx->mem = keep;
+	k->program->called = before.called;
+	arena_close(mem);
+}
