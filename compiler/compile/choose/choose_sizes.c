@@ -69,6 +69,7 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 /* ---- sizes ---- */
 
 enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, SMALL = 2048 };
+enum { FEW = 2 };                                       /* of the sides, those for groups of few rows */
 
 typedef struct Sizes {
 	int n;
@@ -244,13 +245,16 @@ is_side_of_product(const Func *f, int64_t size)
 	return false;
 }
 
+/* Groups may have few rows each: those of 16 and 32 then, too. */
 static TuneName
 sides_of(const Pair *x, Arena *mem)
 {
-	static const int64_t sides[] = {64, 128, 256};
-	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, LEN(sides) + 1)};
+	static const int64_t all[] = {16, 32, 64, 128, 256};
+	const int64_t *sides = x->by_number ? all : all + FEW;
+	int n = x->by_number ? LEN(all) : LEN(all) - FEW;
+	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
-	for (int i = 0; i < LEN(sides); i++)
+	for (int i = 0; i < n; i++)
 		if (sides[i] != x->size && (!x->is_step || sides[i] <= STEP_MOST))
 			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i]};
 	return name;

@@ -6,9 +6,10 @@
  *     y[where(row < end, row, -1), pn * 256 +: 256] = …      y: out f16[A, N]
  *
  * How many of them stay follows from what they write: no element is written twice, so that there are no more than the
- * output has tiles, 64 x 16 here.  Where one axis counts tiles of groups of which the others say the number (e), each group
- * has half a tile more.  What programs add by atomics says nothing; groups of rows that lie one behind the other have no
- * more tiles than that axis has. */
+ * output has tiles, 64 x 16 here.  Where one axis counts tiles of groups of which the others say the number (e), groups
+ * count as of evenly distributed sizes, from 0 rows to twice the mean: each has half a tile more than it has rows for, and
+ * not less than one if it has a row.  What programs add by atomics says nothing; groups of rows that lie one behind the
+ * other have no more tiles than that axis has. */
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 #include "pass/async/pipeline.h"
@@ -35,11 +36,12 @@ exit_of(const Block *b)
 /* What a scalar follows from: data, and by which axes' programs. */
 typedef struct Sources {
 	bool reads;
-	unsigned axes, tiles;                           /* tiles: those that are multiplied, as by a tile's rows */
+	unsigned axes, tiles;                           /* tiles: those that are multiplied, as by a tile's rows … */
+	int64_t rows;                                   /* … the number by which */
 } Sources;
 
 static void
-find_sources(const Value *v, bool is_factor, int depth, Sources *s)
+find_sources(const Value *v, int64_t factor, int depth, Sources *s)
 {
 	const Op *op = v->def;
 	int64_t by;
@@ -48,12 +50,13 @@ find_sources(const Value *v, bool is_factor, int depth, Sources *s)
 	s->reads |= op_has(op, READS);
 	if (op->kind == OP_PROGRAM_ID) {
 		s->axes |= 1u << attr_axis(op);
-		s->tiles |= is_factor ? 1u << attr_axis(op) : 0;
+		s->tiles |= factor > 1 ? 1u << attr_axis(op) : 0;
+		s->rows = factor > 1 ? factor : s->rows;
 	}
 	for (int i = 0; i < op->nin; i++) {
 		bool grows = op->kind == OP_MUL && value_int(op->in[1 - i], &by) && by > 1;
 		if (op->in[i]->type->kind != TYPE_TENSOR)
-			find_sources(op->in[i], is_factor || grows, depth + 1, s);
+			find_sources(op->in[i], grows ? by : factor, depth + 1, s);
 	}
 }
 
@@ -85,6 +88,13 @@ planes_of(const Bound *b, unsigned axes)
 	return n;
 }
 
+/* In the mean, of groups that have as many in rows alone. */
+static double
+tiles_of_group(double tiles, double rows)
+{
+	return MIN(tiles * rows, 1) * MAX(tiles + PART, 1);
+}
+
 double
 estimate_acting(const Func *f, const Bound *b, double *planes)
 {
@@ -94,7 +104,7 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 	*planes = 0;
 	if (!leave)
 		return 1;
-	find_sources(leave->in[0], false, 0, &s);
+	find_sources(leave->in[0], 1, 0, &s);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
@@ -105,7 +115,8 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 		tiles = programs / *planes;
 	if (tiles < 0 || !is_grouped)
 		return tiles < 0 ? GUESS : MIN(tiles / programs, GUESS);
-	return MIN((tiles + PART * programs / (double)b->grid[__builtin_ctz(s.tiles)]) / programs, 1);
+	double groups = programs / (double)MAX(b->grid[__builtin_ctz(s.tiles)], 1);
+	return MIN(groups * tiles_of_group(tiles / groups, (double)s.rows) / programs, 1);
 }
 
 bool
@@ -115,7 +126,7 @@ choose_dynamic(const Func *f)
 	for (const Op *op = f->body->first; op && !uneven; op = op_after(op, f->body)) {
 		Sources s = {0};
 		for (int i = 0; i < 3 && op->kind == OP_FOR && has_dot(op->region[0]); i++)
-			find_sources(op->in[i], false, 0, &s);
+			find_sources(op->in[i], 1, 0, &s);
 		uneven = s.reads;
 	}
 	return uneven;

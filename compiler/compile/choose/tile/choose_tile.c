@@ -17,7 +17,7 @@
  * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
  * parts, and what loops around products carry; a loop may end where the part does (choose_tile_end.c).  What is written
  * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
- * last program has too much falls outside of the tensor. */
+ * last program has too much falls outside of the tensor; or rows that data numbers (choose_tile_rows.c). */
 #include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>
@@ -255,13 +255,13 @@ visit_elementwise(const Pair *x, const Op *a)
 	return false;
 }
 
-/* A scalar that follows from where a part starts in some other way: the end of a loop may. */
+/* A scalar that follows from where a part starts in some other way: the end of a loop may, or whether a program leaves. */
 static bool
 is_bound(const Pair *x, const Op *a)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	*p = (Part){.start = AXIS_NONE, .is_bound = true};
-	return a->out[0].type->rank == 0 && a->out[0].type->elem == TY_I64;
+	return a->out[0].type->rank == 0 && (a->out[0].type->elem == TY_I64 || a->out[0].type->elem == TY_BOOL);
 }
 
 static bool
@@ -360,14 +360,35 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	return ok;
 }
 
-/* Where no grid is cut, a branch that both modules take alike, as an early return. */
+static bool
+is_empty(const Block *b)
+{
+	return !b->first || b->first->kind == OP_YIELD;
+}
+
+/* An early return: by a condition that programs of the axis have in common, or of programs that would write nothing. */
 static bool
 visit_branch(Pair *x, const Op *a, const Op *b)
 {
-	bool ok = x->is_step && x->loops == 0 && a->nout == 0 && tile_is_plain(x, a->in[0]);
+	bool ok = x->loops == 0 && a->nout == 0 && !x->leaves;
+	if (ok && !tile_is_plain(x, a->in[0])) {
+		x->leaves = a->in[0];
+		x->leaves_if = is_empty(a->region[0]);
+		ok = is_empty(a->region[!x->leaves_if]) != (a->nregion > 1 && is_empty(a->region[x->leaves_if]));
+	}
 	for (int i = 0; i < a->nregion; i++)
 		ok = ok && visit_block(x, a->region[i], b->region[i]);
+	x->leaves = NULL;
 	return ok;
+}
+
+/* What is only added up, element by element, as of loops: of kernels with products. */
+static bool
+visit_atomic(Pair *x, const Op *a)
+{
+	const char *fn = attr_fn(a);
+	bool joins = x->multiplies && strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0;
+	return joins && a->out[0].nuses == 0 && x->loops == 0 && tile_visit_write(x, a);
 }
 
 static bool
@@ -396,6 +417,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_IF: return visit_branch(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
 	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
+	case OP_ATOMIC: return visit_atomic(x, a);
 	default: return false;
 	}
 }

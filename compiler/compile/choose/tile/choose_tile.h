@@ -36,6 +36,9 @@ typedef struct Pair {
 	bool is_step;                                   /* no axis is cut: a loop steps by it */
 	int stepped;                                    /* loops that do */
 	const Value *row, *rows;                        /* rows row + i at or behind `rows` are written nowhere; or NULL */
+	const Value *leaves;                            /* programs leave by this, and where it is `leaves_if`; or NULL */
+	bool leaves_if;
+	bool by_number;                                 /* rows that are written have numbers (choose_tile_rows.c) */
 	bool multiplies;                                /* the kernel has products */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
@@ -77,6 +80,13 @@ bool tile_trips_join(Pair *x, const Op *loop);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
+/* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts? */
+bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis);
+/* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
+ * none at or behind the end of what the axis cuts? */
+bool tile_numbers_rows(const Pair *x, const Op *write, int i, int axis);
+/* Of a program that leaves, are all rows of a write numbered below 0? */
+bool tile_leaves_rows(const Pair *x, const Op *write);
 /* Extents and numbers of programs follow from the size; constants are looked at by value. */
 bool tile_attrs_alike(const Op *a, const Op *b);
 

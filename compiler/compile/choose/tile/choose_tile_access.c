@@ -69,10 +69,11 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	return true;
 }
 
-/* Have dimensions `first` to `last` the elements that an axis cuts: D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B)? */
-static bool
-is_cut_by(const Pair *x, const TypeExpr *type, int first, int last, int axis)
+/* D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B). */
+bool
+tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis)
 {
+	const TypeExpr *type = x->k->item->params.at[tensor->index].type;
 	const Expr *count = x->count[axis], *dim = type->dims.at[last];
 	if (x->by[axis] == 1)
 		return is_extent(type, first, last, count);
@@ -100,7 +101,7 @@ takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
 }
 
 static bool
-visit_indices(const Pair *x, const Op *a, const Value *tile, bool gathers)
+visit_indices(const Pair *x, const Op *a, const Value *tile)
 {
 	const char *index = attr_index(a);
 	bool gathered = false;
@@ -110,7 +111,7 @@ visit_indices(const Pair *x, const Op *a, const Value *tile, bool gathers)
 			return false;
 		if (index[i] == 'p')
 			continue;
-		if (!tile_is_plain(x, v) || (index[i] == 'g' && !gathers))
+		if (!tile_is_plain(x, v))
 			return false;
 		for (int e = 0; index[i] == 'g' && !gathered && e < v->type->rank; e++)
 			if (!tile_take_axis(x, (Value *)tile, d + e, v, e))
@@ -136,7 +137,7 @@ tile_visit_read(Pair *x, const Op *a)
 {
 	int fill = 1 + a->in[0]->type->rank;
 	const Value *v = a->nin > fill ? a->in[fill] : NULL;
-	if (!visit_indices(x, a, &a->out[0], true) || (v && !tile_is_plain(x, v)))
+	if (!visit_indices(x, a, &a->out[0]) || (v && !tile_is_plain(x, v)))
 		return false;
 	for (int d = 0; v && d < v->type->rank; d++)
 		if (!tile_take_axis(x, &a->out[0], d, v, d))
@@ -159,28 +160,42 @@ starts_inside(const Pair *x, const Op *a, int i)
 	return extent >= 0 ? value_int(s->of, &n) && n == extent : named >= 0 && s->of == &x->f->body->arg[named];
 }
 
+/* Dimension i of a write is dimension d of its tile: a part of it covers the dimension. */
+static bool
+covers_dimension(Pair *x, const Op *a, int i, const Part *p, int d)
+{
+	int axis = p->axis[d];
+	if (axis == AXIS_STEP || p->scale[d] != TILE_SCALE)
+		return false;
+	if (attr_index(a)[i] == 'g') {
+		x->by_number = true;
+		return tile_numbers_rows(x, a, i, axis);
+	}
+	return starts_inside(x, a, i) && tile_is_cut_by(x, a->in[0], i - access_merged(a, i), i, axis);
+}
+
 /* All elements of the dimension, by all axes. */
 bool
 tile_visit_write(Pair *x, const Op *a)
 {
 	const Value *tile = a->in[access_data(a)];
 	const char *index = attr_index(a);
-	const TypeExpr *type = x->k->item->params.at[a->in[0]->index].type;
-	bool covers[MAX_AXES] = {false};
-	if (!tile_is_plain(x, tile) || !visit_indices(x, a, tile, false))
+	bool covers[MAX_AXES] = {false}, gathered = false;
+	if (!tile_is_plain(x, tile) || !visit_indices(x, a, tile) || (strchr(index, 'g') && !x->multiplies) ||
+	    (x->leaves && !tile_leaves_rows(x, a)))
 		return false;
 	for (int i = 0, d = 0; index[i]; i++) {
-		if (index[i] != 'p')
-			continue;
-		const Part *p = tile_part(x, tile);
-		int axis = p->axis[d];
-		if (axis >= 0) {
-			if (axis == AXIS_STEP || p->scale[d] != TILE_SCALE || !starts_inside(x, a, i) ||
-			    !is_cut_by(x, type, i - access_merged(a, i), i, axis))
+		int n = index[i] == 'p' ? 1 : index[i] == 'g' && !gathered ? a->in[1 + i]->type->rank : 0;
+		for (int e = d; e < d + n; e++) {
+			const Part *p = tile_part(x, tile);
+			if (p->axis[e] < 0 && p->axis[e] != AXIS_ANY)
+				continue;
+			if (p->axis[e] == AXIS_ANY || !covers_dimension(x, a, i, p, e))
 				return false;
-			covers[axis] = true;
+			covers[p->axis[e]] = true;
 		}
-		d++;
+		gathered |= index[i] == 'g';
+		d += n;
 	}
 	for (int axis = 0; axis < MAX_AXES; axis++)
 		if (x->count[axis] && !covers[axis])

@@ -1,0 +1,208 @@
+/* Rows that data numbers, as those of groups: which of them there are says data, not the size of tiles.
+ *
+ *     let start = first[e] + pm * BM;                  grid(pm: cdiv(A, BM), …, e: E), y: out T[A, N]
+ *     let end = first[e + 1];
+ *     if start >= end { return; }
+ *     let i = start + arange(0, BM);
+ *     y[where(i < end, i, -1), …] = …
+ *
+ * Programs of tiles of another size have the same rows but for those at or behind first[e] + A.  These are written nowhere:
+ * they lie behind the tensor's A rows, or are numbered below 0.  Nor is what programs write that leave: where their
+ * condition holds, all of their rows are numbered below 0, and so they are in a larger tile.
+ *
+ * Where data says where rows start, that counts as 0 or more. */
+#include "compile/choose/tile/choose_tile_linear.h"
+
+static bool
+is_below_zero(const Value *v)
+{
+	const Attr *c = value_const(v);
+	return c && c->kind == KIND_INT && c->i < 0;
+}
+
+/* Of where(…, v, -1), the v; NULL: it is something else. */
+static const Value *
+kept_by(const Op *op)
+{
+	bool is_select = op->kind == OP_SELECT;
+	return is_select && is_below_zero(op->in[2]) ? op->in[1] : is_select && is_below_zero(op->in[1]) ? op->in[2] : NULL;
+}
+
+/* The value before a conversion that keeps all numbers, those below 0 too; NULL: it is something else. */
+static const Value *
+converted(const Op *op)
+{
+	if (op->kind != OP_CAST)
+		return NULL;
+	DType from = op->in[0]->type->elem, to = op->out[0].type->elem;
+	bool keeps = dtype_is_signed(from) && dtype_is_signed(to) && dtype_info[from].bits <= dtype_info[to].bits;
+	return keeps ? op->in[0] : NULL;
+}
+
+/* Is a scalar 0 or more, or said by data? */
+static bool
+counts(const Pair *x, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	int64_t n;
+	if (value_int(v, &n))
+		return n >= 0;
+	if (!op || depth == DEEP)
+		return !op && v->block == x->f->body && x->f->param[v->index].kind == PARAM_DIM;
+	switch (op->kind) {
+	case OP_READ: case OP_PROGRAM_ID:
+		return true;
+	case OP_CAST:
+		return counts(x, op->in[0], depth + 1);
+	case OP_ADD: case OP_MUL:
+		return counts(x, op->in[0], depth + 1) && counts(x, op->in[1], depth + 1);
+	default:
+		return false;
+	}
+}
+
+/* Is each row's number where it lies, from a start that counts on, or below 0? */
+static bool
+is_own_number(const Pair *x, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == DEEP)
+		return false;
+	const Value *of = op->kind == OP_SELECT ? kept_by(op) : converted(op);
+	if (of)
+		return is_own_number(x, of, depth + 1);
+	for (int i = 0; i < 2 && op->kind == OP_ADD; i++) {
+		const Op *spread = op->in[i]->def;
+		bool is_start = spread && spread->kind == OP_BROADCAST && spread->in[0]->type->rank == 0;
+		const Value *within = op->in[1 - i];
+		if (is_start && (tile_part(x, within)->is_local || is_own_number(x, within, depth + 1)))
+			return counts(x, spread->in[0], 0);
+	}
+	return false;
+}
+
+/* Are rows at or behind the dimension's end, which the axis cuts, numbered below 0? */
+static bool
+is_below_behind(const Pair *x, const Value *v, int axis, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == DEEP)
+		return false;
+	const Value *of = op->kind == OP_SELECT ? kept_by(op) : converted(op);
+	if (of)
+		return is_below_behind(x, of, axis, depth + 1);
+	bool fills = op->kind == OP_READ && op->in[0]->type->rank == 1 && op->nin > 2 && is_below_zero(op->in[2]);
+	if (!fills)
+		return false;
+	bool gathers = attr_index(op)[0] == 'g';
+	if (gathers && is_below_behind(x, op->in[1], axis, depth + 1))
+		return true;
+	return tile_is_cut_by(x, op->in[0], 0, 0, axis) &&
+	    (gathers ? is_own_number(x, op->in[1], 0) : counts(x, op->in[1], 0));
+}
+
+/* ---- programs that leave ---- */
+
+/* a - b is at least `least` where a comparison holds, or where it does not. */
+typedef struct Fact {
+	const Value *a, *b;
+	int64_t least;
+} Fact;
+
+static bool
+fact_of(const Op *op, bool holds, Fact *out)
+{
+	bool less = op->kind == OP_LT || op->kind == OP_LE, greater = op->kind == OP_GT || op->kind == OP_GE;
+	bool or_equal = op->kind == OP_LE || op->kind == OP_GE, turned = less == holds;
+	if (!less && !greater)
+		return false;
+	*out = (Fact){.a = op->in[turned], .b = op->in[!turned], .least = or_equal != holds};
+	return true;
+}
+
+/* Does one fact follow from another, for all elements? */
+static bool
+follows(const Fact *what, const Fact *from)
+{
+	Linear d = {.n = 0};
+	if (!linear_add_value(&d, what->a, 1, 0) || !linear_add_value(&d, what->b, -1, 0) ||
+	    !linear_add_value(&d, from->a, -1, 0) || !linear_add_value(&d, from->b, 1, 0))
+		return false;
+	if (d.lo + from->least < what->least)
+		return false;
+	for (int i = 0; i < d.n; i++)
+		if (d.by[i] != 0)
+			return false;
+	return true;
+}
+
+/* Does the fact make a condition false of all elements, or true? */
+static bool
+decides(const Fact *from, const Value *condition, bool as, int depth)
+{
+	const Op *op = condition->def;
+	Fact what;
+	if (!op || depth == DEEP)
+		return false;
+	if (op->kind == (as ? OP_OR : OP_AND))
+		return decides(from, op->in[0], as, depth + 1) || decides(from, op->in[1], as, depth + 1);
+	if (op->kind == OP_NOT || op->kind == OP_BROADCAST)
+		return decides(from, op->in[0], op->kind == OP_NOT ? !as : as, depth + 1);
+	return fact_of(op, as, &what) && follows(&what, from);
+}
+
+/* Are all rows numbered below 0 where the fact holds? */
+static bool
+numbers_none(const Fact *from, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == DEEP)
+		return false;
+	bool is_read = op->kind == OP_READ && op->in[0]->type->rank == 1 && attr_index(op)[0] == 'g' && op->nin > 2 &&
+	    is_below_zero(op->in[2]);
+	const Value *of = op->kind == OP_SELECT ? kept_by(op) : is_read ? op->in[1] : converted(op);
+	if (op->kind == OP_SELECT && of && decides(from, op->in[0], of == op->in[2], depth + 1))
+		return true;
+	return of && numbers_none(from, of, depth + 1);
+}
+
+/* Where the condition holds, or where it does not, is it by what all of the axis's programs have in common, or are all
+ * rows numbered below 0? */
+static bool
+leaves_none(const Pair *x, const Value *condition, bool holds, const Value *v, int depth)
+{
+	const Op *op = condition->def;
+	Fact from;
+	if (!op || depth == DEEP)
+		return false;
+	bool both = op->kind == (holds ? OP_OR : OP_AND), either = op->kind == (holds ? OP_AND : OP_OR);
+	if (op->kind == OP_NOT)
+		return leaves_none(x, op->in[0], !holds, v, depth + 1);
+	if (!both && !either)
+		return fact_of(op, holds, &from) && numbers_none(&from, v, 0);
+	bool first = leaves_none(x, op->in[0], holds, v, depth + 1);
+	bool second = leaves_none(x, op->in[1], holds, v, depth + 1);
+	if (either)
+		return first || second;
+	return (first || tile_is_plain(x, op->in[0])) && (second || tile_is_plain(x, op->in[1]));
+}
+
+bool
+tile_leaves_rows(const Pair *x, const Op *write)
+{
+	const char *index = attr_index(write);
+	for (int i = 0; index[i]; i++)
+		if (index[i] == 'g' && leaves_none(x, x->leaves, x->leaves_if, write->in[1 + i], 0))
+			return true;
+	return false;
+}
+
+bool
+tile_numbers_rows(const Pair *x, const Op *write, int i, int axis)
+{
+	const Value *v = write->in[1 + i];
+	if (v->type->rank != 1 || !dtype_is_signed(v->type->elem))
+		return false;
+	return is_below_behind(x, v, axis, 0) ||
+	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis) && is_own_number(x, v, 0));
+}
