@@ -253,7 +253,7 @@ add_forms(Search *s, Arena *mem)
 	static const int warps[] = {4, 8, 16}, stages[] = {2, 3, 4, 6, 8};
 	int fit = count_warps(s, warps, LEN(warps));
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, fit);
-	if (s->is_lone)
+	if (s->is_lone || (s->leaves && choose_count_dots(s->module->funcs.at[0]) == 1))
 		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
@@ -408,6 +408,7 @@ search(Search *s, Arena *mem)
 	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
+	s->leaves = choose_leaves(s->module->funcs.at[0]);
 	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
 	if (s->is_merged)
 		return take_few(s, all, n, mem);

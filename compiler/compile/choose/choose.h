@@ -54,6 +54,8 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);
 int choose_count_dots(const Func *f);
+/* estimate_leave.c: do programs return early, before their products? */
+bool choose_leaves(const Func *f);
 /* Would the block's warps divide the loop of its first product, if the schedule does not say (pass slice_k), though it has
  * too few iterations for them? */
 bool choose_slices_badly(const Func *f, const Bound *b, const Target *t);

@@ -168,7 +168,8 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 {
 	bool any = are_vectors(f);
 	int64_t narrowest = COLUMNS_LEAST;
-	for (int i = 0; i < n && !dots_are_chained(f, f->body); i++) {
+	bool many = choose_leaves(f);                   /* groups: each has few rows, but there are many */
+	for (int i = 0; i < n && !many && !dots_are_chained(f, f->body); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
 		if (size == 0)
 			continue;

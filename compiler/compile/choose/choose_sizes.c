@@ -301,12 +301,25 @@ adds_apart(const Func *f)
 	return false;
 }
 
+/* Products without a loop whose rows have numbers: what such blocks take is reading and writing, which the estimate is too
+ * rough for (16 adapters of rank 16 to 4096 columns: 38.7 us in 64 x 128, 46.0 in 32 x 256 that it takes for better). */
+static bool
+writes_by_number(const Func *f)
+{
+	bool loops = false, numbers = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		loops |= op->kind == OP_DOT && op->home->parent && op_is_loop(op->home->parent);
+		numbers |= (op->kind == OP_WRITE || op->kind == OP_ATOMIC) && strchr(attr_index(op), 'g');
+	}
+	return numbers && !loops;
+}
+
 void
 choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n)
 {
 	Sizes s;
-	if (has_schedule(k) || moves_neighbours(f))
+	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
 		return;
 	find_sizes(k, b, t, how, choose_count_dots(f) > 1 && !adds_apart(f), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);

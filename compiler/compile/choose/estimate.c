@@ -43,12 +43,11 @@ static const double FLAT_TAKES = 1.07;
  * 132 blocks has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted,
  * 164 flat. */
 static const double UNEVEN_EXITS = 2.6;
-static const double DRAWN_MORE = 0.5;
+/* How many programs stay is estimated: within such a share. */
+static const double DRAWN_SHARE = 0.2;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
-/* Cycles; bytes a cycle of a multiprocessor.  By five forms of one product, 128 rows in 8 groups times 5120 x 4864. */
-static const double LOADED_LATENCY = 3300, UNIT_RATE = 46;
 static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
-static const double LATENCY = 1100, TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
+static const double TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
 /* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
  * run at once on one H200, 30 and 15 on another. */
 static const double MEET_CLUSTER = 400, STEP_CLUSTER = 2300, RATE_CLUSTER = 11, PLACED = 0.85;
@@ -58,8 +57,7 @@ static const double PAIRS_LEAST = 0.75;                          /* 80 programs:
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as pressure.c has it */
-static const double PART_OF_LINES = 0.75;                        /* two products: 0.71 and 0.78 */
-enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, LINE = 128 };
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
 
@@ -85,6 +83,7 @@ add_times(Use *to, const Use *u, double n)
 	to->outside += n * u->outside;
 	to->moved += n * u->moved;
 	to->beside += n * u->beside;
+	to->common += n * u->common;
 }
 
 /* Of two chained products, run at once (pass skew): a group of warps starts its products, which blocks it for most of
@@ -131,7 +130,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			e->filled_trips = e->filled > 0 ? n : 0;
 			bool is_late = inside.asked > 0 && e->filled == 0;
 			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
-			double ahead = (LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
+			double ahead = (MEMORY_LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->gather_wait;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
@@ -195,7 +194,7 @@ hold(Estimate *e)
 {
 	e->registers += e->filled_registers;
 	if (e->registers + REGISTERS_OTHER > REGISTERS_MOST)
-		e->serial += e->filled_trips * LATENCY;
+		e->serial += e->filled_trips * MEMORY_LATENCY;
 }
 
 /* Cycles until n blocks that run together are over. */
@@ -206,14 +205,25 @@ set_cycles(const Estimate *e, int n)
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
 }
 
-/* Of what programs take that leave early or not, dealt out evenly.  Where they are drawn, a block draws its last one when
- * the mean has half a program to go: 528 of 4096 x 4096 take 140 us, 135 where blocks of a flat grid have 4 each. */
+/* What the least whole number that is x or more sums up to, from 0 to x. */
+static double
+sum_of_ceilings(double x)
+{
+	double n = floor(x);
+	return n * (n + 1) / 2 + (x - n) * (n + 1);
+}
+
+/* Of what programs take that leave early or not, dealt out evenly.  Where they are drawn, the last of a block is one more
+ * than some have. */
 static double
 uneven_exits(const Estimate *e)
 {
 	if (e->turns > 0)
 		return 1 + UNEVEN_EXITS / sqrt(MAX(e->turns, 1));
-	return e->drawn > 0 ? (e->drawn + DRAWN_MORE) / ceil(e->drawn) : 1;
+	if (e->drawn <= 0)
+		return 1;
+	double least = e->drawn * (1 - DRAWN_SHARE), most = e->drawn * (1 + DRAWN_SHARE);
+	return (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->drawn);
 }
 
 /* Of programs that leave, those of one multiprocessor. */
@@ -247,39 +257,11 @@ memory_cycles(const Estimate *e)
 	return estimate_bytes(e->b) / e->t->rates->memory_rate;
 }
 
-/* Until n programs that run at once have read what is theirs: as fast as memory gives it, or as what they ask for comes. */
-static double
-streaming(const Estimate *e, double n, double bytes)
+/* The one product is of warpgroups, and nothing but tensor maps brings its operands. */
+static bool
+is_plain_product(const Estimate *e)
 {
-	double units = e->t->rates->multiprocessors, each = MAX(e->stages - 1, 1) * e->slot / LOADED_LATENCY;
-	double rate = MIN(e->t->rates->memory_rate, MIN(n * each, MIN(n, units) * UNIT_RATE));
-	return n > 0 ? n * bytes / rate : 0;
-}
-
-/* Of the rate what is left where the greatest tile of the loop takes parts of lines: 776 rows in 40 groups times 7168 x
- * 1408 with 32 of K a trip, rows of 64 bytes, 256 us, 192 with 64. */
-static double
-share_of_lines(const Estimate *e)
-{
-	int64_t most = 0, row = LINE;
-	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body)) {
-		bool is_tile = op->kind == OP_READ && op->home->parent && op->out[0].type->rank > 1;
-		if (!is_tile || tile_bytes(op->out[0].type) <= most)
-			continue;
-		most = tile_bytes(op->out[0].type);
-		row = most / (type_count(op->out[0].type) / op->out[0].type->extent[op->out[0].type->rank - 1]);
-	}
-	return row >= LINE ? 1 : PART_OF_LINES;
-}
-
-/* In rounds of as many as multiprocessors hold, the last of which asks for less: 128 rows in 8 groups times 5120 x 4864 by
- * tiles of 32 x 256, 152 programs with two slots of 18 KB ahead, take 136 us; by 16 x 64, 608 programs, 97.5. */
-static double
-rounds_of_memory(const Estimate *e, double programs, int together)
-{
-	double bytes = estimate_bytes(e->b) / programs, slots = e->t->rates->multiprocessors * MAX(together, 1);
-	double full = floor(programs / slots), each = share_of_lines(e);
-	return (full * streaming(e, slots, bytes) + streaming(e, programs - full * slots, bytes)) / each;
+	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0;
 }
 
 /* Of a multiprocessor's programs, `together` of which wait at the same time. */
@@ -341,13 +323,6 @@ refuse(Bill *bill, const char *reason)
 	if (bill)
 		*bill = (Bill){.cycles = -1, .refused = reason};
 	return -1;
-}
-
-/* The one product is of warpgroups, and nothing but tensor maps brings its operands. */
-static bool
-is_plain_product(const Estimate *e)
-{
-	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0;
 }
 
 double
@@ -467,10 +442,12 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, reason);
 	double cycles = programs_cycles(&e, programs, each, together) * (is_chain && !e.parted ? FLAT_CHAIN : 1);
 	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
-	cycles += leaving_cycles(&e, all - programs, together);
-	bool is_even = e.acting >= 1 || e.slot <= 0;
-	double memory = is_even ? memory_cycles(&e) : rounds_of_memory(&e, programs, together);
-	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + 1e-4 * e.block.l2 * programs;
+	double leaving = leaving_cycles(&e, all - programs, together);
+	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));
+	bool is_even = (e.acting >= 1 && e.planes <= 0) || e.slot <= 0;
+	double common, memory = is_even ? memory_cycles(&e) : estimate_rounds(&e, programs, together, is_plain, &common);
+	common = is_even ? 0 : common;
+	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + common + 1e-4 * e.block.l2 * programs;
 	if (bill) {
 		bool is_flat = is_chain && !e.parted;   /* chosen only where clearly better */
 		double own = e.stream ? estimate_stream_programs(programs, units, e.stream) : each;

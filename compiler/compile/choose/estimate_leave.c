@@ -10,6 +10,7 @@
  * count as of evenly distributed sizes, from 0 rows to twice the mean: each has half a tile more than it has rows for, and
  * not less than one if it has a row.  What programs add by atomics says nothing; groups of rows that lie one behind the
  * other have no more tiles than that axis has. */
+#include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 #include "pass/async/pipeline.h"
@@ -120,9 +121,15 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 }
 
 bool
+choose_leaves(const Func *f)
+{
+	return exit_of(f->body) != NULL;
+}
+
+bool
 choose_dynamic(const Func *f)
 {
-	bool uneven = exit_of(f->body) != NULL;
+	bool uneven = choose_leaves(f);
 	for (const Op *op = f->body->first; op && !uneven; op = op_after(op, f->body)) {
 		Sources s = {0};
 		for (int i = 0; i < 3 && op->kind == OP_FOR && has_dot(op->region[0]); i++)

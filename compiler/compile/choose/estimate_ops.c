@@ -261,6 +261,20 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
 }
 
+enum { COMMON_BYTES = 1000000 };
+
+/* Is it so small that all multiprocessors read the same lines at nearly the same time? */
+static bool
+is_common(const Estimate *e, const Op *read)
+{
+	const Value *tensor = read->in[0];
+	bool is_known = read->kind == OP_READ && !tensor->def && tensor->index < e->b->kernel->params.n;
+	double bytes = is_known ? dtype_info[tensor->type->elem].bits / 8.0 : COMMON_BYTES;
+	for (int d = 0; is_known && d < e->b->param[tensor->index].rank; d++)
+		bytes *= (double)e->b->param[tensor->index].dim[d];
+	return bytes < COMMON_BYTES;
+}
+
 /* Of a tile on its way out, where there is little room: two pieces of 64 columns, or of rows (pass drain). */
 static double
 staged_bytes(const Estimate *e, const Type *t)
@@ -330,6 +344,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->asked += bytes / estimate_sharers(op, ranks, e->along) / e->t->rates->l2_rate;
 		u->shared += bytes / SHARED_RATE;
 		u->read += bytes / SHARED_RATE;
+		u->common += in_loop && is_common(e, op) ? bytes : 0;
 		add_boxes(e, op, ranks, in_loop, u);
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);

@@ -11,6 +11,7 @@ typedef struct Use {
 	double read;                                    /* of shared: what copies put there */
 	double beside;                                  /* elements of tiles that chained products are made with, not of */
 	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */
+	double common;                                  /* bytes of small tensors, whose lines all blocks ask for */
 } Use;
 
 typedef struct Estimate {
@@ -52,5 +53,11 @@ typedef struct Estimate {
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+
+/* Cycles until a copy from device memory is there, where others ask for little. */
+enum { MEMORY_LATENCY = 1100 };
+/* estimate_rounds.c: cycles of device memory for programs of uneven length, and of the L2 cache beside them for tensors so
+ * small that all programs read the same lines. */
+double estimate_rounds(const Estimate *e, double programs, int together, bool is_plain, double *common);
 
 #endif

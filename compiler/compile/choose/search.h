@@ -22,6 +22,7 @@ typedef struct Search {
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
 	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
+	bool leaves;                                            /* programs return early, before their products */
 	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
