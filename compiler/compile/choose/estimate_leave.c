@@ -117,7 +117,7 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 	if (tiles < 0 || !is_grouped)
 		return tiles < 0 ? GUESS : MIN(tiles / programs, GUESS);
 	double groups = programs / (double)MAX(b->grid[__builtin_ctz(s.tiles)], 1);
-	return MIN(groups * tiles_of_group(tiles / groups, (double)s.rows) / programs, 1);
+	return MIN(MAX(groups * tiles_of_group(tiles / groups, (double)s.rows), 1) / programs, 1);
 }
 
 bool
