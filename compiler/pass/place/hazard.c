@@ -2,7 +2,8 @@
  *
  * A tile's element is read or written by the threads whose layout holds it.  So an access with the same tensor, the same
  * indices and the same layout touches each element in the same thread, and the thread's own order is enough, unless
- * the layout repeats elements: then any of the holders may read, but only the first writes.
+ * the layout repeats elements: then any of the holders may read, but only the first writes.  The same holds of indices that
+ * differ, where tiles begin at multiples of their extents: both are then the same tile or have nothing in common.
  *
  *     %a = read %x, %i … #0            %c = add %a, %b            write %x, %i, %c …         no barrier
  *
@@ -12,6 +13,7 @@
  * Iterations of a loop have no hazard where the iteration distance (distance.c) is the extent at least.  A tensor that is
  * `out` or `inout` overlaps no other: it aliases itself only.  Pointers alias everything that may be written. */
 #include "pass/async/ring.h"
+#include "pass/layout/axis.h"
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -39,20 +41,50 @@ same_threads(const Op *a, const Op *b)
 	    x->layout->in[IN_BLOCK] == 0;
 }
 
-
-/* The same addresses, element by element, in one iteration. */
+/* Does a part start at multiples of its extent?  Two such parts are one, or have no element in common. */
 static bool
-same_addresses(const Op *a, const Op *b)
+is_aligned(const Value *start, int64_t extent)
 {
-	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
+	return extent > 0 && (extent & (extent - 1)) == 0 && axis_div(axis_of(start), 0) >= log2_floor(extent);
+}
 
-	if (access_is_tensor(a) != access_is_tensor(b) || strcmp(attr_index(a), attr_index(b)) != 0 ||
+/* Does an element that both touch, a in this iteration or an earlier one, stand at the same place of both tiles?  It does
+ * where the tiles coincide along each dimension or have nothing in common there, as at two scalar indices. */
+static bool
+same_places(const Effect *before, const Op *b)
+{
+	const Op *a = before->op;
+	const Block *loop = before->is_carried ? before->loop : NULL;
+	const char *index = attr_index(a);
+	bool tensor = access_is_tensor(a);
+	int n = tensor ? a->in[0]->type->rank : 0, e = 0;
+
+	if (tensor != access_is_tensor(b) || strcmp(index, attr_index(b)) != 0 ||
 	    !ints_same(attr_extents(a), attr_extents(b)))
 		return false;
-	for (int i = 0; i < n; i++)
-		if (a->in[i] != b->in[i])
+	if (a->in[0] != b->in[0] || (loop && value_inside(a->in[0], loop)))
+		return false;
+	for (int i = 0; i < n; i++) {
+		const Value *x = a->in[1 + i], *y = b->in[1 + i];
+		int64_t extent = index[i] == 'p' ? attr_extents(a)->at[e++] : 1;
+		bool same = x == y && !(loop && value_inside(x, loop));
+		if (!same && (index[i] == 'g' || !is_aligned(x, extent) || !is_aligned(y, extent)))
 			return false;
+	}
 	return true;
+}
+
+/* The same elements in one iteration. */
+static bool
+same_operands(const Op *a, const Op *b)
+{
+	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
+	bool same = access_is_tensor(a) == access_is_tensor(b) && strcmp(attr_index(a), attr_index(b)) == 0 &&
+	    ints_same(attr_extents(a), attr_extents(b));
+
+	for (int i = 0; i < n && same; i++)
+		same = a->in[i] == b->in[i];
+	return same;
 }
 
 static bool
@@ -66,18 +98,6 @@ may_alias(const Op *a, const Op *b)
 		return true;
 	const Op *tensor = ta ? a : b;
 	return tensor->home->func->param[tensor->in[0]->index].access == ACCESS_IN;
-}
-
-/* The loop changes none of the operands. */
-static bool
-is_invariant(const Op *a, const Block *b)
-{
-	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
-
-	for (int i = 0; i < n; i++)
-		if (value_inside(a->in[i], b))
-			return false;
-	return true;
 }
 
 static bool
@@ -135,13 +155,9 @@ global_hazard(const Effect *a, const Effect *b)
 	if ((!a->write && !b->write) || !may_alias(a->op, b->op) || both_commute(a, b) || starts_disjoint(a, b) ||
 	    different_programs(a->op, b->op))
 		return false;
-	if (!same_addresses(a->op, b->op))
-		return true;
-	if (a->is_carried && iterations_disjoint(a->op, a->loop))
+	if (a->is_carried && same_operands(a->op, b->op) && iterations_disjoint(a->op, a->loop))
 		return false;
-	if (a->is_carried && !is_invariant(a->op, a->loop))
-		return true;
-	return !same_threads(a->op, b->op);
+	return !same_places(a, b->op) || !same_threads(a->op, b->op);
 }
 
 /* Slots of one ring, of which each iteration takes the next: different ones unless as many iterations lie between as the
