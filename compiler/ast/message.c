@@ -171,6 +171,28 @@ is_name(const char *word)
 	return word[0] == '_' || (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z');
 }
 
+/* Does the token `found`, which may itself be a bracket, stand in the one of `word (`? */
+static bool
+is_within(const Parser *p, const char *word, const char *found)
+{
+	const SourceFile *f = &p->cx->files.at[p->file];
+	int level = p->open.n - 1 - (strcmp(found, "(") == 0);
+	const Bracket *b = strcmp(found, ")") == 0 ? &p->closed : level >= 0 ? &p->open.at[level] : NULL;
+	size_t n = strlen(word), at = b && b->place.line == p->line ? p->line_at + (size_t)b->place.col - 1 : 0;
+	while (at > 0 && at <= f->size && f->text[at - 1] == ' ')
+		at--;
+	return at >= n && at <= f->size && memcmp(f->text + at - n, word, n) == 0;
+}
+
+/* The count of an axis that has no name. */
+static const char *
+mend_axis(Parser *p, const char *word, const char *before, bool is_named)
+{
+	const char *count = is_named ? before : strcmp(word, ")") == 0 ? "1" : strcmp(word, "(") == 0 ? "..." : word;
+	return arena_printf(p->cx->mem, "each axis of the grid has a name before its count: grid(i: %s%s)", count,
+	    is_named && strcmp(word, ")") != 0 ? " ..." : "");
+}
+
 /* The mend, where the mistake is a common one; NULL if it is not. */
 static const char *
 mend(Parser *p, const char *word, const char *const *expected, int n)
@@ -181,6 +203,9 @@ mend(Parser *p, const char *word, const char *const *expected, int n)
 		return foreign(word);
 	if (foreign(before))
 		return foreign(before);
+	bool is_named = n == 1 && among(expected, n, "':'") && !is_name(word);
+	if (!expr && (is_named || among(expected, n, "a name")) && is_within(p, "grid", word))
+		return mend_axis(p, word, before, is_named);
 	if (is_keyword(word) && among(expected, n, "a name") && !expr)
 		return arena_printf(p->cx->mem, "'%s' is a word of the language and cannot be a name", word);
 	if (strcmp(word, "fn") == 0 && expr)

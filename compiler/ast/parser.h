@@ -69,6 +69,7 @@ typedef struct Parser {
 	size_t comment_at, at;                      /* byte offsets in the text */
 	size_t line_at;                             /* of the start of the lexer's line */
 	VEC(Bracket) open;                          /* ( [ { not yet closed */
+	Bracket closed;                             /* the one closed last */
 	VEC(Unread) unread;                         /* tokens to hand out before those of the text, the last first */
 	int stuck;                                  /* times that recovery began at one place */
 	Place stuck_at;

@@ -49,6 +49,7 @@ close_bracket(Parser *p, int opener)
 {
 	for (int i = p->open.n; i > 0; i--)
 		if (p->open.at[i - 1].token == opener) {
+			p->closed = p->open.at[i - 1];
 			p->open.n = i - 1;
 			return;
 		}
