@@ -170,7 +170,7 @@ dot_depth(const Op *op)
 }
 
 static void
-note_dot(InspectLine *x, const Op *op, Arena *mem)
+note_dot(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 {
 	const char *mma = attr_mma(op);
 	const Type *c = op->out[0].type;
@@ -190,6 +190,9 @@ note_dot(InspectLine *x, const Op *op, Arena *mem)
 		    1 << x->layout->in[IN_REGISTER], wgmma_adds_apart(op) ? ", 128 of K summed apart" : "");
 	else if (*mma && *attr_wgmma_reason(op))
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
+	if (cost_converts_fp8(op, t))
+		x->way = arena_printf(mem, "%s; %s has it for 16 bits alone: the assembler converts both operands to f16, by the "
+			 "unit of special functions", x->way, t->name);
 }
 
 static void
@@ -323,7 +326,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		note_convert(x, op, t);
 		break;
 	case OP_DOT: case OP_DOT_SCALED: case OP_DOT_START:
-		note_dot(x, op, mem);
+		note_dot(x, op, t, mem);
 		break;
 	case OP_SEND:
 		note_map(x, op, t, mem);

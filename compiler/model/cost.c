@@ -165,6 +165,7 @@ access(Walk *w, const Op *op, double times)
 	double vector = w->facts->vector(w->facts->user, op), fresh = cost_fresh(op, vector);
 	double n = fresh * (v ? MAX(cost_elements(v) / vector, 1) : 1), sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
+	double missed = w->facts->missed(w->facts->user, op);
 	bool is_read = op->nout > 0;
 	if (op_family(op) == FAMILY_ATOMIC) {
 		double lines = w->facts->atomic_lines(w->facts->user, op);
@@ -174,13 +175,13 @@ access(Walk *w, const Op *op, double times)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
 	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
-	w->c->sectors += times * n * sectors * w->warps * cost_missed(op);
+	w->c->sectors += times * n * sectors * w->warps * missed;
 	w->c->bytes += times * held;
 	if (is_read)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share */
 	double alone = is_read ? w->r->latency / w->overlap : 0;
-	return alone + n * sectors * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
+	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
 /* Bytes of a thread go through shared memory, there and back. */

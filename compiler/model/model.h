@@ -358,6 +358,8 @@ double cost_joining(const Op *op);                      /* instructions by which
 /* The same file: adds what a product, done so often, uses; returns its latency */
 struct ProgramCost;
 double cost_product(const Op *op, const Target *target, int warps, double times, struct ProgramCost *out);
+/* Is it of a warp and of 8-bit floats, which the assembler converts to f16 on this target? */
+bool cost_converts_fp8(const Op *dot, const Target *t);
 /* Adds what sorting, the greatest k, or moving elements to where indices say takes a thread of so many; its latency. */
 double cost_order(const Op *op, const TargetRates *r, int warps, double elements, double times, struct ProgramCost *out);
 /* Cycles of shared memory that one of warpgroups takes for its operands. */
@@ -372,6 +374,7 @@ bool cost_copies_ahead(const Op *loop);
 typedef struct CostFacts {
 	double (*trips)(void *user, const Op *loop);
 	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
+	double (*missed)(void *user, const Op *access); /* the share of them that the first cache does not have */
 	double (*vector)(void *user, const Op *access); /* registers of a thread that an instruction moves, on average */
 	bool (*windows)(void *user, const Op *read);    /* of interleaved records, whose words channels share */
 	void *user;

@@ -173,6 +173,25 @@ cost_joining(const Op *op)
 
 /* ---- products ---- */
 
+bool
+cost_converts_fp8(const Op *dot, const Target *t)
+{
+	const char *mma = attr_mma(dot);
+	DType elem = dot->in[0]->type->elem;
+	return t->kind == TARGET_PTX && !(t->has & HAS_FP8_SYNC) && *mma && !wgmma_named(mma) && dtype_is_float(elem) &&
+	    dtype_info[elem].bits == 8;
+}
+
+/* Two elements an instruction of the slow unit, and sums of 32 of K are added apart (seen in SASS). */
+static void
+add_fp8_converted(const Op *dot, double depth, double times, ProgramCost *out)
+{
+	enum { K = 32 };
+	double converted = (cost_elements(dot->in[0]) + cost_elements(dot->in[1])) / 2;
+	out->special += times * converted;
+	out->issue += times * (converted + cost_elements(&dot->out[0]) * depth / K);
+}
+
 double
 cost_product(const Op *op, const Target *target, int warps, double times, ProgramCost *out)
 {
@@ -191,6 +210,8 @@ cost_product(const Op *op, const Target *target, int warps, double times, Progra
 		out->products += times * count / (r->products_warpgroup * 16 / bits);
 		return count / (r->products_warpgroup * 16 / bits);
 	}
+	if (cost_converts_fp8(op, target))
+		add_fp8_converted(op, depth, times, out);
 	/* the instruction of a warp, of which a quarter of a multiprocessor does one at a time */
 	double rate = r->products_warp * 16 / MAX(bits, 16), rows = (double)c->extent[c->rank - 2];
 	double cycles = count / rate * MAX(16 / rows, 1);

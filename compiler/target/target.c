@@ -14,7 +14,8 @@ enum { KB = 1024 };
 	HAS_ATOMIC_PAIRS)
 #define SM_100A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_TCGEN05 | HAS_SETMAXNREG | HAS_CLUSTER | \
 	HAS_GRID_WAIT | HAS_ATOMIC_PAIRS)
-#define SM_120A (SM_89 | HAS_STMATRIX | HAS_TMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT | HAS_ATOMIC_PAIRS)
+#define SM_120A (SM_89 | HAS_FP8_SYNC | HAS_STMATRIX | HAS_TMA | HAS_SETMAXNREG | HAS_CLUSTER | HAS_GRID_WAIT | \
+	HAS_ATOMIC_PAIRS)
 
 #define NVIDIA                                                                                     \
 	.kind = TARGET_PTX, .lanes = 32, .max_threads = 1024, .registers = 65536, .max_registers = 255, \
@@ -90,7 +91,7 @@ static const Target targets[] = {
 	    .shared_bytes = 163 * KB, .shared_bytes_unit = 164 * KB, .max_warps = 64, .rates = &rates_a100},
 	{NVIDIA, .name = "sm_86", .capability = 86, .cpu = "sm_86", .features = "+ptx74", .has = SM_80,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48},
-	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89,
+	{NVIDIA, .name = "sm_89", .capability = 89, .cpu = "sm_89", .features = "+ptx84", .has = SM_89 | HAS_FP8_SYNC,
 	    .shared_bytes = 99 * KB, .shared_bytes_unit = 100 * KB, .max_warps = 48, .rates = &rates_l40s},
 	{NVIDIA, .name = "sm_90a", .capability = 90, .cpu = "sm_90a", .features = "+ptx84", .has = SM_90A,
 	    .shared_bytes = 227 * KB, .shared_bytes_unit = 228 * KB, .max_warps = 64, .rates = &rates_h200},

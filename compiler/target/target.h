@@ -32,6 +32,7 @@ enum {
 	HAS_PIPELINES = 1 << 20,                        /* loops are worth a software pipeline; else other blocks fill in */
 	HAS_ATOMIC_ORDER = 1 << 22,                     /* atomics that acquire and release memory between programs */
 	HAS_GRID_WAIT = 1 << 21,                        /* a grid may start early, and waits in its code */
+	HAS_FP8_SYNC = 1 << 24,                         /* products of a warp take fp8; else ptxas converts to f16 */
 	HAS_PRINTF = 1 << 23,                           /* code prints to the device's output */
 	HAS_LANE_LOOKUPS = 1 << 24,                     /* lanes that hold a table answer sooner than memory does */
 	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */

@@ -33,6 +33,8 @@ double estimate_bytes(const Bound *b);
  * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);
+/* The share of an access's sectors that the first cache does not have, where data says which elements; 1. */
+double estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, const Op *op);
 /* Is what is read an operand of a product of its block, as it is or transposed? */
 bool estimate_multiplies(const Value *read);
 

@@ -49,7 +49,7 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 		return c;
 	if (!op)
 		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : otherwise;
-	if (op->kind == OP_PROGRAM_ID)
+	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
 		return program_of(s, attr_axis(op));
 	if (op->kind == OP_SPLIT_RANK || op->kind == OP_SPLIT_COUNT)
 		return op->kind == OP_SPLIT_RANK ? 0 : MAX(s->f->schedule.split, 1);
@@ -60,8 +60,8 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 		x[i] = scalar(s, op->in[i], INT64_MIN, depth - 1);
 		knows &= x[i] != INT64_MIN;
 	}
-	if (op->kind == OP_MIN && !knows && MAX(x[0], x[1]) != INT64_MIN)
-		return MAX(x[0], x[1]);                 /* data, such as a length, up to that */
+	if ((op->kind == OP_MIN || op->kind == OP_MAX) && !knows && MAX(x[0], x[1]) != INT64_MIN)
+		return MAX(x[0], x[1]);                 /* data, such as a length, up to that, or rarely beyond it */
 	if (!knows)
 		return otherwise;
 	switch (op->kind) {
@@ -336,6 +336,21 @@ launch_lines(void *user, const Op *op)
 	return MAX(tensor_bytes(l->b, tensor->index) / LINE, 1);
 }
 
+static double
+launch_missed(void *user, const Op *op)
+{
+	const Launch *l = user;
+	return cost_missed(op) * estimate_missed(l->f, l->b, l->arg, l->t, op);
+}
+
+static CostFacts
+launch_facts(Launch *l, LineCosts *lines)
+{
+	return (CostFacts){.trips = launch_trips, .sectors = launch_sectors, .missed = launch_missed,
+	    .vector = launch_vector, .windows = launch_windows, .atomic_lines = launch_lines, .user = l,
+	    .lines = lines};
+}
+
 /* Each tensor goes once through device memory, or as much of it as programs touch; behind pointers is what they touch. */
 static double
 launch_bytes(const Launch *l, const ProgramCost *c, double programs)
@@ -394,8 +409,7 @@ bool
 estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, lines, false,
-		launch_lines};
+	const CostFacts facts = launch_facts(&l, lines);
 	ProgramCost c;
 	double programs = launch_programs(f, b);
 	axis_keep(f);
@@ -413,8 +427,7 @@ estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const Li
     Timeline *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = {launch_trips, launch_sectors, launch_vector, launch_windows, &l, NULL, false,
-		launch_lines};
+	const CostFacts facts = launch_facts(&l, NULL);
 	const TargetRates *r = t->rates;
 	double programs = launch_programs(f, b), bytes = 0;
 	for (int i = 0; i < lines->n; i++)

@@ -3,8 +3,9 @@
  *     y = x[ids[p * B +: B]];           of f32[16 M]: N pieces of 4 bytes, each in a block of 64 that memory brings whole
  *
  * Of N blocks at random of a table that has T, about T (1 - e^(-N/T)) are different and come from memory at least once;
- * the others come again unless the L2 cache still has them.  It holds tables of up to half its size, since each of its two
- * parts keeps what its multiprocessors read.  Blocks in no order come at a lower rate than rows do.
+ * the others come again unless the L2 cache still has them.  It holds up to half its size of what is under way, since each
+ * of its two parts keeps what its multiprocessors read: the table, or the parts of it in which single programs lie, as the
+ * row r of x[r, ids[p * B +: B]].  The first cache has them likewise.  Blocks in no order come at a lower rate than rows do.
  *
  * Measured on an H200, 4 M elements of f32: of a table of 64 MB 68 us (the launch's estimate is 65; 24 as if the table were
  * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 64 };
+enum { BLOCK_BYTES = 64, SECTOR_BYTES = 32, DEPTH = 12 };
 
 static const double HELD = 0.5;                         /* of the L2 cache */
 static const double WRITTEN = 3;                        /* a part of a block: it is read and written, and more */
@@ -49,15 +50,6 @@ times_of(const Func *f, const Bound *b, const Op *op)
 	return times;
 }
 
-/* What all programs take of a table of so many bytes, as bytes at the rate of rows. */
-static double
-taken(double blocks, double table, double rate, const TargetRates *r)
-{
-	double there = table / BLOCK_BYTES, different = there * (1 - exp(-blocks / there));
-	double again = (blocks - different) * (1 - MIN(HELD * r->l2_bytes / table, 1));
-	return (different + again) * BLOCK_BYTES / rate;
-}
-
 static double
 table_bytes(const Bound *b, int param)
 {
@@ -65,6 +57,68 @@ table_bytes(const Bound *b, int param)
 	for (int d = 0; d < b->param[param].rank; d++)
 		bytes *= (double)b->param[param].dim[d];
 	return bytes;
+}
+
+/* What a scalar index comes from. */
+typedef struct Source {
+	bool data, neighbours;                          /* neighbours on the grid have others */
+} Source;
+
+static void
+find_source(const Value *v, int depth, Source *out)
+{
+	const Op *op = v->def;
+	out->data |= depth == 0 || (op ? op_is_access(op) : v->block->parent != NULL);
+	out->neighbours |= op && op->kind == OP_PROGRAM_ID && attr_axis(op) == 0;
+	for (int i = 0; op && i < op->nin && depth > 0; i++)
+		find_source(op->in[i], depth - 1, out);
+}
+
+/* Bytes of the part of the table that one program's access lies in: at a scalar index that no data says one row.
+ * *shared: neighbours on the grid have the same. */
+static double
+part_bytes(const Bound *b, const Op *op, int param, bool *shared)
+{
+	const char *index = attr_index(op);
+	double bytes = dtype_info[b->param[param].dtype].bits / 8.0;
+	*shared = true;
+	for (int d = 0, e = 0; d < b->param[param].rank && index[d]; d++) {
+		double all = (double)b->param[param].dim[d];
+		double extent = index[d] == 'p' ? (double)attr_extents(op)->at[e++] : all;
+		Source of = {0};
+		if (index[d] != 'g')
+			find_source(op->in[1 + d], DEPTH, &of);
+		*shared &= !of.neighbours;
+		bytes *= index[d] == 'i' && !of.data ? 1 : MIN(extent, all);
+	}
+	return bytes;
+}
+
+/* Of programs that run at once all parts that they have together. */
+static double
+parts_bytes(const Bound *b, const Op *op, int param, double programs, double at_once)
+{
+	bool shared;
+	double table = table_bytes(b, param), part = part_bytes(b, op, param, &shared);
+	double sharers = shared ? MAX(programs * part / table, 1) : 1;
+	return MIN(part * MAX(MIN(at_once, programs) / sharers, 1), table);
+}
+
+/* What all programs take of a table, as bytes at the rate of rows; those under way lie in `near` bytes of it. */
+static double
+taken(double blocks, double table, double near, double rate, const TargetRates *r)
+{
+	double there = table / BLOCK_BYTES, different = there * (1 - exp(-blocks / there));
+	double again = (blocks - different) * (1 - MIN(HELD * r->l2_bytes / near, 1));
+	return (different + again) * BLOCK_BYTES / rate;
+}
+
+/* Blocks of a multiprocessor, about. */
+static double
+together(const Func *f, const Target *t)
+{
+	enum { BLOCKS_MOST = 32 };
+	return MIN(t->max_warps / MAX(func_warps(f), 1), BLOCKS_MOST);
 }
 
 /* The parameter that an access of scattered elements goes to, or -1. */
@@ -91,8 +145,11 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 		const Type *tile = access_tile(op)->type;
 		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
 		double blocks = ceil(piece / BLOCK_BYTES), n = all / piece * blocks * programs * times_of(f, b, op);
+		double at_once = together(f, t) * target_rates(t)->multiprocessors;
+		double near = parts_bytes(b, op, param, programs, at_once);
 		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;
-		double own = (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), rate_of(blocks), target_rates(t));
+		double own = (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), near, rate_of(blocks),
+		    target_rates(t));
 		bytes += own;
 		if (each)
 			each[param] += own;
@@ -100,4 +157,22 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 		seen |= UINT64_C(1) << (param & 63);
 	}
 	return bytes;
+}
+
+/* Of a program's N accesses of sectors S (1 - e^(-N/S)) go to different ones; the others hit the first cache, which has
+ * what shared memory leaves of the same bytes. */
+double
+estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, const Op *op)
+{
+	int param = op->kind == OP_READ ? table_of(b, arg, op) : -1;
+	if (param < 0)
+		return 1;
+	const Type *tile = access_tile(op)->type;
+	double piece = piece_bytes(op, tile), all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8;
+	double n = all / piece * ceil(piece / SECTOR_BYTES);
+	bool shared;
+	double part = part_bytes(b, op, param, &shared), there = MAX(part / SECTOR_BYTES, 1);
+	double again = 1 - there * (1 - exp(-n / there)) / n, blocks = together(f, t);
+	double cache = (double)t->shared_bytes_unit - blocks * (double)f->shared_bytes;
+	return 1 - again * MIN(MAX(cache, 0) / MIN(part * blocks, table_bytes(b, param)), 1);
 }
