@@ -171,7 +171,7 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 bool
 cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
-	Text ptx = {0};
+	Text ptx = {0}, guessed = {0};
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
 	LineCosts lines = {0};
@@ -186,7 +186,10 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	} else {
 		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
 		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
-		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, &own, &out->timeline))
+		estimate_guessed(f, b, &guessed);
+		out->guessed = text_take(&guessed, m->cx->mem);
+		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, own.blocks, &out->bill,
+		    &out->timeline))
 			out->timeline = (Timeline){0};
 	}
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);

@@ -75,6 +75,7 @@ typedef struct Inspection {
 	Bill bill;                                      /* by the cost model; cycles 0: none */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
 	Timeline timeline;                              /* of its pipelined loop; no rows: there is none, or no rates */
+	const char *guessed;                            /* lines that say which trips the bill guesses; or NULL */
 	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
 } Inspection;
 

@@ -363,6 +363,7 @@ inspect_print(const Inspection *x, Text *out)
 		bill_print(&x->bill, x->t, out);
 		text_put(out, x->t->rates && !x->t->rates->is_public ? "\n" : ", by published figures, not measured\n");
 		put_longest(x, out);
+		text_put(out, x->guessed ? x->guessed : "");
 		if (x->bill.launched > 0)
 			put_grid(x, out);
 	}

@@ -437,3 +437,16 @@ timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, d
 		summarise(&s);
 	return ok;
 }
+
+void
+timeline_scale(Timeline *t, double cycles)
+{
+	double all = t->cycles + MAX(t->of - t->trips, 0) * t->period;
+	t->scale = all > 0 && cycles > 0 ? cycles / all : 1;
+	t->cycles *= t->scale;
+	t->period *= t->scale;
+	for (int i = 0; i < t->spans.n; i++) {
+		t->spans.at[i].from *= t->scale;
+		t->spans.at[i].to *= t->scale;
+	}
+}

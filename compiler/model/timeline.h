@@ -31,12 +31,16 @@ typedef struct Timeline {
 	double of;                                      /* that the loop runs */
 	double blocks;                                  /* of a multiprocessor, which do the same at once */
 	double cycles, period;                          /* of all that is shown; from one trip to the next, at its end */
+	double scale;                                   /* by which all of it is shorter than its ops in turn take */
 } Timeline;
 
 /* `blocks` of a multiprocessor run at once; `memory`: cycles of a multiprocessor for a byte.  False: no loop waits for
  * copies, or none that this follows. */
 bool timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, double memory, Arena *mem,
     Timeline *out);
+
+/* Makes all trips take so many cycles, as the launch's estimate has it: what a role waits for and does stays in proportion. */
+void timeline_scale(Timeline *t, double cycles);
 
 /* ---- inside ---- */
 

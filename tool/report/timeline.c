@@ -1,6 +1,8 @@
 /* The timeline of a pipelined loop (model/timeline.c) as JSON, with what it comes to in a sentence. */
 #include "tool/report/report.h"
 
+static const double OWN = 0.9;                          /* a scale that needs no words */
+
 static void
 put_waits(const Timeline *t, Text *out)
 {
@@ -27,8 +29,13 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 	}
 	text_put(out, ".");
 	text_printf(out, " At the %.3g GHz of the %s that is %.3g us.", r->clock / 1000, r->card, t->cycles / r->clock);
-	text_put(out, " The timeline is of the loop of one block, op after op, each of which waits for its operands "
-	    "in full; the estimate of the launch overlaps instructions that do not depend on each other, and may be less.");
+	text_put(out, " All trips take what the estimate of the launch has for a program; of that each op has the share that it "
+	    "takes in turn, waiting for its operands in full");
+	if (t->scale < OWN || t->scale > 1 / OWN) {
+		text_printf(out, ": by themselves they would take %.2f times as long, and the estimate overlaps those that do not "
+		    "depend on each other", 1 / t->scale);
+	}
+	text_put(out, ".");
 }
 
 json_t *

@@ -13,6 +13,8 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* estimate_launch.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+/* A line of text for each loop of which data says how often it runs: what was counted. */
+void estimate_guessed(const Func *f, const Bound *b, Text *out);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
 /* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
@@ -65,8 +67,9 @@ double estimate_astride(const Bound *b, const Op *read);
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
-/* Of the same, with the lines and the bill that estimate_bill gave.  False: there is none. */
-bool estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, const Bill *bill,
-    Timeline *out);
+/* Of the same, with the lines and the resident blocks that estimate_bill gave, on the scale of the launch's estimate.
+ * False: there is none. */
+bool estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
+    const Bill *launch, Timeline *out);
 
 #endif

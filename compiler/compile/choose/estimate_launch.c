@@ -62,6 +62,8 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	}
 	if ((op->kind == OP_MIN || op->kind == OP_MAX) && !knows && MAX(x[0], x[1]) != INT64_MIN)
 		return MAX(x[0], x[1]);                 /* data, such as a length, up to that, or rarely beyond it */
+	if (op->kind == OP_SELECT && x[0] == INT64_MIN && MAX(x[1], x[2]) != INT64_MIN)
+		return MAX(x[1], x[2]);                 /* trips of those that do not leave early */
 	if (!knows)
 		return otherwise;
 	switch (op->kind) {
@@ -112,6 +114,35 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	if (hi == INT64_MIN || lo == INT64_MIN)
 		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;
 	return (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+/* Is it made of what is read, or of what a loop carries? */
+static bool
+is_data(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	bool is = depth == 0 || (op ? op_is_access(op) || op_is_loop(op) : v->block->parent != NULL);
+	for (int i = op && op->kind == OP_SELECT; op && i < op->nin && !is; i++)
+		is = is_data(op->in[i], depth - 1);     /* programs that leave early select, which is no guess */
+	return is && !(op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT));
+}
+
+void
+estimate_guessed(const Func *f, const Bound *b, Text *out)
+{
+	const Op *roles = func_find(f, OP_ROLES);
+	int said = 0, grid = roles ? roles->place.line : 0;     /* whose loops are over programs */
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_loop = op_is_loop(op) && !op_is_over_programs(op) && op->place.line != grid &&
+		    (op->kind != OP_FOR || attr_unrolled(op) >= 0);
+		bool open = is_loop && (op->kind != OP_FOR || is_data(op->in[0], DEPTH) || is_data(op->in[1], DEPTH));
+		if (!open || op->place.line <= said)
+			continue;
+		said = op->place.line;
+		double n = estimate_trips(f, b, op) * (op->kind == OP_FOR ? (double)MAX(attr_unrolled(op), 1) : 1);
+		text_printf(out, "  line %d's loop runs as often as data says: the model counts %.4g trip%s of a program\n", said, n,
+		    n == 1 ? "" : "s");
+	}
 }
 
 bool
@@ -421,10 +452,11 @@ estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *l
 	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
 }
 
-/* Copies take the longer of what they need of the L2 cache and of device memory, which gives each tensor once. */
+/* Copies take the longer of what they need of the L2 cache and of device memory, which gives each tensor once.  A program
+ * takes the launch's time divided by those that follow one another. */
 bool
-estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, const Bill *bill,
-    Timeline *out)
+estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
+    const Bill *launch, Timeline *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
 	const CostFacts facts = launch_facts(&l, NULL);
@@ -434,6 +466,9 @@ estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const Li
 		bytes += lines->at[i].used.bytes * programs;
 	double share = bytes > 0 ? MIN(estimate_bytes(b) / bytes, 1) : 1;
 	double memory = MAX(1 / r->l2_rate, share * r->multiprocessors / r->memory_rate);
-	double blocks = MAX(MIN(bill->blocks, programs / r->multiprocessors), 1);
-	return timeline_make(f, t, &facts, blocks, memory, mem, out);
+	double blocks = MAX(MIN(resident, programs / r->multiprocessors), 1);
+	if (!timeline_make(f, t, &facts, blocks, memory, mem, out))
+		return false;
+	timeline_scale(out, launch->cycles / MAX(launch->programs / blocks, 1));
+	return true;
 }

@@ -230,9 +230,20 @@ special_cost(const Estimate *e, const Op *op)
 	return LANES / e->t->rates->special_rate + (issue > EXPONENTIAL ? issue : 0);
 }
 
+/* Of an element: keys of 64 bits, of a value and its index, are made and compared (model/cost.c). */
+static double
+reduction_cost(const Op *op)
+{
+	enum { KEY = 10 };
+	bool is_key = op->kind == OP_REDUCE && (strcmp(attr_fn(op), "argmax") == 0 || strcmp(attr_fn(op), "argmin") == 0);
+	return is_key ? KEY : cost_joining(op);
+}
+
 static double
 cost_of(const Estimate *e, const Op *op)
 {
+	if (op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN)
+		return reduction_cost(op);
 	switch (op_info[op->kind].cost) {
 	case COST_SFU: return special_cost(e, op);
 	case COST_DIVIDE: return 12;
