@@ -186,7 +186,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	} else {
 		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
 		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
-		estimate_guessed(f, b, &guessed);
+		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
 		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, own.blocks, &out->bill,
 		    &out->timeline))

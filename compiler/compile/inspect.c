@@ -191,8 +191,8 @@ note_dot(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	else if (*mma && *attr_wgmma_reason(op))
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 	if (cost_converts_fp8(op, t))
-		x->way = arena_printf(mem, "%s; %s has it for 16 bits alone: the assembler converts both operands to f16, by the "
-			 "unit of special functions", x->way, t->name);
+		x->way = arena_printf(mem, "%s; %s has it for 16 bits alone: the assembler converts both operands to "
+			 "f16, by the unit of special functions", x->way, t->name);
 }
 
 static void

@@ -39,7 +39,8 @@ typedef struct Timeline {
 bool timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, double memory, Arena *mem,
     Timeline *out);
 
-/* Makes all trips take so many cycles, as the launch's estimate has it: what a role waits for and does stays in proportion. */
+/* Makes all trips take so many cycles, as the launch's estimate has it; what a role waits for and does stays in
+ * proportion. */
 void timeline_scale(Timeline *t, double cycles);
 
 /* ---- inside ---- */

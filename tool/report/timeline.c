@@ -29,11 +29,11 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 	}
 	text_put(out, ".");
 	text_printf(out, " At the %.3g GHz of the %s that is %.3g us.", r->clock / 1000, r->card, t->cycles / r->clock);
-	text_put(out, " All trips take what the estimate of the launch has for a program; of that each op has the share that it "
-	    "takes in turn, waiting for its operands in full");
+	text_put(out, " All trips take what the estimate of the launch has for a program; of that each op has the share "
+		      "that it takes in turn, waiting for its operands in full");
 	if (t->scale < OWN || t->scale > 1 / OWN) {
-		text_printf(out, ": by themselves they would take %.2f times as long, and the estimate overlaps those that do not "
-		    "depend on each other", 1 / t->scale);
+		text_printf(out, ": by themselves they would take %.2f times as long, ", 1 / t->scale);
+		text_put(out, "and the estimate overlaps those that do not depend on each other");
 	}
 	text_put(out, ".");
 }

@@ -17,6 +17,7 @@
 #include "pass/async/pipeline.h"
 
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { VALUES_MOST = TILE_SIZES + 8 };
@@ -227,11 +228,13 @@ greatest(const Bill *b)
 	return each;
 }
 
-/* Nothing is faster than memory, but what the L2 cache may have kept. */
+/* Nothing is faster than memory, but what the L2 cache may have kept, and waits that trips of a loop add to it. */
 static bool
 can_gain(const Blocks *s)
 {
-	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
+	const Bill *b = &s->bill;
+	double most = b->in_turn ? hypot(b->part[BILL_MEMORY], b->part[BILL_WAITING]) : greatest(b);
+	return (1 - b->reread) * b->part[BILL_MEMORY] < CLEARLY * MAX(most, greatest(b));
 }
 
 /* Memory bounds it, but what else there is adds to that; by other warps it may be less.  Not where that is little: softmax

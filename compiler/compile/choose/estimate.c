@@ -103,6 +103,16 @@ longest(const Use *u)
 	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
 }
 
+/* Of a group of warps in a role that computes longer than it multiplies: it does one after the other, each warp by itself.
+ * The nearest of 1024 centres to rows of 64, 262144 of them, takes 353 us on an H200; 149 without this, 204 so. */
+static double
+in_turn(const Estimate *e, const Use *u)
+{
+	double groups = MAX(1, e->warps / 4);
+	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products;
+	return is_lone ? (u->products + e->t->rates->issue_alone * u->arithmetic) / groups : 0;
+}
+
 /* What is behind an early return counts for the programs that stay. */
 static bool
 leaves(const Op *branch)
@@ -129,12 +139,14 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			e->trips += share * n;
 			e->filled_trips = e->filled > 0 ? n : 0;
 			bool is_late = inside.asked > 0 && e->filled == 0;
-			double late = is_late ? inside.l2 / inside.asked : 1, trip = longest(&inside);
+			double late = is_late ? inside.l2 / inside.asked : 1, busy = longest(&inside);
+			double trip = MAX(busy, in_turn(e, &inside));
+			e->computes |= trip > busy;
 			double ahead = (MEMORY_LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->gather_wait;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
-			e->serial += share * n * (MAX(trip, ahead) - trip + wait);
+			e->serial += share * n * (MAX(trip, ahead) - busy + wait);
 		}
 		if (op->nregion == 0)
 			estimate_op(e, op, in_loop, u);
@@ -257,11 +269,11 @@ memory_cycles(const Estimate *e)
 	return estimate_bytes(e->b) / e->t->rates->memory_rate;
 }
 
-/* The one product is of warpgroups, and nothing but tensor maps brings its operands. */
+/* The one product is of warpgroups, nothing but tensor maps brings its operands, and it is what takes time. */
 static bool
 is_plain_product(const Estimate *e)
 {
-	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0;
+	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0 && !e->computes;
 }
 
 /* Of a multiprocessor's programs, `together` of which wait at the same time. */

@@ -13,8 +13,9 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* estimate_launch.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
-/* A line of text for each loop of which data says how often it runs: what was counted. */
-void estimate_guessed(const Func *f, const Bound *b, Text *out);
+/* A line of text for each loop of which data says how often it runs, and each tensor of which it says where: what was
+ * counted. */
+void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
 /* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
@@ -35,6 +36,9 @@ double estimate_bytes(const Bound *b);
  * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);
+/* A line of text for each tensor that they read or write again and again. */
+void estimate_scattered_text(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
+    Arena *mem, Text *out);
 /* The share of an access's sectors that the first cache does not have, where data says which elements; 1. */
 double estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, const Op *op);
 /* Is what is read an operand of a product of its block, as it is or transposed? */

@@ -116,19 +116,19 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	return (double)MAX((hi - lo + step - 1) / step, 0);
 }
 
-/* Is it made of what is read, or of what a loop carries? */
+/* Is it made of what is read? */
 static bool
 is_data(const Value *v, int depth)
 {
 	const Op *op = v->def;
-	bool is = depth == 0 || (op ? op_is_access(op) || op_is_loop(op) : v->block->parent != NULL);
-	for (int i = op && op->kind == OP_SELECT; op && i < op->nin && !is; i++)
+	bool is = op && op_is_access(op);
+	for (int i = op && op->kind == OP_SELECT; op && depth > 0 && i < op->nin && !is; i++)
 		is = is_data(op->in[i], depth - 1);     /* programs that leave early select, which is no guess */
-	return is && !(op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT));
+	return is;
 }
 
-void
-estimate_guessed(const Func *f, const Bound *b, Text *out)
+static void
+put_loops(const Func *f, const Bound *b, Text *out)
 {
 	const Op *roles = func_find(f, OP_ROLES);
 	int said = 0, grid = roles ? roles->place.line : 0;     /* whose loops are over programs */
@@ -140,8 +140,8 @@ estimate_guessed(const Func *f, const Bound *b, Text *out)
 			continue;
 		said = op->place.line;
 		double n = estimate_trips(f, b, op) * (op->kind == OP_FOR ? (double)MAX(attr_unrolled(op), 1) : 1);
-		text_printf(out, "  line %d's loop runs as often as data says: the model counts %.4g trip%s of a program\n", said, n,
-		    n == 1 ? "" : "s");
+		text_printf(out, "  line %d's loop runs as often as data says: the model counts %.4g trip%s of a program\n",
+		    said, n, n == 1 ? "" : "s");
 	}
 }
 
@@ -471,4 +471,11 @@ estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const Li
 		return false;
 	timeline_scale(out, launch->cycles / MAX(launch->programs / blocks, 1));
 	return true;
+}
+
+void
+estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out)
+{
+	put_loops(f, b, out);
+	estimate_scattered_text(f, b, inspect_args(b, f, mem), t, launch_programs(f, b), mem, out);
 }

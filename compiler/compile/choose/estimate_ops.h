@@ -45,6 +45,7 @@ typedef struct Estimate {
 	int gathers;                                    /* indices that say where rows are which no map brings; 0: none */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
+	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
 	int dots, warpgroup_dots;
 } Estimate;

@@ -1,11 +1,12 @@
 /* Device memory of accesses whose indices are data: pieces of rows of a table, in no order.
  *
  *     y = x[ids[p * B +: B]];           of f32[16 M]: N pieces of 4 bytes, each in a block of 64 that memory brings whole
+ *     s += x[ids[z], c +: B];           of f32[R, C]: pieces of a row
  *
  * Of N blocks at random of a table that has T, about T (1 - e^(-N/T)) are different and come from memory at least once;
  * the others come again unless the L2 cache still has them.  It holds up to half its size of what is under way, since each
- * of its two parts keeps what its multiprocessors read: the table, or the parts of it in which single programs lie, as the
- * row r of x[r, ids[p * B +: B]].  The first cache has them likewise.  Blocks in no order come at a lower rate than rows do.
+ * of its two parts keeps what its multiprocessors read: the table, or the parts of it in which single programs lie, as
+ * row r of x[r, ids[p * B +: B]].  The first cache has them likewise.  Blocks in no order come at a lower rate than rows.
  *
  * Measured on an H200, 4 M elements of f32: of a table of 64 MB 68 us (the launch's estimate is 65; 24 as if the table were
  * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
@@ -19,7 +20,7 @@
 enum { BLOCK_BYTES = 64, SECTOR_BYTES = 32, DEPTH = 12 };
 
 static const double HELD = 0.5;                         /* of the L2 cache */
-static const double WRITTEN = 3;                        /* a part of a block: it is read and written, and more */
+static const double WRITTEN = 3;                        /* a part of a sector: it is read and written, and more */
 
 /* Bytes that lie side by side: the last dimensions that are taken as parts. */
 static double
@@ -69,7 +70,7 @@ find_source(const Value *v, int depth, Source *out)
 {
 	const Op *op = v->def;
 	out->data |= depth == 0 || (op ? op_is_access(op) : v->block->parent != NULL);
-	out->neighbours |= op && op->kind == OP_PROGRAM_ID && attr_axis(op) == 0;
+	out->neighbours |= op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) && attr_axis(op) == 0;
 	for (int i = 0; op && i < op->nin && depth > 0; i++)
 		find_source(op->in[i], depth - 1, out);
 }
@@ -121,6 +122,21 @@ together(const Func *f, const Target *t)
 	return MIN(t->max_warps / MAX(func_warps(f), 1), BLOCKS_MOST);
 }
 
+/* Does a number that is read name the row, as in x[ids[i], c +: 64]?  Not a start to which that is added. */
+static bool
+names_row(const Op *access)
+{
+	const char *index = attr_index(access);
+	for (int d = 0; index[d]; d++) {
+		const Op *op = index[d] == 'i' ? access->in[1 + d]->def : NULL;
+		while (op && (op->kind == OP_CAST || op->kind == OP_SELECT))
+			op = op->in[op->nin > 1]->def;
+		if (op && op_is_access(op))
+			return true;
+	}
+	return false;
+}
+
 /* The parameter that an access of scattered elements goes to, or -1. */
 static int
 table_of(const Bound *b, const InspectArg *arg, const Op *op)
@@ -128,35 +144,76 @@ table_of(const Bound *b, const InspectArg *arg, const Op *op)
 	const Value *v = op_is_access(op) ? access_tile(op) : NULL, *of = op->nin ? op->in[0] : NULL;
 	bool is_tensor = v && v->layout && !of->def && !of->block->parent && of->type->kind == TYPE_TENSOR;
 	bool has = is_tensor && of->index < b->kernel->params.n && table_bytes(b, of->index) > 0;
-	return has && inspect_is_scattered(arg, op, v->type, v->layout) ? of->index : -1;
+	return has && (names_row(op) || inspect_is_scattered(arg, op, v->type, v->layout)) ? of->index : -1;
+}
+
+static bool
+is_written(const Op *op)
+{
+	return op->nout == 0 || op_family(op) == FAMILY_ATOMIC;
+}
+
+/* Blocks that all programs access by the op and by those behind it which access the same table likewise: copies of it in
+ * a loop that reads trips ahead go to the same blocks. */
+static double
+blocks_of(const Func *f, const Bound *b, const InspectArg *arg, const Op *first, double programs)
+{
+	double n = 0;
+	for (const Op *op = first; op; op = op_after(op, f->body)) {
+		bool same = op == first || (op->nin && op->in[0] == first->in[0] && op_is_access(op) &&
+		    is_written(op) == is_written(first) && table_of(b, arg, op) >= 0);
+		if (!same)
+			continue;
+		const Type *tile = access_tile(op)->type;
+		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
+		n += all / piece * ceil(piece / BLOCK_BYTES) * programs * times_of(f, b, op);
+	}
+	return n;
 }
 
 double
 estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each)
 {
-	double bytes = 0;
-	uint64_t seen = 0;
+	double bytes = 0, at_once = together(f, t) * target_rates(t)->multiprocessors;
+	uint64_t seen[2] = {0};                         /* that are read, and written */
 	*tables = 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int param = table_of(b, arg, op);
-		if (param < 0)
+		int param = op_is_access(op) ? table_of(b, arg, op) : -1;
+		uint64_t bit = UINT64_C(1) << (param & 63);
+		if (param < 0 || seen[is_written(op)] & bit)
 			continue;
-		const Type *tile = access_tile(op)->type;
-		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
-		double blocks = ceil(piece / BLOCK_BYTES), n = all / piece * blocks * programs * times_of(f, b, op);
-		double at_once = together(f, t) * target_rates(t)->multiprocessors;
-		double near = parts_bytes(b, op, param, programs, at_once);
-		bool writes = op->nout == 0 || op_family(op) == FAMILY_ATOMIC;
-		double own = (writes ? WRITTEN : 1) * taken(n, table_bytes(b, param), near, rate_of(blocks),
-		    target_rates(t));
+		double piece = piece_bytes(op, access_tile(op)->type), table = table_bytes(b, param);
+		bool is_part = op_family(op) == FAMILY_ATOMIC || piece < SECTOR_BYTES;
+		double own = taken(blocks_of(f, b, arg, op, programs), table, parts_bytes(b, op, param, programs, at_once),
+		    rate_of(ceil(piece / BLOCK_BYTES)), target_rates(t));
+		own *= is_written(op) && is_part ? WRITTEN : 1;
 		bytes += own;
 		if (each)
 			each[param] += own;
-		*tables += seen >> (param & 63) & 1 ? 0 : table_bytes(b, param);
-		seen |= UINT64_C(1) << (param & 63);
+		*tables += (seen[0] | seen[1]) & bit ? 0 : table;
+		seen[is_written(op)] |= bit;
 	}
 	return bytes;
+}
+
+void
+estimate_scattered_text(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs, Arena *mem,
+    Text *out)
+{
+	static const double MEGA = 1e6, MORE = 1.2;
+	double *each = NEW_ARRAY(mem, double, b->kernel->params.n + 1), tables;
+	estimate_scattered(f, b, arg, t, programs, &tables, each);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int param = op_is_access(op) ? table_of(b, arg, op) : -1;
+		double table = param < 0 ? 0 : table_bytes(b, param);
+		if (param < 0 || each[param] < MORE * table || table < MEGA)
+			continue;
+		text_printf(out, "  line %d's places in %s are data: ", op->place.line, f->param[param].name);
+		text_printf(out, "counted as at random, they take device memory as long as %.2g times its %.3g MB\n",
+		    each[param] / table, table / MEGA);
+		each[param] = 0;
+	}
 }
 
 /* Of a program's N accesses of sectors S (1 - e^(-N/S)) go to different ones; the others hit the first cache, which has
