@@ -27,6 +27,7 @@ typedef struct Walk {
 	double *ready;                                  /* of each value, by its id */
 	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
 	double now;                                     /* no op begins before: the last barrier */
+	double stored;                                  /* no read begins before: the last write before it begins */
 	int warps;
 	int overlap;                                    /* trips of the present loop whose reads are under way together */
 	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
@@ -433,8 +434,9 @@ region(Walk *w, const Op *op, double times)
 	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op) && !cost_copies_ahead(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
-		double keep = w->now;
+		double keep = w->now, stored = w->stored;
 		w->now = start;
+		w->stored = op_is_loop(op) ? start : stored;
 		for (int i = 0; i < op->region[r]->narg; i++) {
 			w->ready[op->region[r]->arg[i].id] = start;
 			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
@@ -442,6 +444,7 @@ region(Walk *w, const Op *op, double times)
 		walk(w, op->region[r], times * n);
 		end = MAX(end, w->now);
 		w->now = keep;
+		w->stored = op_is_loop(op) ? stored : w->stored;
 	}
 	w->overlap = before;
 	w->loop = outer;
@@ -463,6 +466,10 @@ walk(Walk *w, const Block *b, double each)
 			waited = barrier(w, times);
 			w->now = start = MAX(start, w->now) + waited;
 		}
+		if (op_is_access(op) && op->nout > 0)
+			start = MAX(start, w->stored);
+		else if (op_is_access(op))
+			w->stored = MAX(w->stored, start);      /* the assembler moves no load across */
 		latency = is_region ? region(w, op, times) : op_latency(w, op, times);
 		if (!is_region)
 			note_line(w, op, each, &before, latency, each * MAX(start + latency - end, 0), each * waited);

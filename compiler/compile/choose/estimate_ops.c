@@ -20,6 +20,9 @@ enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a 
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
 enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
+/* Of an element that is read by itself: its address in 64 bits, bounds, the load.  An H200 takes 215 us for attention with a
+ * table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
+enum { ELEMENT_OPS = 12 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 /* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1380 us, 1300 where a tensor map brings them;
@@ -286,6 +289,15 @@ is_common(const Estimate *e, const Op *read)
 	return bytes < COMMON_BYTES;
 }
 
+/* Elements that lie where data or arithmetic says, each by itself, as of bias[clamp(j - i, -R, R) + R]. */
+static double
+alone_elements(const Op *op)
+{
+	const char *index = op->kind == OP_READ ? attr_index(op) : "";
+	bool each = *index && index[strlen(index) - 1] == 'g';
+	return each ? (double)type_count(op->out[0].type) : 0;
+}
+
 /* Of a tile on its way out, where there is little room: two pieces of 64 columns, or of rows (pass drain). */
 static double
 staged_bytes(const Estimate *e, const Type *t)
@@ -357,6 +369,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->read += bytes / SHARED_RATE;
 		u->common += in_loop && is_common(e, op) ? bytes : 0;
 		add_boxes(e, op, ranks, in_loop, u);
+		u->arithmetic += alone_elements(op) * ELEMENT_OPS / LANES;
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
 		else
