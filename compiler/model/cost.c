@@ -466,10 +466,8 @@ walk(Walk *w, const Block *b, double each)
 			waited = barrier(w, times);
 			w->now = start = MAX(start, w->now) + waited;
 		}
-		if (op_is_access(op) && op->nout > 0)
-			start = MAX(start, w->stored);
-		else if (op_is_access(op))
-			w->stored = MAX(w->stored, start);      /* the assembler moves no load across */
+		if (op_is_access(op))                   /* the assembler moves no load across a store */
+			*(op->nout > 0 ? &start : &w->stored) = MAX(start, w->stored);
 		latency = is_region ? region(w, op, times) : op_latency(w, op, times);
 		if (!is_region)
 			note_line(w, op, each, &before, latency, each * MAX(start + latency - end, 0), each * waited);

@@ -286,7 +286,7 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	out->part[BILL_SECTORS] = e->block.l2;
 	out->part[BILL_ISSUE] = e->block.arithmetic;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
-	for (int i = 0; i < BILL_PARTS; i++)            /* of chains an estimate of its own, which counts some of them less */
+	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
 		out->cycles = MAX(out->cycles, out->part[i] * programs);
 	out->part[BILL_WAITING] = (e->serial + EPILOGUE + (e->parted ? 0 : FILL)) / MAX(MIN(together, programs), 1);
 }

@@ -20,8 +20,8 @@ enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a 
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
 enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
-/* Of an element that is read by itself: its address in 64 bits, bounds, the load.  An H200 takes 215 us for attention with a
- * table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
+/* Of an element that is read by itself: its index and address in 64 bits, bounds, the load.  An H200 takes 215 us for
+ * attention with a table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
 enum { ELEMENT_OPS = 12 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
