@@ -17,7 +17,6 @@
 #include "pass/async/pipeline.h"
 
 #include <stdlib.h>
-#include <math.h>
 #include <string.h>
 
 enum { VALUES_MOST = TILE_SIZES + 8 };
@@ -228,13 +227,11 @@ greatest(const Bill *b)
 	return each;
 }
 
-/* Nothing is faster than memory, but what the L2 cache may have kept, and waits that trips of a loop add to it. */
+/* Nothing is faster than memory, but what the L2 cache may have kept. */
 static bool
 can_gain(const Blocks *s)
 {
-	const Bill *b = &s->bill;
-	double most = b->in_turn ? hypot(b->part[BILL_MEMORY], b->part[BILL_WAITING]) : greatest(b);
-	return (1 - b->reread) * b->part[BILL_MEMORY] < CLEARLY * MAX(most, greatest(b));
+	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
 }
 
 /* Memory bounds it, but what else there is adds to that; by other warps it may be less.  Not where that is little: softmax

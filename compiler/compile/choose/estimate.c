@@ -283,7 +283,7 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	*out = (Bill){.programs = programs, .cycles = cycles};
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
-	out->part[BILL_SECTORS] = e->block.l2;
+	out->part[BILL_SECTORS] = MAX(e->block.l2, is_plain_product(e) ? e->block.lines : 0);
 	out->part[BILL_ISSUE] = e->block.arithmetic;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */

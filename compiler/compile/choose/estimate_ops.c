@@ -344,7 +344,8 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 	double part = MULTICAST + (1 - MULTICAST) / estimate_sharers(op, ranks, e->along);
 	double astride = estimate_astride(e->b, op);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
-	u->lines += LINE_CYCLES * part * lines * astride;
+	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */
+	u->lines += LINE_CYCLES * part * lines * astride + (is_padded ? OUTSIDE_CYCLES * bytes_of(t) / row : 0);
 	u->moved += line * part * lines * (1 + (ASTRIDE_BYTES - 1) * (astride - 1));
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
