@@ -133,6 +133,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	if (fullest <= out->blocks)
 		out->part[BILL_MEMORY] *= drawn(c, share, fullest);
 	take_parts(c, issue, spilled, r, t->lanes, out->part);
+	out->part[BILL_ATOMICS] += c->atomics_once * MIN(out->blocks * r->multiprocessors / programs, 1);
 	out->part[BILL_START] = c->stays ? 0 : r->start_block;
 	double waiting = path / MIN(out->blocks, fullest);
 	out->part[BILL_WAITING] = waiting * (1 + (c->loops ? 0 : LOADED) * MIN(out->part[BILL_MEMORY] / waiting, 1));

@@ -170,7 +170,9 @@ access(Walk *w, const Op *op, double times)
 	bool is_read = op->nout > 0;
 	if (op_family(op) == FAMILY_ATOMIC) {
 		double lines = w->facts->atomic_lines(w->facts->user, op);
-		w->c->atomics += times * n * w->warps * cost_atomics(w->r, sectors, lines, w->t->lanes);
+		double all = MIN(n * w->warps, MAX(type_count(t) / vector / w->t->lanes, 1));
+		*(times > 0 ? &w->c->atomics : &w->c->atomics_once) +=
+		    MAX(times, 1) * all * cost_atomics(w->r, sectors, lines, w->t->lanes);
 		sectors = MAX(sectors, w->t->lanes / 4.0);
 	} else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */

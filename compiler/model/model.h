@@ -391,6 +391,7 @@ typedef struct ProgramCost {
 	double shuffles, requests, shared;              /* cycles of the multiprocessor, of all warps */
 	double products;                                /* the same */
 	double atomics;                                 /* the same, of the L2 cache's lines */
+	double atomics_once;                            /* of a block that stays, for all its programs */
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
 	double again, kept;                             /* of these what loops read once more; the first of those loops */

@@ -242,9 +242,9 @@ can_gain_by_warps(const Blocks *s)
 	return !s->loops && s->bill.part[BILL_MEMORY] * s->bill.programs < CLEARLY * s->bill.cycles;
 }
 
-/* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take
- * longest to start.  An H200 was slower with more than 4 (reverse in bench/warps/fit.tgl, 2^26 elements: 71.4 us with
- * 4, 77.1 with 8), and where lanes exchange elements (fft: 128 us apart, 138 with 2). */
+/* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take longest
+ * to start, or add to the same places.  An H200 was slower with more than 4 (reverse in bench/warps/fit.tgl, 2^26
+ * elements: 71.4 us with 4, 77.1 with 8), and where lanes exchange elements (fft: 128 us apart, 138 with 2). */
 static int
 programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n)
 {
@@ -253,7 +253,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
 	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 ||
-	    s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill))
+	    (s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill) && !blocks_tally(f)))
 		return 0;
 	const char *reason = coarsen_reason(f);
 	if (coarsen_stays(f))
@@ -414,8 +414,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
+	bool is_rough = f && !blocks_modelled(f);
 	const char *none = !m      ? "it does not compile"
-	    : !blocks_modelled(f) ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
+	    : is_rough && !blocks_tally(f)
+	    ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	                                     : NULL;
@@ -430,6 +432,11 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
 	s->best = s->bill.cycles * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	if (is_rough) {
+		if (most > 0)
+			try(s, first, (Form){.programs = 1});
+		return;
+	}
 	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s) || can_gain_by_warps(s))

@@ -2,6 +2,8 @@
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 
+#include "pass/async/pipeline.h"
+
 enum { OPS_MOST = 400 };
 
 double
@@ -66,6 +68,15 @@ blocks_modelled(const Func *f)
 		multiplies |= op_family(op) == FAMILY_DOT;
 	}
 	return !loops || !multiplies;
+}
+
+bool
+blocks_tally(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_family(op) == FAMILY_ATOMIC && tally_takes(f, op))
+			return true;
+	return false;
 }
 
 bool

@@ -77,7 +77,7 @@ is_alone(const Lower *l, const Op *op)
 		if (other != op && !constant && (op_info[other->kind].traits & (READS | WRITES | EFFECT)))
 			return false;
 	}
-	return op->out[0].nuses == 0 && !l->f->schedule.persistent;
+	return op->out[0].nuses == 0;
 }
 
 static bool

@@ -42,7 +42,10 @@ reason_but_products(const Func *f)
 		return "it has one program";
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		switch (op_family(op)) {
-		case FAMILY_ATOMIC: return "it has atomic operations";
+		case FAMILY_ATOMIC:
+			if (!tally_takes(f, op))
+				return "it has atomic operations";
+			break;
 		case FAMILY_REPORT: return "it prints or asserts";
 		case FAMILY_PTX: return "it has PTX of its own";
 		case FAMILY_BUFFER: return "it has buffers";
@@ -60,9 +63,12 @@ const char *
 coarsen_reason(const Func *f)
 {
 	const char *reason = reason_but_products(f);
-	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body))
+	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body)) {
 		if (op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC)
 			reason = "it multiplies matrices";
+		if (op_family(op) == FAMILY_ATOMIC)
+			reason = "it has atomic operations";
+	}
 	return reason;
 }
 

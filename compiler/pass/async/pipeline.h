@@ -157,6 +157,9 @@ const char *coarsen_reason(const Func *f);
 bool coarsen_stays(const Func *f);              /* it may run one after another, though not several at once */
 bool coarsen_guards(const Func *f);
 
+/* tally.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
+bool tally_takes(const Func *f, const Op *atomic);
+
 /* rings.c */
 
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
