@@ -1,7 +1,8 @@
 /* What the compiler chooses for a launch for which nothing was tuned (compile/choose/choose.h), once for each size.
  *
  * A dimension that grows from launch to launch is looked at again where it passes one of eight steps from a power of two to
- * the next: tiles that fill the multiprocessors at 1536 leave a third of them idle at 2048. */
+ * the next: tiles that fill the multiprocessors at 1536 leave a third of them idle at 2048.  Values that the call gives have
+ * choices of their own. */
 #include <string.h>
 
 #include "compile/choose/choose.h"
@@ -10,6 +11,8 @@
 struct Chosen {
 	Chosen *next;
 	const char *dtypes, *sizes, *target;
+	const char *given;                              /* by the call, as `values` */
+	const ExampleItem *ex;
 	int threads;                                    /* of the cpu device; 0 */
 	const char *values;                             /* "BM = 128, warps = 8"; "default" */
 };
@@ -81,13 +84,17 @@ tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey
 	bool is_cpu = target && strcmp(target, cpu_row.target.name) == 0;
 	if (!is_cpu && (!b->dev->dev.load_artefact || !target || !target_named(target)))
 		return "default";
+	Text given = {0};
+	values_print(b->value, b->nvalue, &given);
+	const char *text = text_take(&given, mem);
 	for (const Chosen *c = k->chosen; c; c = c->next) {
-		bool is_same = strcmp(c->sizes, key->close_sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0;
+		bool is_same = strcmp(c->sizes, key->close_sizes) == 0 && strcmp(c->dtypes, key->dtypes) == 0 &&
+		    strcmp(c->given, text) == 0 && c->ex == ex;
 		if (is_same && strcmp(c->target, target) == 0 && c->threads == threads)
 			return c->values;
 	}
 	Chosen *c = NEW(mem, Chosen);
-	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target, threads,
+	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target, text, ex, threads,
 	    tune_choice(k, b, ex, target, mem)};
 	k->chosen = c;
 	return c->values;
