@@ -227,11 +227,12 @@ greatest(const Bill *b)
 	return each;
 }
 
-/* Nothing is faster than memory, but what the L2 cache may have kept. */
+/* Nothing is faster than memory, but what the L2 cache may have kept.  In loops what waits adds to it. */
 static bool
 can_gain(const Blocks *s)
 {
-	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * greatest(&s->bill);
+	double longest = s->loops ? s->bill.cycles / s->bill.programs : greatest(&s->bill);
+	return (1 - s->bill.reread) * s->bill.part[BILL_MEMORY] < CLEARLY * longest;
 }
 
 /* Memory bounds it, but what else there is adds to that; by other warps it may be less.  Not where that is little: softmax
@@ -381,9 +382,14 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
 	bool starts = bill.part[BILL_START] > CLEARLY * greatest(&bill);
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
-		for (int warps = MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2)
-			if (warps_open || warps == rule)
-				try(s, &with, (Form){.warps = warps == rule ? 0 : warps, .programs = programs});
+		for (int warps = MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
+			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
+			if (!warps_open && warps != rule)
+				continue;
+			try(s, &with, x);
+			for (x.unroll = 4; s->loops && x.unroll <= 16 && is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
+				try(s, &with, x);
+		}
 }
 
 /* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see
@@ -432,11 +438,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
 	s->best = s->bill.cycles * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
-	if (is_rough) {
-		if (most > 0)
-			try(s, first, (Form){.programs = 1});
+	if (is_rough && most > 0)
+		try_blocks(s, first, all, n, 1);
+	if (is_rough)
 		return;
-	}
 	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s) || can_gain_by_warps(s))
