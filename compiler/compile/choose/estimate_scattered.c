@@ -44,10 +44,10 @@ rate_of(double blocks)
 static double
 times_of(const Func *f, const Bound *b, const Op *op)
 {
-	double times = 1;
+	double times = 1, together = MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	for (const Op *at = op->home->parent; at; at = at->home->parent)
 		if (op_is_loop(at))
-			times *= op_is_over_programs(at) ? 1.0 / MAX(f->schedule.coarsen, 1) : estimate_trips(f, b, at);
+			times *= op_is_over_programs(at) ? 1 / together : estimate_trips(f, b, at);
 	return times;
 }
 
