@@ -63,12 +63,9 @@ const char *
 coarsen_reason(const Func *f)
 {
 	const char *reason = reason_but_products(f);
-	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body)) {
+	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body))
 		if (op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC)
 			reason = "it multiplies matrices";
-		if (op_family(op) == FAMILY_ATOMIC)
-			reason = "it has atomic operations";
-	}
 	return reason;
 }
 

@@ -159,6 +159,8 @@ bool coarsen_guards(const Func *f);
 
 /* tally.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
 bool tally_takes(const Func *f, const Op *atomic);
+/* It adds nothing where the condition does not hold. */
+void tally_guard(Op *atomic, Value *condition);
 
 /* rings.c */
 

@@ -94,6 +94,45 @@ neutral(Builder *b, const Value *like, int join)
 	return v;
 }
 
+void
+tally_guard(Op *op, Value *condition)
+{
+	int data = access_data(op);
+	Value *v = op->in[data], *holds = condition;
+	Builder b = build_before(op);
+	if (v->type->rank > 0) {
+		holds = build1(&b, OP_BROADCAST, condition, type_tile(b.m, TY_BOOL, v->type->rank, v->type->extent));
+		holds->layout = v->layout;
+	}
+	Value *all = build3(&b, OP_SELECT, holds, v, neutral(&b, v, join_of(op)));
+	all->layout = v->layout;
+	op_set_in(op, data, all);
+}
+
+/* Does y add what x does to the same places, for another program of the block (pass coarsen)? */
+static bool
+is_same_place(const Op *x, const Op *y)
+{
+	int data = access_data(x);
+	bool same = y->kind == OP_ATOMIC && x->nin == y->nin && join_of(x) == join_of(y) &&
+	    x->in[data]->type == y->in[data]->type && x->in[data]->layout == y->in[data]->layout;
+	for (int i = 0; i < data && same; i++)
+		same = x->in[i] == y->in[i];
+	return same;
+}
+
+/* x adds what y does, too: of numbers behind the loop, that each is kept apart by lane; of tiles in it. */
+static void
+merge(Op *x, Op *y)
+{
+	int data = access_data(x);
+	Builder b = build_before(x);
+	Value *both = build2(&b, joins[join_of(x)].kind, x->in[data], y->in[data]);
+	both->layout = x->in[data]->layout;
+	op_set_in(x, data, both);
+	op_erase(y);
+}
+
 static void
 tally(Pipeline *p, Op *op)
 {
@@ -109,16 +148,34 @@ tally(Pipeline *p, Op *op)
 	op_set_in(op, data, &p->loop->out[p->loop->nout - 1]);
 }
 
+/* Merges what neighbours of one place add: of tiles before the loop carries it, of numbers once it has. */
+static void
+merge_all(const Func *f, Op *first, bool tiles)
+{
+	for (Op *x = first, *next; x; x = next) {
+		next = x->next;
+		bool takes = tally_takes(f, x);
+		for (Op *y = first; y != x && takes; y = y->next)
+			if (is_same_place(x, y) && tally_takes(f, y) && (x->in[access_data(x)]->type->rank > 0) == tiles) {
+				merge(x, y);
+				first = y == first ? x : first;
+				break;
+			}
+	}
+}
+
 void
 pass_tally(Func *f, const Target *t)
 {
 	Op *loop = func_programs(f);
-	if (!loop || f->schedule.coarsen > 1 || has_warpgroup_product(loop->region[0]))
+	if (!loop || has_warpgroup_product(loop->region[0]))
 		return;
 	Pipeline p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f, .loop = loop, .body = loop->region[0]};
+	merge_all(f, p.body->first, true);
 	for (Op *op = p.body->first, *next; op; op = next) {
 		next = op->next;
 		if (tally_takes(f, op))
 			tally(&p, op);
 	}
+	merge_all(f, p.loop->next, false);
 }
