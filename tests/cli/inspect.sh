@@ -372,6 +372,22 @@ expect 0 "a block for each program, which takes long to start: it has atomic ope
 expect 0 "mostly line 8, which is bound by: atomics" inspect gray.tgl tally -D BINS=1 -D persistent=false
 expect 0 "chosen: persistent = true, .*; the default would take 6.. us: atomics" inspect gray.tgl tally -D BINS=1
 
+# Waiting adds to memory in loops, so that more trips at once are compared; data picks elements of one row, which caches keep.
+cat >rows.tgl <<'END'
+kernel pool<BC = 64>(x: in f16[N, P, C], y: out f16[N, C]) grid(q: cdiv(C, BC), n: N) {
+    var s = zeros([BC], f32);
+    for p in range(P) { s += x[n, p, q * BC +: BC] as f32; }
+    y[n, q * BC +: BC] = (s / P) as f16;
+}
+example pool { N = 1024; P = 49; C = 2048; x = normal(0, 1); }
+kernel take<B = 128>(x: in f32[R, C], id: in i32[K], y: out f32[R, K]) grid(q: cdiv(K, B), r: R) {
+    y[r, q * B +: B] = x[r, id[q * B +: B]];
+}
+example take { R = 16384; C = 2048; K = 2048; x = normal(0, 1); id = integers(0, C); }
+END
+expect 0 'chosen: unroll = [0-9]*; the default would take' inspect rows.tgl pool
+expect 0 'chosen: B = 1024, .* the default would take 1.. us: starting blocks' inspect rows.tgl take
+
 # The accesses that need a barrier; shared memory adds up to the total.
 expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' inspect matmul.tgl
 holds grep -q 'before [a-z]* of [0-9:]*: mbarrier of 10:5 initialises .*, which must be over' "$out"
