@@ -13,6 +13,7 @@
 #include "compile/choose/search.h"
 
 #include "pass/async/pipeline.h"
+#include "pass/layout/dot.h"
 #include "pass/share/split_k.h"
 
 #include <string.h>
@@ -71,7 +72,7 @@ cycles_of(const Search *s, Bill *bill)
 	Func *f = s->module->funcs.at[0];
 	Schedule open = s->bound.schedule;
 	open.specialize = -1;
-	if (s->adds_roles && s->bound.schedule.specialize == 0 && choose_count_dots(f) == 2 &&
+	if (s->adds_roles && s->bound.schedule.specialize == 0 && (choose_count_dots(f) == 2 || dots_part(f)) &&
 	    choose_roles(f, &open, s->t)) {
 		*bill = (Bill){.cycles = -1, .refused = "it would be parted into roles all the same"};
 		return -1;

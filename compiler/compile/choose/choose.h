@@ -49,7 +49,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,simplify,flatten,contract,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,concat,pick,simplify,flatten,contract,axis"
 /* choose_roles.c */
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);

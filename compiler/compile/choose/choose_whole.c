@@ -88,6 +88,14 @@ choose_decodes(const Func *f)
 	return any && !dots_are_chained(f, f->body);
 }
 
+/* Would products run in roles with rows for more warps? */
+static bool
+may_part(Func *f, const Target *t)
+{
+	static const int warpgroup[] = {4};
+	return t && (t->has & HAS_SETMAXNREG) && dots_part(f) && choose_warps(f, t, warpgroup, LEN(warpgroup)) > 0;
+}
+
 /* Chained products of warpgroups run in roles, which the estimate knows. */
 bool
 choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
@@ -95,7 +103,8 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 	Schedule open = b->schedule;
 	open.specialize = -1;
 	if (choose_count_dots(f) >= PRODUCTS)
-		return !choose_roles(f, &open, t) && !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
+		return !choose_roles(f, &open, t) && !may_part(f, t) &&
+		    !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return has_few_rows(k, b) && choose_decodes(f);
 }
 

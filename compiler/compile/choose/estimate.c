@@ -170,6 +170,13 @@ shared_bytes(const Estimate *e)
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 
+static bool
+fits_role(const Estimate *e)
+{
+	const int *regs = target_role_registers(e->t, e->warps / 4);
+	return regs && e->registers + e->held + CHAIN_REGISTERS <= regs[1];
+}
+
 /* Blocks that a multiprocessor holds; 0: not even one. */
 static int
 resident(const Estimate *e)
@@ -178,8 +185,7 @@ resident(const Estimate *e)
 	double shared = shared_bytes(e), threads = e->warps * t->lanes;
 	double registers = e->registers + REGISTERS_OTHER;
 	if (e->chained)
-		return shared <= t->shared_bytes &&
-		    e->registers + e->held + CHAIN_REGISTERS <= target_role_registers(t, e->warps / 4)[1];
+		return shared <= t->shared_bytes && fits_role(e);
 	const int *roles = e->parted ? target_role_registers(t, e->warps / 4) : NULL;
 	if (roles && e->registers + BESIDE_SUMS > roles[1])
 		return 0;
@@ -291,14 +297,14 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	out->part[BILL_WAITING] = (e->serial + EPILOGUE + (e->parted ? 0 : FILL)) / MAX(MIN(together, programs), 1);
 }
 
-/* Parted kernels are modelled with products that are independent, or two that are chained and run at once.  NULL: it is
+/* Parted kernels are modelled with products that are independent, or such as are chained and run at once.  NULL: it is
  * modelled. */
 static const char *
 model_reason(Estimate *e, bool chain)
 {
 	Schedule open = e->b->schedule;
 	open.specialize = -1;
-	bool is_pair = chain && e->dots == 2 && e->warpgroup_dots == 2;
+	bool is_pair = chain && e->warpgroup_dots == e->dots && (e->dots == 2 || (dots_part(e->f) && fits_role(e)));
 	e->chained = e->parted && is_pair && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
 	if (e->dots == 0)
 		return "nothing in it multiplies";
@@ -307,7 +313,7 @@ model_reason(Estimate *e, bool chain)
 	if (e->split > 1 && e->warpgroup_dots < e->dots)
 		return "blocks that share products of few rows, which wait for memory, are not modelled";
 	if (e->parted && !e->chained && (chain || e->warpgroup_dots < e->dots))
-		return "roles are modelled for independent products of warpgroups, or two that are chained";
+		return "roles are modelled for independent products of warpgroups, or chained ones that run at once";
 	return NULL;
 }
 
@@ -440,7 +446,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (!find_form(&e))
 		return refuse(bill, "no tensor map brings its tiles, which are padded");
 	walk(&e, f->body, false, 1, &e.block);
-	bool chain = dots_are_chained(f, f->body), is_chain = chain && e.dots == 2;
+	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
 	const char *reason = model_reason(&e, chain);
 	if (reason)
 		return refuse(bill, reason);

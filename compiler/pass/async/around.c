@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { BYTES_MOST = 8, DEPTH = 8 };                     /* of a thread */
+enum { BYTES_MOST = 8, DEPTH = 8, WIDE_ELEMENTS = 4096 };       /* the first one of a thread */
 
 /* ---- read before ---- */
 
@@ -145,4 +145,86 @@ pipeline_sink(Func *f)
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_FOR && loop_multiplies(op))
 			sink_behind(f, op);
+}
+
+/* ---- what threads read from slots ---- */
+
+/* The first op of v's block that needs v, itself or in its regions. */
+static Op *
+first_need(const Value *v)
+{
+	Op *op = v->def->next;
+
+	for (const Op *in = op; in; in = op_after(in, v->def->home)) {
+		if (in->home == v->def->home)
+			op = (Op *)in;
+		for (int i = 0; i < in->nin; i++)
+			if (in->in[i] == v)
+				return op;
+	}
+	return NULL;
+}
+
+/* A get stands where its tile first meets another that the body makes, with the casts and the like in between. */
+void
+pipeline_sink_get(Op *get)
+{
+	Op *last = get, *at = first_need(&get->out[0]);
+
+	while (at && at->nin == 1 && last->out[0].nuses == 1 && at->home == get->home && op_has(at, ELEM)) {
+		last = at;
+		at = first_need(&last->out[0]);
+	}
+	for (Op *op = get, *next; at && op != at; op = next) {
+		next = op == last ? at : first_need(&op->out[0]);
+		op_move(op, get->home, at);
+	}
+}
+
+/* ---- what only a product's result is combined with ---- */
+
+static bool
+is_wide(const Value *v)
+{
+	return v->type->kind == TYPE_TILE && type_count(v->type) >= WIDE_ELEMENTS;
+}
+
+/* The first op behind the product's start that uses a result; NULL: something else uses it too. */
+static Op *
+first_use_behind(const Op *start, const Op *op)
+{
+	int uses = 0;
+	Op *first = NULL;
+	for (Op *p = start->next; p->kind != OP_YIELD; p = p->next)
+		for (int i = 0; i < p->nin; i++)
+			if (p->in[i] == &op->out[0]) {
+				first = first ? first : p;
+				uses++;
+			}
+	return uses == op->out[0].nuses ? first : NULL;
+}
+
+/* It has as many registers as the product and no wide operand that would live on for it. */
+static bool
+may_wait(const Block *body, const Op *op)
+{
+	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->nin == 0 || !is_wide(&op->out[0]))
+		return false;
+	for (int i = 0; i < op->nin; i++) {
+		const Op *def = op->in[i]->def;
+		if (is_wide(op->in[i]) && value_inside(op->in[i], body) && (!def || !op_has(def, PURE) || def->nregion))
+			return false;
+	}
+	return true;
+}
+
+void
+pipeline_sink_weights(Block *body, const Op *start)
+{
+	for (Op *op = start->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		Op *use = may_wait(body, op) ? first_use_behind(start, op) : NULL;
+		if (use)
+			op_move(op, body, use);
+	}
 }

@@ -30,13 +30,30 @@ pipeline_may_be_written(const Pipeline *p, const Value *tensor)
 	return false;
 }
 
+bool
+pipeline_is_search(const Func *f, const Op *loop, const Block *b)
+{
+	const Pipeline whole = {.f = (Func *)f, .body = f->body};
+	bool is_search = loop->kind == OP_WHILE;
+	for (int r = 0; r < loop->nregion && is_search; r++)
+		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r])) {
+			bool reads = op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
+			is_search &= !op->nregion && (op_has(op, PURE) || reads || op->kind == OP_YIELD);
+			for (int i = 0; i < op->nin; i++)
+				is_search &= !value_inside(op->in[i], b) || value_inside(op->in[i], loop->region[r]);
+		}
+	return is_search;
+}
+
 /* Pure, or a scalar read of what the loop does not write: page tables hold starts. */
 static bool
 may_run_ahead(const Pipeline *p, const Op *op)
 {
 	if (op->kind == OP_READ)
 		return !pipeline_may_be_written(p, op->in[0]);
-	return (op_info[op->kind].traits & PURE) && op->nregion == 0;
+	if (op->nregion)
+		return p->f->schedule.specialize == 1 && pipeline_is_search(p->f, op, p->body);
+	return op_has(op, PURE);
 }
 
 static bool can_shift(const Pipeline *p, const Value *v, int depth);

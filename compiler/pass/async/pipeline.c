@@ -374,7 +374,10 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 		return;
 	pipeline_find_bulk(&p);
 	int stages = choose_stages(&p);
-	if (p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0)
+	bool is_symmetric = p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0;
+	if (!is_symmetric && block_find(p.body, OP_WHILE))
+		return;
+	if (is_symmetric)
 		pipeline_symmetric(&p, stages);
 	else if (p.is_async && stages >= 2) {
 		build_pipeline(&p, stages);

@@ -60,11 +60,18 @@ bool loop_multiplies(const Op *loop);
 void pipeline_early(Func *f);
 /* around.c: what only their results' uses need is computed behind such loops */
 void pipeline_sink(Func *f);
+/* around.c: a get, with casts and the like behind it, stands where its tile first meets another that the body makes */
+void pipeline_sink_get(Op *get);
+/* around.c: a tile of weights (a decay, a bias by distance) that stands before the product and is used behind it would be
+ * in registers beside that: it is computed where it is used */
+void pipeline_sink_weights(Block *body, const Op *start);
 
 enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */
 
 /* candidate.c: fills counts, slice and reads */
 void pipeline_find_reads(Pipeline *p);
+/* Is it a loop of scalars that looks for something in what nothing writes, from values that are there before block b? */
+bool pipeline_is_search(const Func *f, const Op *loop, const Block *b);
 /* Of one access of a thread. */
 int pipeline_access_bytes(const Op *read);
 /* May something in the body write what the tensor holds? */
@@ -101,11 +108,19 @@ void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
 /* Is v an operand of a product of warpgroups, as it is or transposed, in block b? */
 bool warpgroup_reads(const Block *b, const Value *v);
 bool warpgroup_reads_in(const Op *product, const Value *v);
+/* Does the dot read v, or another one of a sum of products to which it belongs? */
+bool warpgroup_sums(const Block *b, const Op *dot, const Value *v);
 /* How a tile lies in shared memory so that warpgroups can read it, whose elements are neighbours along dimension `fast`
  * in memory. */
 const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
 /* Each product of warpgroups reads its operands from shared memory, and runs by itself until its result is used. */
 void warpgroup_products(Module *m, Func *f);
+/* The products that each wait of the block leaves running: those that start behind its own. */
+void warpgroup_leave(Module *m, Block *b);
+
+/* By Value.id: how many products one behind the other a value of the body comes from, of a buffer what is put there; the
+ * most that a product is. */
+int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
 /* decode.c: operands that threads decode, an iteration ahead */
 enum { DECODED_AHEAD = 3 };                         /* slots of rings that it needs */

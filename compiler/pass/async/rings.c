@@ -27,8 +27,9 @@
  *         …
  *         arrive %empty, %now {by = "warp", mask = 3}
  *
- * A tile that threads read in such a loop, as a bias of scores, comes by a tensor map too, into a ring of its own: it is
- * waited for where its tile is first used, and its slot is free as soon as it is in registers:
+ * A tile that threads read in such a loop, as a bias of scores, comes by a tensor map too, into a ring of its own (into one
+ * of all such tiles, where there are many): it is waited for where its tile is first used, and its slot is free as soon as
+ * it is in registers:
  *
  *         await %full.2, %now.2, %phase.2
  *         %m = get (slot %now.2)
@@ -47,7 +48,7 @@ enum { MOST_RINGS = 4, APART = 8192, MBARRIERS = 2048 };
 typedef struct Ring {
 	Pipeline part;                                  /* with these reads alone */
 	Op *first, *last;                               /* NULL: something else uses them too */
-	bool is_beside;                                 /* one tile that threads read: first and last are gets */
+	bool is_beside;                                 /* tiles that threads read: first and last are gets */
 	int slots;
 	Value *now, *phase;
 	Value **slot;                                   /* of each read */
@@ -85,13 +86,14 @@ has_other_uses(const Value *read, const Block *b)
 	return has_others(read, read, b);
 }
 
-/* The products that read v; where none waits for another they run together, and all count as such that do. */
+/* The products that read v, with those of the same sum; where none waits for another they run together, and all count as
+ * such that do. */
 static void
 find_products(const Rings *r, const Value *v, Op **first, Op **last)
 {
 	*first = *last = NULL;
 	for (Op *op = r->p->body->first; op; op = op->next)
-		if (warpgroup_reads_in(op, v) || (!r->is_chained && op->kind == OP_DOT)) {
+		if (op->kind == OP_DOT && (!r->is_chained || warpgroup_sums(r->p->body, op, v))) {
 			*first = *first ? *first : op;
 			*last = op;
 		}
@@ -125,15 +127,28 @@ ring_of(Rings *r, Op *first, Op *last)
 	return ring;
 }
 
-static bool
-group_reads(Rings *r)
+/* Of tiles that threads read: one each, as long as there are rings for all reads, or one for them all. */
+static Ring *
+ring_beside(Rings *r, bool share)
 {
+	for (int i = 0; i < r->n && share; i++)
+		if (r->at[i].is_beside)
+			return &r->at[i];
+	return new_ring(r);
+}
+
+static bool
+group_reads(Rings *r, bool share)
+{
+	r->n = 0;
 	for (int i = 0; i < r->p->reads.n; i++) {
 		const Staged *s = &r->p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r, v, &first, &last);
-		Ring *ring = s->is_beside ? new_ring(r) : has_other_uses(v, r->p->body) ? NULL : ring_of(r, first, last);
+		if (!s->is_beside && has_other_uses(v, r->p->body))
+			return false;
+		Ring *ring = s->is_beside ? ring_beside(r, share) : ring_of(r, first, last);
 		if (!ring)
 			return false;
 		ring->is_beside = s->is_beside;
@@ -149,7 +164,7 @@ static void
 find_rings(Rings *r)
 {
 	r->is_chained = dots_are_chained(r->p->f, r->p->body);
-	if (group_reads(r) && r->n > 1)
+	if ((group_reads(r, false) || group_reads(r, true)) && r->n > 1)
 		return;
 	r->n = 1;
 	r->at[0] = (Ring){.part = *r->p};
@@ -228,36 +243,13 @@ use(Ring *r)
 		pipeline_gets(&r->part, &r->part.reads.at[i], r->slot[i]);
 }
 
-/* The first op of v's block that needs v, itself or in its regions. */
-static Op *
-first_use(const Value *v)
+static bool
+gets_slot(const Ring *r, const Op *op)
 {
-	Op *op = v->def->next;
-
-	for (const Op *in = op; in; in = op_after(in, v->def->home)) {
-		if (in->home == v->def->home)
-			op = (Op *)in;
-		for (int i = 0; i < in->nin; i++)
-			if (in->in[i] == v)
-				return op;
-	}
-	return NULL;
-}
-
-/* A get stands where its tile first meets another that the body makes, with the casts and the like in between. */
-static void
-sink(Op *get)
-{
-	Op *last = get, *at = first_use(&get->out[0]);
-
-	while (at && at->nin == 1 && last->out[0].nuses == 1 && at->home == get->home && op_has(at, ELEM)) {
-		last = at;
-		at = first_use(&last->out[0]);
-	}
-	for (Op *op = get, *next; at && op != at; op = next) {
-		next = op == last ? at : first_use(&op->out[0]);
-		op_move(op, get->home, at);
-	}
+	for (int i = 0; i < r->part.reads.n && op->kind == OP_GET; i++)
+		if (op->in[0] == r->slot[i])
+			return true;
+	return false;
 }
 
 /* What the loop reads of the ring's slot. */
@@ -266,14 +258,14 @@ find_gets(Ring *r)
 {
 	for (Op *op = r->part.body->first, *next; op; op = next) {
 		next = op->next;
-		if (op->kind != OP_GET || op->in[0] != r->slot[0])
-			continue;
-		sink(op);
-		r->first = r->first ? r->first : op;
+		if (gets_slot(r, op))
+			pipeline_sink_get(op);
 	}
-	for (Op *op = r->first; op; op = op->next)
-		if (op->kind == OP_GET && op->in[0] == r->slot[0])
+	for (Op *op = r->part.body->first; op; op = op->next)
+		if (gets_slot(r, op)) {
+			r->first = r->first ? r->first : op;
 			r->last = op;
+		}
 }
 
 static void
@@ -445,6 +437,8 @@ build_body(Rings *r)
 	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
 	Value *next[2 * MOST_RINGS];
 
+	for (Op *op = b.before; op; op = op->next)      /* a search says where copies are from */
+		b.before = op->nregion ? op->next : b.before;
 	for (int i = 0; i < r->n; i++) {
 		fill(&r->at[i], &b, &p->body->arg[0]);
 		b.place = p->loop->place;

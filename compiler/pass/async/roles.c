@@ -216,18 +216,6 @@ share_divisions(Parting *p, Op *programs)
 
 static bool need(Parting *p, const Value *v);
 
-/* A value that a loop carries, by its number: what it is at first, and what an iteration makes of it. */
-static bool
-need_column(Parting *p, const Op *loop, int i)
-{
-	if (loop->kind != OP_FOR)
-		return refuse(p, "addresses of copies follow from a condition");
-	for (int k = 0; k < 3; k++)
-		if (!need(p, loop->in[k]))
-			return false;
-	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
-}
-
 /* Of a tensor that nothing writes, as offsets and page numbers are. */
 static bool
 reads_again(const Parting *p, const Op *op)
@@ -235,6 +223,37 @@ reads_again(const Parting *p, const Op *op)
 	const Pipeline whole = {.f = p->f, .body = p->f->body};
 
 	return op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
+}
+
+/* A search for the next iteration (pass pick), from what it begins with and what is around it. */
+static bool
+need_search(Parting *p, const Op *loop)
+{
+	if (!pipeline_is_search(p->f, loop, loop->home))
+		return refuse(p, "addresses of copies follow from a condition");
+	for (int i = 0; i < loop->nin; i++)
+		if (!need(p, loop->in[i]))
+			return false;
+	for (int r = 0; r < loop->nregion; r++)
+		for (const Op *op = loop->region[r]->first; op; op = op->next)
+			for (int i = 0; i < op->nin; i++)
+				if (!value_inside(op->in[i], loop->region[r]) && !need(p, op->in[i]))
+					return false;
+	return true;
+}
+
+/* A value that a loop carries, by its number: what it is at first, and what an iteration makes of it. */
+static bool
+need_column(Parting *p, const Op *loop, int i)
+{
+	if (loop->kind == OP_WHILE)
+		return need_search(p, loop);
+	if (loop->kind != OP_FOR)
+		return refuse(p, "addresses of copies follow from a condition");
+	for (int k = 0; k < 3; k++)
+		if (!need(p, loop->in[k]))
+			return false;
+	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
 }
 
 /* Scalars that one thread can compute again, or tiles of which each thread holds what it needs. */
@@ -308,7 +327,6 @@ static bool
 can_part(Parting *p)
 {
 	int warps = p->f->schedule.warps;
-
 	if (!(p->t->has & HAS_TMA))
 		return refuse(p, "the target has no bulk copies that an mbarrier counts");
 	if (!find_programs(p) || !find_loop(p))

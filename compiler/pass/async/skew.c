@@ -1,4 +1,4 @@
-/* Two chained products of a loop run at once: the first of the next iteration beside the second of this one.
+/* Chained products of a loop run at once: the first of the next iteration beside the second of this one.
  *
  *     for %lo, %hi, %step, %x, %o do (%k, %a, %c) {
  *         await %full, %now, %phase
@@ -32,17 +32,22 @@
  *         %d = mul …; await; dot_start; dot_wait; arrive
  *     }
  *
- * Part 2 of a body is the second product, the slot that it reads with its number, what depends on them, and moves that
+ * Of more products those that are the furthest along a chain are part 2's, as the products with both weights of two
+ * softmaxes; a sum of products that go into the same registers is waited for once (warpgroup.c).
+ *
+ * Part 2 of a body is its products, the slots that they read with their numbers, what depends on them, and moves that
  * only those use; part 1 is the rest.  Part 1 must not need what part 2 makes: then the loop's iterations may be cut
  * between them, and what part 2 takes from part 1 is carried to the next iteration: tiles alone, for a slot of part 1's
  * ring (an operand that both products read) is given back before part 2 runs.  What threads take from slots, as a bias of
  * the scores, belongs to part 1.  The first iteration's part 1 and the last
  * one's part 2 stand before and behind the loop.  Each part does the same in the same order as before, so results
- * are the same to the bit. */
-#include "pass/pass.h"
-#include "target/target.h"
+ * are the same to the bit.  A loop stays as it is whose products of both parts, with what crosses, take more registers than
+ * the role has. */
+#include "pass/async/pipeline.h"
 
-enum { WIDE_ELEMENTS = 4096 };
+#include <string.h>
+
+enum { PRODUCTS_MOST = 6, OTHERS = 24 };                /* registers of addresses, rows' maxima and sums */
 
 typedef struct Skew {
 	Module *m;
@@ -50,44 +55,36 @@ typedef struct Skew {
 	Func *f;
 	Op *loop;
 	Block *body;
-	Op *start[2], *wait[2];                         /* the products */
-	Op *put;                                        /* of the second product's operand, which threads make; or NULL */
+	int registers;                                  /* that a thread of the role has */
+	VEC(Op *) starts;                               /* the products */
+	const Op *last[2];                              /* of each part, in the loop as it was */
+	Op *put;                                        /* of a late product's operand, which threads make; or NULL */
 	bool *late;                                     /* by Value.id: part 2 makes it, or it is carried for part 2 */
 	VEC(Value *) crossing;                          /* what part 2 takes from part 1 */
 } Skew;
 
 /* ---- the products ---- */
 
-static Op *
-wait_of(const Op *start)
-{
-	for (Op *op = start->next; op; op = op->next)
-		if (op->kind == OP_DOT_WAIT && op->nin == 1 && op->in[0] == &start->out[0])
-			return op;
-	return NULL;
-}
-
-/* Two products of the body and nothing else that waits, copies or branches. */
+/* Several products, some of which need another's result, and nothing else that waits, copies or branches. */
 static bool
 find_products(Skew *s)
 {
-	int n = 0;
+	int most = 0;
 
 	for (Op *op = s->body->first; op; op = op->next) {
-		if (op->nregion || op->kind == OP_COPY || op->kind == OP_EXPECT)
+		if ((op->nregion && !pipeline_is_search(s->f, op, s->body)) || op->kind == OP_COPY || op->kind == OP_EXPECT)
 			return false;
-		if (op->kind != OP_DOT_START)
-			continue;
-		if (n == 2)
-			return false;
-		s->start[n++] = op;
+		if (op->kind == OP_DOT_START)
+			vec_push(s->tmp, &s->starts, op);
 	}
-	for (int i = 0; i < n; i++) {
-		s->wait[i] = wait_of(s->start[i]);
-		if (!s->wait[i])
-			return false;
-	}
-	return n == 2;
+	if (s->starts.n < 2 || s->starts.n > PRODUCTS_MOST)
+		return false;
+	func_number(s->f);
+	const int *level = warpgroup_levels(s->f, s->body, &most);
+	s->late = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
+	for (int i = 0; i < s->starts.n; i++)
+		s->late[s->starts.at[i]->out[0].id] = level[s->starts.at[i]->out[0].id] == most;
+	return most > 1;
 }
 
 /* ---- the parts ---- */
@@ -98,20 +95,23 @@ is_late(const Skew *s, const Op *op)
 	for (int i = 0; i < op->nin; i++)
 		if (value_inside(op->in[i], s->body) && s->late[op->in[i]->id])
 			return true;
-	return op == s->start[1];
+	return op->kind == OP_DOT_START && s->late[op->out[0].id];
 }
 
-/* What threads put into the buffer that the second product reads, and nothing else does. */
+/* What threads put into a buffer that late products read, and nothing else does. */
 static Op *
-find_put(const Skew *s)
+find_put(const Skew *s, const Op *start)
 {
-	const Value *buffer = s->start[1]->in[1];
+	const Value *buffer = start->in[1];
 	Op *put = NULL;
-	if (!buffer->def || buffer->def->kind != OP_ALLOC || buffer->nuses != 2)
+	int uses = 1;
+	if (!buffer->def || buffer->def->kind != OP_ALLOC)
 		return NULL;
-	for (Op *op = s->body->first; op != s->start[1]; op = op->next)
+	for (Op *op = s->body->first; op; op = op->next) {
 		put = op->kind == OP_PUT && op->in[0] == buffer ? op : put;
-	return put;
+		uses += op->kind == OP_DOT_START && op->in[1] == buffer && s->late[op->out[0].id];
+	}
+	return buffer->nuses == uses ? put : NULL;
 }
 
 /* The slot of a ring that an element-wise chain starts from. */
@@ -124,13 +124,11 @@ slot_of(const Value *v)
 	return v->def && v->def->kind == OP_SLOT ? v->def : NULL;
 }
 
-/* The number of the slot that the second product reads, or of which threads make what it reads, and the phases that are
- * waited for with it. */
+/* The number of the slot that a late product reads, or of which threads make what it reads, and the phases that are waited
+ * for with it. */
 static void
-mark_slot(Skew *s)
+mark_slot(Skew *s, const Op *slot)
 {
-	const Op *slot = s->put ? slot_of(s->put->in[1]) : s->start[1]->in[1]->def;
-
 	if (!slot || slot->kind != OP_SLOT || !value_inside(slot->in[1], s->body))
 		return;
 	s->late[slot->in[1]->id] = true;
@@ -191,25 +189,47 @@ is_made_late(const Skew *s, const Op *op)
 	return is_late(s, op) || (op->nout && s->late[op->out[0].id]);
 }
 
+/* What the late products read: slots of rings, or one buffer that threads fill. */
+static bool
+mark_operands(Skew *s)
+{
+	for (int i = 0; i < s->starts.n; i++) {
+		const Op *start = s->starts.at[i];
+		if (!s->late[start->out[0].id])
+			continue;
+		Op *put = find_put(s, start);
+		if ((s->put && put != s->put) || (!put && start->in[1]->def && start->in[1]->def->kind == OP_ALLOC))
+			return false;
+		s->put = put;
+		mark_slot(s, put ? slot_of(put->in[1]) : start->in[1]->def);
+	}
+	return true;
+}
+
 static bool
 part_body(Skew *s)
 {
-	func_number(s->f);
-	s->late = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
-	s->put = find_put(s);
-	mark_slot(s);
+	bool *seed = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
+	memcpy(seed, s->late, sizeof *seed * (size_t)s->f->nvalues);
+	if (!mark_operands(s))
+		return false;
 	while (spread_late(s) || sink_moves(s))
 		;
-	if (is_made_late(s, s->start[0]) || is_made_late(s, s->wait[0]) || s->late[s->body->arg[0].id])
-		return false;
-	if (s->put && !is_made_late(s, s->put))
+	for (int i = 0; i < s->starts.n; i++) {
+		const Op *start = s->starts.at[i];
+		const Value *p = start->in[0];
+		bool is_second = seed[start->out[0].id];
+		if (is_made_late(s, start) != is_second || (is_second && (!value_inside(p, s->body) || s->late[p->id])))
+			return false;
+		s->last[is_second] = start;
+	}
+	if (s->late[s->body->arg[0].id] || (s->put && !is_made_late(s, s->put)))
 		return false;
 	for (const Op *op = s->body->first; op; op = op->next)
 		if ((op->kind == OP_GET || op->kind == OP_PUT) && is_made_late(s, op) &&
 		    (!s->put || slot_of(op->kind == OP_GET ? &op->out[0] : op->in[1]) != slot_of(s->put->in[1])))
 			return false;
-	const Value *p = s->start[1]->in[0];
-	return value_inside(p, s->body) && !s->late[p->id];
+	return true;
 }
 
 /* Ops without operands are made where they are used. */
@@ -286,22 +306,59 @@ is_ready(const Skew *s, const Op *op)
 	return ready;
 }
 
-/* The second product's operands but for what waits; then the products, the first one's before the second's. */
+/* Does the op of part 1 need a product of part 1?  Slots are given back behind that, too.  Nothing is put in another order
+ * where the body writes to memory. */
+static bool
+needs_wait(const Skew *s, const bool *waits, const Op *op, bool any)
+{
+	bool needs = op->kind == OP_DOT_WAIT || (op->kind == OP_ARRIVE && any);
+	for (int i = 0; i < op->nin; i++)
+		needs |= value_inside(op->in[i], s->body) && waits[op->in[i]->id];
+	return needs;
+}
+
+typedef VEC(const Op *) Ops;
+
+/* Part 1 with all products that it can start before it waits for one. */
+static void
+order_first(const Skew *s, Ops *before, Ops *behind)
+{
+	bool *waits = NEW_ARRAY(s->tmp, bool, s->f->nvalues), any = false, was = false, writes = false;
+	const Op *op = s->body->first;
+
+	for (const Op *w = op; w; w = w->next)
+		writes |= op_has(w, WRITES) && w->kind != OP_PUT;
+	for (bool passed = false; op->kind != OP_YIELD; op = op->next) {
+		if (!is_of_part(s, op, false))
+			continue;
+		bool waited = !writes && (op->kind == OP_PROXY_FENCE ? was : needs_wait(s, waits, op, any));
+		any |= was = waited;
+		for (int i = 0; i < op->nout; i++)
+			waits[op->out[i].id] = waited;
+		vec_push(s->tmp, waited || passed ? behind : before, op);
+		passed |= op == s->last[0];
+	}
+}
+
+/* Late products' operands but for what waits; then the products, the early ones before the late. */
 static void
 clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 {
-	Op *yield = s->body->last;
+	const Op *yield = s->body->last, *last = s->last[1];
+	Ops before = {0}, behind = {0};
 
-	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
+	order_first(s, &before, &behind);
+	for (const Op *op = s->body->first; op != last; op = op->next)
 		if ((is_made_late(s, op) && is_ready(s, op)) || (op->nout == 1 && is_free(&op->out[0])))
 			op_clone(b, op, second);
-	clone_part(s, b, first, false, s->body->first, s->start[0]->next);
-	for (const Op *op = s->body->first; op != s->start[1]; op = op->next)
+	for (int i = 0; i < before.n; i++)
+		op_clone(b, before.at[i], first);
+	for (const Op *op = s->body->first; op != last->next; op = op->next)
 		if (is_of_part(s, op, true) && !is_ready(s, op))
 			op_clone(b, op, second);
-	op_clone(b, s->start[1], second);
-	clone_part(s, b, first, false, s->start[0]->next, yield);
-	clone_part(s, b, second, true, s->start[1]->next, yield);
+	for (int i = 0; i < behind.n; i++)
+		op_clone(b, behind.at[i], first);
+	clone_part(s, b, second, true, last->next, yield);
 }
 
 /* What is carried: part 1's and part 2's columns in their order, then what crosses. */
@@ -337,13 +394,13 @@ fill_loop(Skew *s, Op *loop)
 	for (int i = 0; i < s->crossing.n; i++)
 		second[s->crossing.at[i]->id] = &arg[1 + n + i];
 	clone_starts(s, &b, first, second);
-	attr_set_left(s->m, first[s->wait[0]->out[0].id]->def, 1);
 	Value **out = NEW_ARRAY(s->tmp, Value *, n + s->crossing.n);
 	for (int i = 0; i < n; i++)
 		out[i] = mapped(is_late_column(s, i) ? second : first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
 		out[n + i] = mapped(first, s->crossing.at[i]);
 	build_yield(&b, out, n + s->crossing.n);
+	warpgroup_leave(s->m, loop->region[0]);
 }
 
 /* The last iteration's part 2, and what the loop as it was gives. */
@@ -382,71 +439,46 @@ skew(Skew *s)
 	Op *loop = make_loop(s, &in, first);
 	fill_loop(s, loop);
 	finish(s, &in, loop);
+	warpgroup_leave(s->m, branch->region[0]);
 	Builder none = {.m = s->m, .block = branch->region[1], .place = old->place};
 	build_yield(&none, old->in + 3, n);
 	op_replace(old, branch);
 }
 
-/* ---- what only the first product's result is combined with ---- */
+/* ---- all loops ---- */
 
+/* 32-bit registers of a thread. */
+static int
+held_words(const Value *v)
+{
+	int bytes = v->layout ? dtype_tile_size(v->type->elem) << v->layout->in[IN_REGISTER] : 0;
+	return (bytes + 3) / 4;
+}
+
+/* Of a thread: the results of all products, and what crosses from part 1 to part 2. */
 static bool
-is_wide(const Value *v)
+fits_registers(const Skew *s)
 {
-	return v->type->kind == TYPE_TILE && type_count(v->type) >= WIDE_ELEMENTS;
-}
-
-/* The first op behind the product's start that uses a result; NULL: something else uses it too. */
-static Op *
-first_use(const Op *start, const Op *op)
-{
-	int uses = 0;
-	Op *first = NULL;
-	for (Op *p = start->next; p->kind != OP_YIELD; p = p->next)
-		for (int i = 0; i < p->nin; i++)
-			if (p->in[i] == &op->out[0]) {
-				first = first ? first : p;
-				uses++;
-			}
-	return uses == op->out[0].nuses ? first : NULL;
-}
-
-/* It has as many registers as the product and no wide operand that would live on for it. */
-static bool
-may_wait(const Block *body, const Op *op)
-{
-	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->nin == 0 || !is_wide(&op->out[0]))
-		return false;
-	for (int i = 0; i < op->nin; i++) {
-		const Op *def = op->in[i]->def;
-		if (is_wide(op->in[i]) && value_inside(op->in[i], body) && (!def || !op_has(def, PURE) || def->nregion))
-			return false;
-	}
-	return true;
-}
-
-/* A tile of weights (a decay, a bias by distance) that stands before the first product and is used behind it would be in
- * registers beside both products: it is computed where it is used. */
-static void
-sink_weights(Block *body, const Op *start)
-{
-	for (Op *op = start->prev, *prev; op; op = prev) {
-		prev = op->prev;
-		Op *use = may_wait(body, op) ? first_use(start, op) : NULL;
-		if (use)
-			op_move(op, body, use);
-	}
+	int n = OTHERS;
+	for (const Op *op = s->body->first; op; op = op->next)
+		n += op->kind == OP_DOT_WAIT ? held_words(&op->out[0]) : 0;
+	for (int i = 0; i < s->crossing.n; i++)
+		n += held_words(s->crossing.at[i]);
+	return n <= s->registers;
 }
 
 static void
-visit(Module *m, Func *f, Block *consumers)
+visit(Module *m, Func *f, const Op *roles)
 {
+	Block *consumers = roles->region[1];
 	for (Op *op = consumers->first, *next; op; op = next) {
 		Skew s = {.m = m, .tmp = m->cx->tmp, .f = f, .loop = op, .body = op->kind == OP_FOR ? op->region[0] : NULL};
 		next = op_after(op, consumers);
+		s.registers = (int)attr_regs(roles)->at[1];
 		if (!s.body || !find_products(&s))
 			continue;
-		sink_weights(s.body, s.start[0]);
-		if (!part_body(&s) || !find_crossing(&s))
+		pipeline_sink_weights(s.body, s.starts.at[0]);
+		if (!part_body(&s) || !find_crossing(&s) || !fits_registers(&s))
 			continue;
 		next = op->next;
 		skew(&s);
@@ -458,5 +490,5 @@ pass_skew(Func *f, const Target *t)
 {
 	const Op *roles = func_find(f, OP_ROLES);
 	if (roles)
-		visit(f->module, f, roles->region[1]);
+		visit(f->module, f, roles);
 }

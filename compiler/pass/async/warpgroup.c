@@ -12,6 +12,7 @@
  * A computed left operand stays in registers ({register_a}).  An operand that a slot of shared memory holds is read there.
  * Another is put into a buffer of its own behind where it is computed.  What threads, or their copies by
  * cp_async, wrote is fenced for the instruction, which reads through the asynchronous proxy. */
+#include "model/product.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
@@ -41,6 +42,32 @@ warpgroup_reads(const Block *b, const Value *v)
 	for (const Op *op = b->first; op; op = op->next)
 		if (warpgroup_reads_in(op, v))
 			return true;
+	return false;
+}
+
+/* The product that alone adds to what this one gives, in the same registers; NULL: there is none. */
+static Op *
+next_of_sum(const Op *dot)
+{
+	Op *next = dot->out[0].nuses == 1 ? dot->next : NULL;
+
+	while (next && !(next->kind == OP_DOT && next->in[2] == &dot->out[0]))
+		next = next->next;
+	return next;
+}
+
+bool
+warpgroup_sums(const Block *body, const Op *dot, const Value *v)
+{
+	for (const Op *op = body->first; op; op = op->next) {
+		bool reads = false, is_here = false;
+		for (const Op *p = op->kind == OP_DOT ? op : NULL; p; p = next_of_sum(p)) {
+			reads |= warpgroup_reads_in(p, v);
+			is_here |= p == dot;
+		}
+		if (reads && is_here)
+			return true;
+	}
 	return false;
 }
 
@@ -182,11 +209,30 @@ first_use(const Value *v, Block *b)
 	return b->last;
 }
 
+/* The sum that a product adds to.  Of another product's result, which nothing else uses, it goes on in the same registers:
+ * one wait is for both. */
+static Value *
+sum_of(Op *dot)
+{
+	Value *sum = dot->in[2];
+	Op *wait = sum->def;
+
+	if (!wait || wait->kind != OP_DOT_WAIT || wait->home != dot->home || sum->nuses > 1 || wgmma_adds_apart(dot))
+		return sum;
+	for (const Op *op = wait; op != dot; op = op->next)
+		if (op->kind == OP_ARRIVE || op->nregion)
+			return sum;
+	sum = wait->in[0];
+	op_set_in(dot, 2, sum);
+	op_erase(wait);
+	return sum;
+}
+
 static void
 start_product(Module *m, Func *f, Op *dot)
 {
 	bool flipped[2];
-	Value *in[3] = {dot->in[0], NULL, dot->in[2]};
+	Value *in[3] = {dot->in[0], NULL, sum_of(dot)};
 	flipped[0] = false;
 	if (!attr_register_a(dot))
 		in[0] = slot_of(m, f, dot, 0, &flipped[0]);
@@ -229,6 +275,14 @@ leave_later(Module *m, Op *wait)
 }
 
 void
+warpgroup_leave(Module *m, Block *b)
+{
+	for (Op *op = b->first; op; op = op->next)
+		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == b)
+			leave_later(m, op);
+}
+
+void
 warpgroup_products(Module *m, Func *f)
 {
 	for (Op *op = f->body->first, *next; op; op = next) {
@@ -239,4 +293,33 @@ warpgroup_products(Module *m, Func *f)
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
 			leave_later(m, op);
+}
+
+/* How many products one behind the other v comes from, of the body.  A sum that a product adds to counts as that does. */
+static int
+level_of(const Block *body, const int *level, const Op *op)
+{
+	int most = 0;
+	for (int i = 0; i < op->nin; i++)
+		if (value_inside(op->in[i], body) || op->in[i]->type->kind == TYPE_BUFFER) {
+			int more = op->kind == OP_DOT_START && i < 2;
+			most = MAX(most, level[op->in[i]->id] + more);
+		}
+	return op->kind == OP_DOT_START ? MAX(most, 1) : most;
+}
+
+int *
+warpgroup_levels(const Func *f, const Block *body, int *most)
+{
+	int *level = NEW_ARRAY(f->module->cx->tmp, int, f->nvalues);
+	for (const Op *op = body->first; op; op = op->next) {
+		int n = level_of(body, level, op);
+		for (int i = 0; i < op->nout; i++)
+			level[op->out[i].id] = n;
+		if (op->kind == OP_PUT)
+			level[op->in[0]->id] = MAX(level[op->in[0]->id], n);
+		if (op->kind == OP_DOT_START)
+			*most = MAX(*most, n);
+	}
+	return level;
 }

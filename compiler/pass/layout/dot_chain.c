@@ -54,6 +54,46 @@ dot_is_chained(const Func *f, const Op *dot)
 	return false;
 }
 
+/* Does another dot of its loop feed it, and it none? */
+static bool
+ends_chain(const Func *f, const Op *dot)
+{
+	bool any = false;
+	for (const Op *op = dot->home->first; op; op = op->next)
+		any |= op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
+	return any && !dot_next(f, &dot->out[0]);
+}
+
+/* Has one of the dots that end no chain an operand that the dot's right one is, too? */
+static bool
+shares_operand(const Func *f, const Op *dot)
+{
+	bool flipped;
+	const Value *own = dot_operand_root(dot->in[1], &flipped);
+	for (const Op *op = dot->home->first; op; op = op->next)
+		for (int i = 0; i < 2 && op->kind == OP_DOT && !ends_chain(f, op); i++)
+			if (dot_operand_root(op->in[i], &flipped) == own)
+				return true;
+	return false;
+}
+
+bool
+dots_part(const Func *f)
+{
+	const Block *home = NULL;
+	int ends = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT)
+			continue;
+		bool is_end = ends_chain(f, op);
+		if ((home && op->home != home) || (is_end && shares_operand(f, op)))
+			return false;
+		home = op->home;
+		ends += is_end;
+	}
+	return ends > 0;
+}
+
 /* The axes of the grid, as bits, that a value depends on. */
 static unsigned
 axes_of(const Value *v, bool *seen)

@@ -308,7 +308,8 @@ add_products(Effects *out, const Op *wait, Arena *tmp)
 	for (int i = 0; i < wait->nin; i++)
 		named = named && wait->in[i]->def && wait->in[i]->def->kind == OP_DOT_START;
 	for (int i = 0; i < wait->nin && named; i++)
-		add_product(out, wait, wait->in[i]->def, tmp);
+		for (const Op *p = wait->in[i]->def; p && p->kind == OP_DOT_START; p = p->in[2]->def)
+			add_product(out, wait, p, tmp);
 	for (const Op *op = named ? NULL : body->first; op; op = op_after(op, body))
 		if (op->kind == OP_DOT_START)
 			add_product(out, wait, op, tmp);
