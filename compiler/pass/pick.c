@@ -52,16 +52,20 @@ is_carried(const Pick *p, const Value *v)
 	return !v->def && v->block == p->body && v != &p->body->arg[0];
 }
 
-/* Can it be computed again, for any iteration? */
+/* A scalar that can be computed again, for any iteration; a part of a condition may be computed under another (`&&`). */
 static bool
 is_scalar(const Pick *p, const Op *op)
 {
-	bool again = op_has(op, PURE) || (op->kind == OP_READ && !is_written(p->f, op->in[0]));
-	if (!again || op->nregion || op->nout != 1)
+	bool again = op_has(op, PURE) || op->kind == OP_IF || (op->kind == OP_READ && !is_written(p->f, op->in[0]));
+	if (!again || op->nout != 1 || (op->nregion && op->kind != OP_IF))
 		return false;
 	for (int i = 0; i < op->nin; i++)
 		if (is_carried(p, op->in[i]))
 			return false;
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = in->next)
+			if (in->kind == OP_YIELD ? is_carried(p, in->in[0]) : !is_scalar(p, in))
+				return false;
 	const Type *t = op->out[0].type;
 	return t->kind == TYPE_TILE && t->rank == 0;
 }
@@ -87,13 +91,13 @@ static bool
 find_branch(Pick *p, Arena *tmp)
 {
 	Op *op = p->body->first;
-	for (; op->kind != OP_IF && op->kind != OP_YIELD; op = op->next) {
+	for (; op->next != p->body->last && op->kind != OP_YIELD; op = op->next) {
 		if (!is_scalar(p, op))
 			return false;
 		vec_push(tmp, &p->before, op);
 	}
 	p->branch = op;
-	if (op->kind != OP_IF || op->next != p->body->last || is_carried(p, op->in[0]))
+	if (op->kind != OP_IF || is_carried(p, op->in[0]))
 		return false;
 	p->taken = dots_are_chained(p->f, op->region[0]) ? 0 : 1;
 	return dots_are_chained(p->f, op->region[p->taken]) && changes_nothing(p, !p->taken);

@@ -245,13 +245,14 @@ is_side_of_product(const Func *f, int64_t size)
 	return false;
 }
 
-/* Groups may have few rows each: those of 16 and 32 then, too. */
+/* Groups may have few rows each: those of 16 and 32 then, too.  Of chains with several ends steps may be short, at last: the
+ * results of all products fit. */
 static TuneName
-sides_of(const Pair *x, Arena *mem)
+sides_of(const Pair *x, bool are_several, Arena *mem)
 {
-	static const int64_t all[] = {16, 32, 64, 128, 256};
-	const int64_t *sides = x->by_number ? all : all + FEW;
-	int n = x->by_number ? LEN(all) : LEN(all) - FEW;
+	static const int64_t all[] = {16, 32, 64, 128, 256, 32};
+	int first = x->by_number ? 0 : FEW, n = LEN(all) - first - !(are_several && x->is_step);
+	const int64_t *sides = all + first;
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
 	for (int i = 0; i < n; i++)
@@ -327,5 +328,5 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	*all = more;
 	for (int i = 0; i < s.n; i++)
 		if (is_side_of_product(f, s.at[i].size))
-			more[(*n)++] = sides_of(&s.at[i], mem);
+			more[(*n)++] = sides_of(&s.at[i], dots_part(f) > 1, mem);
 }

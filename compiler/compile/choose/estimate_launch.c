@@ -110,6 +110,9 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
 	int64_t hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
 	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
+	const Op *count = loop->in[1]->def;
+	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass pick counts */
+		return estimate_trips(f, b, count) / 2;
 	hi = hi == INT64_MIN && n == 0 ? reach(f, b, loop) : hi;
 	if (hi == INT64_MIN || lo == INT64_MIN)
 		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;

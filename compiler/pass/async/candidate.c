@@ -38,7 +38,7 @@ pipeline_is_search(const Func *f, const Op *loop, const Block *b)
 	for (int r = 0; r < loop->nregion && is_search; r++)
 		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r])) {
 			bool reads = op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
-			is_search &= !op->nregion && (op_has(op, PURE) || reads || op->kind == OP_YIELD);
+			is_search &= op_has(op, PURE) || reads || op->kind == OP_IF || op->kind == OP_YIELD;
 			for (int i = 0; i < op->nin; i++)
 				is_search &= !value_inside(op->in[i], b) || value_inside(op->in[i], loop->region[r]);
 		}

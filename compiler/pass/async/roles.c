@@ -221,7 +221,6 @@ static bool
 reads_again(const Parting *p, const Op *op)
 {
 	const Pipeline whole = {.f = p->f, .body = p->f->body};
-
 	return op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
 }
 
@@ -235,7 +234,7 @@ need_search(Parting *p, const Op *loop)
 		if (!need(p, loop->in[i]))
 			return false;
 	for (int r = 0; r < loop->nregion; r++)
-		for (const Op *op = loop->region[r]->first; op; op = op->next)
+		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r]))
 			for (int i = 0; i < op->nin; i++)
 				if (!value_inside(op->in[i], loop->region[r]) && !need(p, op->in[i]))
 					return false;
@@ -248,8 +247,11 @@ need_column(Parting *p, const Op *loop, int i)
 {
 	if (loop->kind == OP_WHILE)
 		return need_search(p, loop);
-	if (loop->kind != OP_FOR)
-		return refuse(p, "addresses of copies follow from a condition");
+	for (int r = 0; r < 2 && loop->kind == OP_IF; r++)
+		if (!need(p, loop->region[r]->last->in[i]))
+			return false;
+	if (loop->kind == OP_IF)
+		return need(p, loop->in[0]);
 	for (int k = 0; k < 3; k++)
 		if (!need(p, loop->in[k]))
 			return false;
@@ -290,7 +292,6 @@ static bool
 need_copies(Parting *p)
 {
 	const Block *body = p->programs->region[0];
-
 	for (const Op *op = body->first; op; op = op_after(op, body))
 		for (int i = 0; i < op->nin && is_producers(p, op); i++)
 			if (!need(p, op->in[i]))

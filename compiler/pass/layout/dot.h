@@ -17,8 +17,8 @@ bool dot_is_chained(const Func *f, const Op *dot);
 /* Does a product of the block feed another beside it? */
 bool dots_are_chained(const Func *f, const Block *b);
 /* Do all dots stand in one loop, where those that end a chain read other right operands than the rest?  Then an iteration's
- * rest runs beside the ends of the one before (pass skew). */
-bool dots_part(const Func *f);
+ * rest runs beside the ends of the one before (pass skew).  How many end a chain; 0: no. */
+int dots_part(const Func *f);
 /* Rows of programs to walk together so that operands are found in the cache: where one side of the products depends on the
  * first axis of the grid and the other on the second. */
 int dot_group(const Func *f, const Target *t);

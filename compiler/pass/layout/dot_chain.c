@@ -77,7 +77,7 @@ shares_operand(const Func *f, const Op *dot)
 	return false;
 }
 
-bool
+int
 dots_part(const Func *f)
 {
 	const Block *home = NULL;
@@ -87,11 +87,11 @@ dots_part(const Func *f)
 			continue;
 		bool is_end = ends_chain(f, op);
 		if ((home && op->home != home) || (is_end && shares_operand(f, op)))
-			return false;
+			return 0;
 		home = op->home;
 		ends += is_end;
 	}
-	return ends > 0;
+	return ends;
 }
 
 /* The axes of the grid, as bits, that a value depends on. */
