@@ -44,7 +44,7 @@
 
 enum { MOST_RINGS = 4, APART = 8192, MBARRIERS = 2048 };
 
-/* Reads with the same first and last product. */
+/* Reads with the same first and last product, or gets of what threads take from their slots. */
 typedef struct Ring {
 	Pipeline part;                                  /* with these reads alone */
 	Op *first, *last;                               /* NULL: something else uses them too */
@@ -146,9 +146,7 @@ group_reads(Rings *r, bool share)
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r, v, &first, &last);
-		if (!s->is_beside && has_other_uses(v, r->p->body))
-			return false;
-		Ring *ring = s->is_beside ? ring_beside(r, share) : ring_of(r, first, last);
+		Ring *ring = s->is_beside ? ring_beside(r, share) : first ? ring_of(r, first, last) : NULL;
 		if (!ring)
 			return false;
 		ring->is_beside = s->is_beside;
@@ -266,6 +264,21 @@ find_gets(Ring *r)
 			r->first = r->first ? r->first : op;
 			r->last = op;
 		}
+}
+
+/* What threads take from a slot that products read, too, as norms of keys are made of them. */
+static void
+find_other_gets(Ring *r)
+{
+	bool begun = false, is_over = false;
+
+	for (Op *op = r->part.body->first; op && r->first; op = op->next) {
+		bool takes = gets_slot(r, op) && has_other_uses(&op->out[0], r->part.body);
+		r->first = takes && !begun ? op : r->first;
+		begun |= op == r->first;
+		r->last = takes && is_over ? op : r->last;
+		is_over |= op == r->last;
+	}
 }
 
 static void
@@ -447,8 +460,7 @@ build_body(Rings *r)
 		find_slots(&r->at[i], &b);
 	for (int i = 0; i < r->n; i++) {
 		use(&r->at[i]);
-		if (r->at[i].is_beside)
-			find_gets(&r->at[i]);
+		(r->at[i].is_beside ? find_gets : find_other_gets)(&r->at[i]);
 	}
 	for (int i = 0; i < r->n; i++) {
 		Ring *ring = &r->at[i];

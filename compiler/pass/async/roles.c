@@ -360,7 +360,6 @@ drop_effects(Parting *p, Op *programs, bool producers)
 {
 	const Block *body = programs->region[0];
 	VEC(Op *) drops = {0};
-
 	for (Op *op = body->first; op; op = op_after(op, body))
 		if (op_has(op, WRITES | EFFECT) && is_producers(p, op) == producers)
 			vec_push(p->tmp, &drops, op);
