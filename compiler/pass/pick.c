@@ -86,6 +86,67 @@ changes_nothing(const Pick *p, int region)
 	return true;
 }
 
+/* ---- conditions inside of others ---- */
+
+/* The branch in the branch, behind scalars alone, that leaves everything as it was where it is not taken; NULL: none. */
+static Op *
+inner_branch(const Pick *p, int *taken)
+{
+	const Block *outer = p->branch->region[p->taken];
+	Op *inner = outer->last->prev;
+	if (!inner || inner->kind != OP_IF)
+		return NULL;
+	for (const Op *op = outer->first; op != inner; op = op->next)
+		if (!is_scalar(p, op))
+			return NULL;
+	*taken = dots_are_chained(p->f, inner->region[0]) ? 0 : 1;
+	const Block *other = inner->region[!*taken];
+	bool nothing = other->first == other->last && !is_carried(p, inner->in[0]);
+	for (int i = 0; i < p->branch->nout; i++) {
+		const Value *v = outer->last->in[i], *was = p->branch->region[!p->taken]->last->in[i];
+		nothing &= v == was || (v->def == inner && other->last->in[v->index] == was);
+	}
+	return nothing ? inner : NULL;
+}
+
+/* Do both conditions hold? */
+static Value *
+both_hold(const Pick *p, const Op *inner, int taken)
+{
+	Builder b = build_before(p->branch);
+	Value **map = NEW_ARRAY(b.m->cx->tmp, Value *, p->f->nvalues), *condition = p->branch->in[0], *v = inner->in[0];
+	Op *both = build_if(&b, condition, &condition, 1);
+	Builder in = {.m = b.m, .block = both->region[p->taken], .place = b.place};
+	for (const Op *op = p->branch->region[p->taken]->first; op != inner; op = op->next)
+		op_clone(&in, op, map);
+	v = map[v->id] ? map[v->id] : v;
+	if (taken == 1)
+		v = build1(&in, OP_NOT, v, v->type);
+	build_yield(&in, &v, 1);
+	in.block = both->region[!p->taken];
+	v = build_int(&in, condition->type, 0);
+	build_yield(&in, &v, 1);
+	return &both->out[0];
+}
+
+/* One branch by both conditions. */
+static void
+join_inner(Pick *p, Op *inner, int taken)
+{
+	Op *branch = p->branch;
+	Block *outer = branch->region[p->taken], *from = inner->region[taken];
+	op_set_in(branch, 0, both_hold(p, inner, taken));
+	branch->region[p->taken] = branch->region[0];
+	branch->region[0] = outer;
+	p->taken = 0;
+	for (int i = 0; i < inner->nout; i++)
+		value_replace(&inner->out[i], from->last->in[i]);
+	while (from->first != from->last)
+		op_move(from->first, outer, inner);
+	op_erase(inner);
+	func_number(p->f);
+}
+
 /* Scalars, the branch and nothing else. */
 static bool
 find_branch(Pick *p, Arena *tmp)
@@ -100,7 +161,14 @@ find_branch(Pick *p, Arena *tmp)
 	if (op->kind != OP_IF || is_carried(p, op->in[0]))
 		return false;
 	p->taken = dots_are_chained(p->f, op->region[0]) ? 0 : 1;
-	return dots_are_chained(p->f, op->region[p->taken]) && changes_nothing(p, !p->taken);
+	if (!dots_are_chained(p->f, op->region[p->taken]) || !changes_nothing(p, !p->taken))
+		return false;
+	int taken;
+	for (Op *inner = inner_branch(p, &taken); inner; inner = inner_branch(p, &taken)) {
+		join_inner(p, inner, taken);
+		vec_push(tmp, &p->before, op->prev);
+	}
+	return true;
 }
 
 /* ---- the new loops ---- */
