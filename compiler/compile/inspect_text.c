@@ -4,6 +4,7 @@
  */
 #include "compile/choose/choose.h"
 #include "compile/inspect.h"
+#include "pass/async/pipeline.h"
 
 #include <math.h>
 #include <string.h>
@@ -315,6 +316,27 @@ put_occupancy(const Inspection *x, Text *out)
 	text_close(&by);
 }
 
+/* Has a loop of it products of warpgroups that need one another's results? */
+static bool
+has_chain(Func *f)
+{
+	int most = 0;
+	func_number(f);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR)
+			warpgroup_levels(f, op->region[0], &most);
+	return most > 1;
+}
+
+/* Chained products of warpgroups that run one after the other. */
+static void
+put_flat(const Inspection *x, Text *out)
+{
+	text_printf(out, "  not parted into roles: %s; what was compared says --explain\n", func_warps(x->f) <= 4 ?
+	    "one warpgroup has all rows of its tile, and roles need two or more (128 rows) to multiply while others compute" :
+	    "neither `specialize` nor the choice asks for it");
+}
+
 void
 inspect_print(const Inspection *x, Text *out)
 {
@@ -356,6 +378,10 @@ inspect_print(const Inspection *x, Text *out)
 		text_printf(out, "  blocks draw no programs: %s\n", x->f->dynamic_reason);
 	if (x->f->whole_reason)
 		text_printf(out, "  not parted into roles: %s\n", x->f->whole_reason);
+	if (x->f->chain_reason)
+		text_printf(out, "  products of a trip wait for each other: %s\n", x->f->chain_reason);
+	if (!x->f->whole_reason && !func_find(x->f, OP_ROLES) && (x->t->has & HAS_SETMAXNREG) && has_chain((Func *)x->f))
+		put_flat(x, out);
 	if (x->asked > 0)
 		text_printf(out, "  %d block%s of a multiprocessor asked for\n", x->asked, x->asked == 1 ? "" : "s");
 	if (x->bill.cycles > 0) {

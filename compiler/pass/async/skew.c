@@ -478,8 +478,12 @@ visit(Module *m, Func *f, const Op *roles)
 		if (!s.body || !find_products(&s))
 			continue;
 		pipeline_sink_weights(s.body, s.starts.at[0]);
-		if (!part_body(&s) || !find_crossing(&s) || !fits_registers(&s))
+		bool parts = part_body(&s) && find_crossing(&s);
+		if (!parts || !fits_registers(&s)) {
+			f->chain_reason = parts ? "all of their results take more registers than a thread of the role has"
+			                        : "those at the chain's end share operands with the others, or feed them";
 			continue;
+		}
 		next = op->next;
 		skew(&s);
 	}

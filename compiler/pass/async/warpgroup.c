@@ -305,6 +305,9 @@ level_of(const Block *body, const int *level, const Op *op)
 			int more = op->kind == OP_DOT_START && i < 2;
 			most = MAX(most, level[op->in[i]->id] + more);
 		}
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = in->next)
+			most = MAX(most, level_of(body, level, in));
 	return op->kind == OP_DOT_START ? MAX(most, 1) : most;
 }
 
