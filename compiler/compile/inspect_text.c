@@ -333,7 +333,7 @@ static void
 put_flat(const Inspection *x, Text *out)
 {
 	text_printf(out, "  not parted into roles: %s; what was compared says --explain\n", func_warps(x->f) <= 4 ?
-	    "one warpgroup has all rows of its tile, and roles need two or more (128 rows) to multiply while others compute" :
+	    "one warpgroup has all rows of its tile, and roles take two (128 rows) to multiply while others compute" :
 	    "neither `specialize` nor the choice asks for it");
 }
 

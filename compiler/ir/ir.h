@@ -280,7 +280,7 @@ struct Func {
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason; /* why one program a time, a whole loop; or NULL */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
-	const char *whole_reason, *dynamic_reason, *chain_reason; /* why no roles part it, no programs are drawn, a loop is not skewed; or NULL */
+	const char *whole_reason, *dynamic_reason, *chain_reason;  /* why no roles, no counter, no skew; or NULL */
 };
 
 /* What a pass may rely on (facts.def): bits, then their numbers. */
