@@ -14,6 +14,8 @@
 #include "pass/async/pipeline.h"
 #include "pass/async/trace.h"
 
+#include <string.h>
+
 enum { APART = 64, SMALL = 8, PROGRAMS_TRIPS = 3, FAR_BITS = 40 };
 
 static bool
@@ -36,17 +38,27 @@ is_fixed(Func *f, const Op *op)
 	return op_has(op, PURE) || (op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]));
 }
 
+/* The same ops in regions, as a loop that counts has in each role; what they take is compared with the leaves. */
 static bool
-same_leaf(Func *f, const Leaf *l, const Op *op, int index, const int64_t *in)
+same_regions(Func *f, const Op *a, const Op *b)
 {
-	bool alike = l->op == op || (l->op->kind == op->kind && l->op->nin == op->nin && !op->nregion &&
-	    attrs_same(l->op, op) && is_fixed(f, op));
-	if (l->index != index || !alike)
-		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (l->in[i] != in[i])
-			return false;
-	return true;
+	bool same = a->nregion == b->nregion && (!a->nregion || op_is_control(a));
+	for (int r = 0; r < a->nregion && same; r++) {
+		const Op *x = a->region[r]->first, *y = b->region[r]->first;
+		for (; x && y && same; x = op_after(x, a->region[r]), y = op_after(y, b->region[r]))
+			same = x->kind == y->kind && x->nin == y->nin && attrs_same(x, y) &&
+			    (is_fixed(f, x) || op_is_control(x) || x->kind == OP_YIELD);
+		same &= !x && !y;
+	}
+	return same;
+}
+
+static bool
+same_leaf(Func *f, const Leaf *l, const Op *op, int index, const int64_t *in, int nin)
+{
+	bool alike = l->op == op || (l->op->kind == op->kind && l->op->nin == op->nin && attrs_same(l->op, op) &&
+	    (op->nregion ? same_regions(f, l->op, op) : is_fixed(f, op)));
+	return alike && l->index == index && l->nin == nin && memcmp(l->in, in, sizeof *in * (size_t)nin) == 0;
 }
 
 /* What a leaf follows from.  An index that the producer hands on is another for each program, and the same in each role. */
@@ -62,18 +74,38 @@ operand_of(const Op *op, int k)
 	return loop ? &loop->region[0]->arg[0] : op->in[k];
 }
 
+typedef VEC(int64_t) Numbers;
+
+/* What ops in a region take: of its own values, which are numbered, the number. */
+static void
+follow_region(Tracer *t, const Block *b, int *own, int *n, Numbers *in)
+{
+	for (int i = 0; i < b->narg; i++)
+		own[b->arg[i].id] = ++*n;
+	for (const Op *op = b->first; op; op = op->next) {
+		for (int i = 0; i < op->nin; i++)
+			vec_push(t->tmp, in, own[op->in[i]->id] ? own[op->in[i]->id] : value_of(t, op->in[i]));
+		for (int r = 0; r < op->nregion; r++)
+			follow_region(t, op->region[r], own, n, in);
+		for (int i = 0; i < op->nout; i++)
+			own[op->out[i].id] = ++*n;
+	}
+}
+
 /* Leaves are far apart: what is a few steps from one is that of no other. */
 static int64_t
 leaf_of(Tracer *t, const Op *op, int index)
 {
-	int64_t *in = NEW_ARRAY(t->tmp, int64_t, op->nin + 1);
-	int i = 0;
+	int *own = op->nregion ? NEW_ARRAY(t->tmp, int, t->f->nvalues) : NULL, n = 0, i = 0;
+	Numbers in = {0};
 	for (int k = 0; k < op->nin; k++)
-		in[k] = value_of(t, operand_of(op, k));
-	while (i < t->leaves.n && !same_leaf(t->f, &t->leaves.at[i], op, index, in))
+		vec_push(t->tmp, &in, value_of(t, operand_of(op, k)));
+	for (int r = 0; r < op->nregion; r++)
+		follow_region(t, op->region[r], own, &n, &in);
+	while (i < t->leaves.n && !same_leaf(t->f, &t->leaves.at[i], op, index, in.at, in.n))
 		i++;
 	if (i == t->leaves.n)
-		vec_push(t->tmp, &t->leaves, ((Leaf){op, index, in}));
+		vec_push(t->tmp, &t->leaves, ((Leaf){op, index, in.n, in.at}));
 	return (int64_t)(i + 1) << FAR_BITS;
 }
 

@@ -36,7 +36,7 @@ typedef struct Known {
 /* A value that nothing is known of but that equal operands give an equal one. */
 typedef struct Leaf {
 	const Op *op;
-	int index;
+	int index, nin;                                 /* nin: operands, and what its regions take */
 	const int64_t *in;
 } Leaf;
 
