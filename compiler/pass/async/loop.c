@@ -286,6 +286,12 @@ ring_counts(const Value *v, int64_t n)
 	return wrap && is_next(wrap, n) && wrap->in[2]->def->in[0] == v;
 }
 
+bool
+ring_follows(const Value *v, const Value *of, int64_t n)
+{
+	return v->def && is_next(v->def, n) && v->def->in[2]->def->in[0] == of;
+}
+
 const Value *
 ring_counter(const Value *v, int64_t n, int *behind)
 {

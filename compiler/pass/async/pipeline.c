@@ -417,7 +417,7 @@ pass_pipeline(Func *f, const Target *t)
 	pipeline_sink(f);
 	pipeline_early(f);
 	walk(f->module, t, f, f->body);
-	warpgroup_products(f->module, f);
+	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
 	if (has_windows(f))                             /* their tiles of indices are dead */
 		sweep(f);

@@ -114,7 +114,7 @@ bool warpgroup_sums(const Block *b, const Op *dot, const Value *v);
  * in memory. */
 const Layout *warpgroup_layout(Module *m, const Type *tile, int fast);
 /* Each product of warpgroups reads its operands from shared memory, and runs by itself until its result is used. */
-void warpgroup_products(Module *m, Func *f);
+void warpgroup_products(Module *m, Func *f, const Target *t);
 /* The products that each wait of the block leaves running: those that start behind its own. */
 void warpgroup_leave(Module *m, Block *b);
 

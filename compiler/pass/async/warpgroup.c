@@ -12,7 +12,7 @@
  * A computed left operand stays in registers ({register_a}).  An operand that a slot of shared memory holds is read there.
  * Another is put into a buffer of its own behind where it is computed.  What threads, or their copies by
  * cp_async, wrote is fenced for the instruction, which reads through the asynchronous proxy. */
-#include "model/product.h"
+#include "model/model.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
@@ -152,27 +152,80 @@ put_along(const Value *v, int k_dim)
 	return dtype_tile_size(v->type->elem) == 2 && v->type->extent[fast] * 2 >= ROW_BYTES_LEAST ? fast : k_dim;
 }
 
-/* A buffer with what v is, filled behind its definition. */
+/* The slot of a ring of two from which the body computes v; NULL: from none. */
+static const Op *
+source_slot(const Value *v, const Block *body, int depth)
+{
+	const Op *op = v->def, *found = NULL;
+	if (!op || op->home != body || depth == 0)
+		return NULL;
+	if (op->kind == OP_GET)
+		return op->in[0]->def->kind == OP_SLOT && op->in[0]->def->in[0]->type->slots == 2 ? op->in[0]->def : NULL;
+	for (int i = 0; i < op->nin && !found; i++)
+		found = op_has(op, PURE) ? source_slot(op->in[i], body, depth - 1) : NULL;
+	return found;
+}
+
+/* In roles threads put a first product's operand into two slots in turn, where there is room: what they put for the next
+ * iteration does not wait until all warps have multiplied this one's. */
+static const Op *
+put_in_turn(const Func *f, const Target *t, const Op *product, const Value *v)
+{
+	enum { DEPTH = 12, MBARRIERS = 2048 };
+	int64_t bytes = MBARRIERS;
+	const Op *loop = product->home->parent, *last = product;
+	for (const Op *next = last; next; next = next_of_sum(last))
+		last = next;
+	if (f->schedule.specialize != 1 || !loop || loop->kind != OP_FOR || v->block != product->home ||
+	    !dot_next(f, &last->out[0]))
+		return NULL;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bytes += op->kind == OP_ALLOC ? op->out[0].type->slots * tile_bytes(op->out[0].type) : 0;
+		bytes += op->kind == OP_WRITE ? drain_bytes((Func *)f, t, op) : 0;
+		for (int i = 0; i < 2 && is_product(op); i++) {
+			bool flipped;
+			const Value *other = dot_operand_root(op->in[i], &flipped);
+			bool is_put = (i > 0 || !attr_register_a(op)) && (!other->def || other->def->kind != OP_GET);
+			is_put &= op != product || i > 0 || other == v;         /* else there is a buffer by now */
+			bytes += is_put ? (1 + (other->block == product->home)) * tile_bytes(other->type) : 0;
+		}
+	}
+	return bytes <= t->shared_bytes ? source_slot(v, product->home, DEPTH) : NULL;
+}
+
 static Value *
-put_operand(Module *m, Func *f, Value *v, int k_dim)
+slot_of_number(Builder *b, Value *buffer, Value *number)
+{
+	Attr wrapped = attr_new_wrapped(b->m, true);
+	Op *op = op_make(b, OP_SLOT, (Value *[]){buffer, number}, 2, &wrapped, 1, NULL, 0);
+	op->out[0].layout = buffer->layout;
+	return &op->out[0];
+}
+
+/* A buffer with what v is, filled behind its definition; of as many slots as that of `turn`, NULL: one. */
+static Value *
+put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn)
 {
 	Op *at = v->def ? v->def->next : v->block->first;
 	Builder b = {.m = m, .block = v->block, .before = at, .place = at->place};
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = at->place};
 	const Type *t = v->type;
-	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, t->elem, 1, 2, t->extent));
+	int slots = turn ? turn->in[0]->type->slots : 1;
+	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, t->elem, slots, 2, t->extent));
 	buffer->layout = warpgroup_layout(m, t, put_along(v, k_dim));
+	if (turn)
+		buffer = slot_of_number(&b, buffer, turn->in[1]);
 	fence_behind(m, op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0));
 	return buffer;
 }
 
 /* Operand i of a product as a slot. */
 static Value *
-slot_of(Module *m, Func *f, Op *product, int i, bool *flipped)
+slot_of(Module *m, Func *f, const Target *t, Op *product, int i, bool *flipped)
 {
 	Value *v = dot_operand_root(product->in[i], flipped);
 	if (!v->def || v->def->kind != OP_GET)
-		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0);
+		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0, put_in_turn(f, t, product, v));
 	Value *slot = v->def->in[0];
 	fence_slot(m, f, slot, product);
 	return slot;
@@ -229,14 +282,14 @@ sum_of(Op *dot)
 }
 
 static void
-start_product(Module *m, Func *f, Op *dot)
+start_product(Module *m, Func *f, const Target *t, Op *dot)
 {
 	bool flipped[2];
 	Value *in[3] = {dot->in[0], NULL, sum_of(dot)};
 	flipped[0] = false;
 	if (!attr_register_a(dot))
-		in[0] = slot_of(m, f, dot, 0, &flipped[0]);
-	in[1] = slot_of(m, f, dot, 1, &flipped[1]);
+		in[0] = slot_of(m, f, t, dot, 0, &flipped[0]);
+	in[1] = slot_of(m, f, t, dot, 1, &flipped[1]);
 	Builder b = build_before(dot);
 	int nattr = 1;
 	Attr attr[4] = {attr_new_mma(m, attr_mma(dot))};
@@ -283,12 +336,12 @@ warpgroup_leave(Module *m, Block *b)
 }
 
 void
-warpgroup_products(Module *m, Func *f)
+warpgroup_products(Module *m, Func *f, const Target *t)
 {
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (is_product(op))
-			start_product(m, f, op);
+			start_product(m, f, t, op);
 	}
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)

@@ -17,7 +17,7 @@ same_effect(const Effect *a, const Effect *b)
 {
 	return a->op == b->op && a->global == b->global && a->write == b->write && a->lo == b->lo && a->hi == b->hi &&
 	    a->is_carried == b->is_carried && a->loop == b->loop && a->distance == b->distance &&
-	    a->is_warp_synced == b->is_warp_synced && a->slots == b->slots;
+	    a->is_warp_synced == b->is_warp_synced && a->slots == b->slots && a->is_past == b->is_past;
 }
 
 void

@@ -176,6 +176,10 @@ effect_has_other_number(const Effect *e, const Value *number)
 	if (!e->ring || !e->slot)
 		return false;
 	int n = e->ring->type->slots;
+	const Op *loop = number && !number->def ? number->block->parent : NULL;
+	bool is_before = loop && loop->kind == OP_FOR && number->index > 0 && !op_inside(e->op, number->block);
+	if (is_before && !e->is_past && e->distance == 0 && n > 1 && ring_follows(loop->in[2 + number->index], e->slot, n))
+		return true;                            /* the loop's first iteration, which begins with the next slot */
 	const Value *counter = ring_counter(e->slot, n, &behind_e);
 	return counter && counter == ring_counter(number, n, &behind) && (e->distance + behind_e - behind) % n != 0;
 }

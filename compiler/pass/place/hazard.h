@@ -22,6 +22,7 @@ typedef struct Effect {
 	int64_t lo, hi;
 	const Value *ring, *slot;                       /* a slot of a buffer by a number that is not constant */
 	int distance;                                   /* iterations since, of the loop that counts the slot */
+	bool is_past;                                   /* an iteration of a loop behind it is over since */
 	int64_t slot_bytes;
 	uint64_t slots;                                 /* those of lo .. hi-1 that it may be; 0: any */
 	bool is_warp_synced;                            /* each warp has had a barrier since */

@@ -13,8 +13,10 @@ advance_iteration(Effects *open, const Block *loop)
 {
 	for (int i = 0; i < open->n; i++) {
 		Effect *e = &open->at[i];
-		if (!op_inside(e->op, loop))
+		if (!op_inside(e->op, loop)) {
+			e->is_past = true;
 			continue;
+		}
 		if (e->slot && e->slot->block == loop)
 			e->distance++;
 		if (!e->global)
