@@ -48,7 +48,7 @@ pipeline_has_row_slots(const Type *tile)
 int64_t
 pipeline_bulk_bytes(const Op *read)
 {
-	const Value *v = &read->out[0];
+	const Value *v = read->kind == OP_COPY ? read->in[access_data(read)] : &read->out[0];
 	const IntList *valid = attr_undef(read) ? attr_valid(read) : NULL;
 	int64_t n = element_bytes(v->type);
 	int fast = pipeline_fast_dim(v->layout, v->type->rank - 1);

@@ -132,7 +132,7 @@ void pipeline_decode_ahead(Module *m, Func *f);
 Op *pipeline_programs(const Op *loop);
 /* Are slots of such tiles rows, each of which begins where a tensor map may write? */
 bool pipeline_has_row_slots(const Type *tile);
-/* Of the boxes that bring what is read. */
+/* Of the boxes that bring what is read, or copied. */
 int64_t pipeline_bulk_bytes(const Op *read);
 /* Which of the reads go by tensor maps. */
 void pipeline_find_bulk(Pipeline *p);

@@ -289,7 +289,7 @@ note_copy(Tracer *t, const Op *op, Trace *out)
 	const Value *slot = op->in[at];
 	bool is_bulk = op_is_bulk_copy(op);
 	Event e = {.kind = EVENT_COPY, .op = op};
-	e.n = is_bulk ? dtype_bytes(slot->type->elem, type_count(slot->type)) : 0;
+	e.n = is_bulk ? pipeline_bulk_bytes(op) : 0;
 	if (!find_slot(t, slot, &e) || !find_slot_number(t, op->in[at + 1], op->in[at + 2], &e))
 		return false;
 	vec_push(t->tmp, out, e);
