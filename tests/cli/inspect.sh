@@ -100,6 +100,7 @@ expect 0 'no clusters: chips place at most 8 blocks in a cluster' inspect matmul
     -D warps=8 -D specialize=1 -D ctas=16
 expect 0 'not parted into roles: the target has no bulk copies that an mbarrier counts' \
     inspect matmul.tgl --example large --target=sm_80 -D specialize=1
+cp "$top/dsl_examples/attention.tgl" "$top/dsl_examples/attention_backward.tgl" .
 expect 0 'not parted into roles: one warpgroup has all rows' inspect attention.tgl --example large -D BM=64 -D BN=64 -D warps=4
 expect 0 'products of a trip wait for each other: those at the chain' inspect attention_backward.tgl attention_gradients \
     --example large

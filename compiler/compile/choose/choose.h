@@ -51,6 +51,9 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 /* The passes before an estimate, by their names. */
 #define CHOOSE_PASSES "simplify,licm,simplify,concat,pick,simplify,flatten,contract,axis"
 /* choose_roles.c */
+
+/* As choose_roles, of so many warps or more. */
+int choose_roles_of(const Func *f, const Schedule *s, const Target *t, int least_warps);
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);
 int choose_count_dots(const Func *f);

@@ -31,10 +31,10 @@ may_chain(const Op *op, int warps)
 }
 
 int
-choose_roles(const Func *f, const Schedule *s, const Target *t)
+choose_roles_of(const Func *f, const Schedule *s, const Target *t, int least_warps)
 {
 	bool open = s->at[SCHEDULE_SPECIALIZE] < 0 && s->at[SCHEDULE_PERSISTENT] <= 0 && s->ctas <= 1 && s->split <= 1;
-	if (!t || !(t->has & HAS_WGMMA) || !(t->has & HAS_SETMAXNREG) || !open || s->warps < LEAST_WARPS || s->stages == 1)
+	if (!t || !(t->has & HAS_WGMMA) || !(t->has & HAS_SETMAXNREG) || !open || s->warps < least_warps || s->stages == 1)
 		return 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Op *next = may_chain(op, s->warps) ? dot_next(f, &op->out[0]) : NULL;
@@ -42,6 +42,12 @@ choose_roles(const Func *f, const Schedule *s, const Target *t)
 			return (int)op->out[0].type->extent[1];
 	}
 	return 0;
+}
+
+int
+choose_roles(const Func *f, const Schedule *s, const Target *t)
+{
+	return choose_roles_of(f, s, t, LEAST_WARPS);
 }
 
 bool

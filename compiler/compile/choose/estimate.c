@@ -21,6 +21,7 @@
  *
  * Products of warpgroups whose operands come by tensor maps are estimate_product.c's. */
 #include "compile/compile.h"
+#include "compile/choose/choose.h"
 #include "compile/choose/estimate_ops.h"
 #include "model/model.h"
 #include "pass/layout/axis.h"
@@ -37,6 +38,10 @@ static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECI
 /* A bias or mask is waited for, fetched and widened: of heads of 64, 96 and 128, f32, bf16 and bool, 0.04 to 0.064. */
 static const double BESIDE_ELEMENT = 0.052;
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.5;
+/* Of a lone warpgroup, which waits for no other one: by 128 programs of 64 rows, heads of 128, 512, 1024 and 2048 keys,
+ * 64 and 128 a trip: what is modelled is 1.49 to 1.64 of 8.6 to 24 us.  Flat ones take 1.04 to 1.06 of it; of two kernels
+ * that were not used 1.11 (heads of 72) and 1.67 (64 drafts behind 4000 keys). */
+static const double ONE_GROUP = 0.65;
 /* Of the same, what they take: heads of 64 in 64 x 64 172 us (178 estimated), with a bias of f32 310 (311). */
 static const double FLAT_TAKES = 1.07;
 /* Of n programs that a block of a cluster takes in a fixed order, each of which leaves early or not: the most that one of
@@ -260,7 +265,7 @@ static double
 programs_cycles(const Estimate *e, double programs, int n, int together)
 {
 	if (e->chained)
-		return PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM);
+		return (PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM)) * (e->warps <= 4 ? ONE_GROUP : 1);
 	if (e->filled > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
@@ -297,15 +302,19 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	out->part[BILL_WAITING] = (e->serial + EPILOGUE + (e->parted ? 0 : FILL)) / MAX(MIN(together, programs), 1);
 }
 
-/* Parted kernels are modelled with products that are independent, or such as are chained and run at once.  NULL: it is
+/* Parted kernels are modelled with products that are independent, or such as are chained and run at once: those of one
+ * warpgroup in single rounds, where no other block would compute meanwhile (64 drafts behind 4000 keys, 128 programs: 70 us
+ * on an H200, 42 in roles).  NULL: it is
  * modelled. */
 static const char *
-model_reason(Estimate *e, bool chain)
+model_reason(Estimate *e, bool chain, bool is_one_round)
 {
+	enum { WARPGROUP = 4 };
 	Schedule open = e->b->schedule;
 	open.specialize = -1;
 	bool is_pair = chain && e->warpgroup_dots == e->dots && (e->dots == 2 || (dots_part(e->f) && fits_role(e)));
-	e->chained = e->parted && is_pair && target_role_registers(e->t, e->warps / 4) && choose_roles(e->f, &open, e->t);
+	e->chained = e->parted && is_pair && target_role_registers(e->t, e->warps / 4) &&
+	    choose_roles_of(e->f, &open, e->t, is_one_round ? WARPGROUP : 2 * WARPGROUP);
 	if (e->dots == 0)
 		return "nothing in it multiplies";
 	if (e->decodes_less)
@@ -447,7 +456,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, "no tensor map brings its tiles, which are padded");
 	walk(&e, f->body, false, 1, &e.block);
 	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
-	const char *reason = model_reason(&e, chain);
+	const char *reason = model_reason(&e, chain, each <= 1);
 	if (reason)
 		return refuse(bill, reason);
 	if (b->schedule.stages <= 0)
