@@ -179,8 +179,7 @@ typedef struct LowerAccess {
 	const Type *tile;
 	const Layout *layout;                           /* of the tile that moves; NULL: a scalar */
 	const Reg *pointer, *mask;                      /* through pointers, by register; mask NULL: always */
-	int unit;                                       /* bytes of an element; packed types: 1 */
-	bool in_bytes;                                  /* of packed types offsets count bytes, not elements */
+	int unit;                                       /* bytes of an element; packed types: 1: offsets count elements */
 	int nd;
 	struct {
 		char letter;                            /* of {index} */
@@ -203,7 +202,7 @@ typedef struct LowerAccess {
 	Reg voted;                                      /* rows inside, by lanes (REG_I32); 0: threads test their own */
 	int nvote, vote_register[VOTES_MOST];           /* bits that say which row, */
 	int vote_lane[VOTES_MOST];                      /* and which lane tests it */
-	Reg base;                                       /* the tensor moved on to the starts; elements: REG_I64, theirs */
+	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
 	int window;                                     /* words of WINDOW neighbours (access_window); 0: apart */
@@ -220,8 +219,6 @@ Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
 /* By the tile of indices along dimension d; 0: it is inside. */
 Reg lower_index_mask(Lower *l, const LowerAccess *a, int d, int r);
-/* memory/gather.c: the tile of indices along dimension d */
-void lower_access_gather(Lower *l, LowerAccess *a, int d);
 /* memory/vote.c: of counted copies by all tiles of indices, which lanes test for each other behind lower_vote */
 Reg lower_gathered_mask(Lower *l, const LowerAccess *a, int r);
 void lower_vote(Lower *l, LowerAccess *a);

@@ -165,20 +165,11 @@ limit_gather(Lower *l, LowerAccess *a, int d)
 	a->dim[d].hi = size;
 }
 
-/* Do coordinates along it count half bytes, and offsets bytes? */
-static bool
-is_halved(const LowerAccess *a, int d)
-{
-	return a->in_bytes && d == a->nd - 1;
-}
-
 /* start * stride in units, 0 where it is none. */
 static Reg
 scaled(Lower *l, const LowerAccess *a, int d, Reg r)
 {
 	int64_t s = a->dim[d].known_stride;
-	if (is_halved(a, d))
-		return lower_op2(l, THREAD_ASHR, r, lower_i64(l, 1));
 	if (s == 1)
 		return r;
 	return lower_op2(l, THREAD_MUL, r, s >= 0 ? lower_i64(l, s) : a->dim[d].stride);
@@ -190,29 +181,15 @@ sum_of(Lower *l, Reg a, Reg b)
 	return a && b ? lower_op2(l, THREAD_ADD, a, b) : a ? a : b;
 }
 
-/* Is each part of a packed element's number even?  A vector of them begins with a byte, and so do rows. */
-static bool
-counts_bytes(Lower *l, const LowerAccess *a)
-{
-	int last = a->nd - 1, vector = a->vector;
-	while (vector > 1 && (lower_repeats(a->layout) & (uint64_t)(vector - 1)))
-		vector /= 2;
-	return vector > 1 && a->dim[last].letter == 'p' && lower_constant_stride(l, a->tensor, last) == 1;
-}
-
 static void
 find_strides(Lower *l, LowerAccess *a)
 {
 	for (int d = 0; d < a->nd; d++) {
 		int64_t known = lower_constant_stride(l, a->tensor, d);
 		a->dim[d].known_stride = known < 0 ? -1 : known * a->unit;
-		if (known >= 0 && a->in_bytes && !is_halved(a, d))
-			a->dim[d].known_stride /= 2;
 		if (known >= 0)
 			continue;
 		Reg s = lower_stride(l, a->tensor, d);
-		if (a->in_bytes)
-			s = lower_op2(l, THREAD_ASHR, s, lower_i64(l, 1));
 		a->dim[d].stride = a->unit == 1 ? s : lower_op2(l, THREAD_MUL, s, lower_i64(l, a->unit));
 	}
 }
@@ -232,10 +209,62 @@ find_base(Lower *l, LowerAccess *a)
 		sum = sum_of(l, sum, scaled(l, a, d, lower_regs(l, index)[0]));
 	}
 	Reg tensor = lower_regs(l, a->tensor)[0];
-	if (dtype_is_packed(a->tile->elem) && !a->in_bytes)
+	if (dtype_is_packed(a->tile->elem))
 		a->base = sum ? sum : lower_i64(l, 0);
 	else
 		a->base = sum ? thread_pointer(l->b, tensor, sum) : tensor;
+}
+
+static void
+find_gather(Lower *l, LowerAccess *a, int d)
+{
+	const Value *v = a->dim[d].index;
+	const Reg *given = lower_regs(l, v);
+	a->dim[d].gather = given;
+	if (a->layout && v->type->rank > 0) {
+		Layout want = access_gather_layout(a->layout, a->dim[d].at, v->type->rank);
+		a->dim[d].gather = lower_operand(l, a->op, 1 + d, &want);
+	} else if (a->layout) {
+		Reg *all = NEW_ARRAY(l->mem, Reg, 1 << a->layout->in[IN_REGISTER]);
+		for (int r = 0; r < 1 << a->layout->in[IN_REGISTER]; r++)
+			all[r] = given[0];
+		a->dim[d].gather = all;
+	}
+}
+
+/* Is the innermost loop around it one that no loop is in? */
+static bool
+in_inner_loop(const Op *op)
+{
+	while (op && op->kind != OP_FOR && op->kind != OP_WHILE)
+		op = op->home->parent;
+	const Block *body = op ? op->region[op->kind == OP_WHILE] : NULL;
+	for (Op *inside = body ? body->first : NULL; inside; inside = op_after(inside, body))
+		if (inside->kind == OP_FOR || inside->kind == OP_WHILE)
+			return false;
+	return body != NULL;
+}
+
+/* x[i + r - pad]: each trip adds the same to all indices.  That is part of the base, once for all registers; what is
+ * computed from the rest goes out of the loop.  Nothing is gained where indices of several registers move apart or there
+ * is but one, and where the trips hold a loop the registers cost more than the sums (sm_80 spilled). */
+static void
+part_gather(Lower *l, LowerAccess *a, int d)
+{
+	const Value *v = a->dim[d].index;
+	const Reg *gather = a->dim[d].gather;
+	int n = a->layout && dtype_info[v->type->elem].bits == 64 ? 1 << a->layout->in[IN_REGISTER] : 0, rows = 0;
+	Reg *still = NEW_ARRAY(l->mem, Reg, n + 1), moved = 0;
+	for (int r = 0; r < n; r++)
+		rows += gather[r] != gather[0];
+	if (rows == 0 || !in_inner_loop(a->op))
+		return;
+	for (int r = 0; r < n; r++) {
+		if (!thread_trip_parts(l->b, gather[r], &still[r], &moved) || (r > 0 && moved != a->dim[d].moved))
+			return;
+		a->dim[d].moved = moved;
+	}
+	a->dim[d].still = still;
 }
 
 static void
@@ -273,7 +302,6 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 	a->records = held > 0 ? 1 << held : 0;
 	find_dims(a);
 	find_roots(l, a);
-	a->in_bytes = packed && layout && counts_bytes(l, a);
 	find_strides(l, a);
 	for (int d = 0; d < a->nd; d++) {
 		if (a->dim[d].letter == 'p' && a->records && d == a->nd - 1)
@@ -285,7 +313,9 @@ lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, cons
 		else
 			limit_gather(l, a, d);
 		if (a->dim[d].letter == 'g')
-			lower_access_gather(l, a, d);
+			find_gather(l, a, d);
+		if (a->dim[d].letter == 'g')
+			part_gather(l, a, d);
 	}
 	int halo = l->has_halos && layout ? access_halo(op, layout, l->t) : 0;
 	if (1 << halo > a->vector && a->dim[a->nd - 1].is_rooted && !(lower_repeats(layout) & ((UINT64_C(1) << halo) - 1)))
@@ -335,9 +365,7 @@ offset_of(Lower *l, const LowerAccess *a, int r)
 		int64_t reach = s >= 0 && s < INT32_MAX ? s * a->tile->extent[a->dim[d].at] : INT64_MAX / 2;
 		if (s >= 0 && most + reach < INT32_MAX) {
 			most += reach;
-			Reg part = is_halved(a, d) ? lower_op2(l, THREAD_LSHR, c, lower_i32(l, 1))
-			    : s == 1           ? c
-					       : lower_op2(l, THREAD_MUL, c, lower_i32(l, s));
+			Reg part = s == 1 ? c : lower_op2(l, THREAD_MUL, c, lower_i32(l, s));
 			narrow = sum_of(l, narrow, part);
 			continue;
 		}
@@ -379,7 +407,7 @@ constant_of(Lower *l, const LowerAccess *a, int r)
 		if (a->dim[d].letter != 'p' || !a->layout || a->dim[d].known_stride < 0)
 			continue;
 		coordinate_of(l, a, d, r, &add);
-		sum += (add + a->dim[d].shift) * a->dim[d].known_stride / (is_halved(a, d) ? 2 : 1);
+		sum += (add + a->dim[d].shift) * a->dim[d].known_stride;
 	}
 	return sum;
 }

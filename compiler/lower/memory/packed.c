@@ -56,11 +56,8 @@ join_halves(Lower *l, Reg low, Reg high)
 void
 lower_packed_read(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, Reg *out)
 {
-	Reg element = n == 1 ? lower_access_element(l, a, r) : 0, byte[16];
-	if (n == 1)
-		at->base = byte_address(l, a->tensor, element);
-	else
-		lower_packed_at(l, a, r, at);
+	Reg element = lower_access_element(l, a, r), byte[16];
+	at->base = byte_address(l, a->tensor, element);
 	at->n = MAX(n / 2, 1);
 	at->type = REG_I8;
 	thread_load(l->b, at, byte);
@@ -95,13 +92,12 @@ write_half(Lower *l, const LowerAccess *a, Reg element, Reg mask, Reg v)
 void
 lower_packed_write(Lower *l, const LowerAccess *a, int r, int n, ThreadAccess *at, const Reg *v)
 {
-	Reg byte[16], mask = at->mask;
+	Reg element = lower_access_element(l, a, r), byte[16];
 	if (n == 1) {
-		write_half(l, a, lower_access_element(l, a, r), mask, v[0]);
+		write_half(l, a, element, at->mask, v[0]);
 		return;
 	}
-	lower_packed_at(l, a, r, at);
-	at->mask = mask;
+	at->base = byte_address(l, a->tensor, element);
 	at->n = n / 2;
 	at->type = REG_I8;
 	for (int i = 0; i < n / 2; i++)
@@ -127,10 +123,6 @@ lower_packed_bytes(Lower *l, const LowerAccess *a, Layout *layout, Layout *share
 void
 lower_packed_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out)
 {
-	if (a->in_bytes) {
-		lower_access_at(l, a, r, out);
-		return;
-	}
 	out->space = SPACE_GLOBAL;
 	out->base = byte_address(l, a->tensor, lower_access_element(l, a, r));
 	out->mask = lower_access_mask(l, a, r);
