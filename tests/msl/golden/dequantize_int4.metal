@@ -41,11 +41,11 @@ kernel void dequantize_int4(device const uchar *q [[buffer(0)]],
 
     // 13: let v = reshape(q[row, b * BLOCK +: BLOCK] as i32, [BLOCK / GROUP, GROUP]);
     long n1 = b * 256;
-    int i1 = lid * 8;
-    uchar4 q_v = *(device const uchar4 *)(q + (row * ((C + 1) & -2L) / 2 + n1 / 2) + i1 / 2);
+    long n2 = long(lid * 8);
+    uchar4 q_v = *(device const uchar4 *)(q + ((row * ((C + 1) & -2L) + n1 + n2) >> 1L));
 
     // 14: w[row, b * BLOCK +: BLOCK] = reshape((v - z[:, new]) * s[:, new], [BLOCK]);
     half4 t = half4(float4(as_type<short4>(ushort4(uint4(q_v & uchar(15)) - uint(z)))) * s);
     half4 t1 = half4(float4(as_type<short4>(ushort4(uint4(q_v >> uchar(4)) - uint(z)))) * s);
-    *(device uint4 *)(w + (row * C + n1) + i1) = uint4(as_type<uint2>(half4(t.x, t1.x, t.y, t1.y)), as_type<uint2>(half4(t.z, t1.z, t.w, t1.w)));
+    *(device uint4 *)(w + (row * C + n1) + n2) = uint4(as_type<uint2>(half4(t.x, t1.x, t.y, t1.y)), as_type<uint2>(half4(t.z, t1.z, t.w, t1.w)));
 }
