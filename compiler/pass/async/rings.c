@@ -451,7 +451,7 @@ build_body(Rings *r)
 	Value *next[2 * MOST_RINGS];
 
 	for (Op *op = b.before; op; op = op->next)      /* a search says where copies are from */
-		b.before = op->nregion ? op->next : b.before;
+		b.before = pipeline_is_search(p->f, op, p->body) ? op->next : b.before;
 	for (int i = 0; i < r->n; i++) {
 		fill(&r->at[i], &b, &p->body->arg[0]);
 		b.place = p->loop->place;
