@@ -1,8 +1,8 @@
 /* What the compiler chooses for a launch for which nothing was tuned (compile/choose/choose.h), once for each size.
  *
  * A dimension that grows from launch to launch is looked at again where it passes one of eight steps from a power of two to
- * the next: tiles that fill the multiprocessors at 1536 leave a third of them idle at 2048.  Values that the call gives have
- * choices of their own. */
+ * the next: tiles that fill the multiprocessors at 1536 leave a third of them idle at 2048.  Values that the call gives
+ * have choices of their own. */
 #include <string.h>
 
 #include "compile/choose/choose.h"
@@ -94,8 +94,8 @@ tune_chosen(TglKernel *k, const Binding *b, const ExampleItem *ex, const TuneKey
 			return c->values;
 	}
 	Chosen *c = NEW(mem, Chosen);
-	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target, text, ex, threads,
-	    tune_choice(k, b, ex, target, mem)};
+	*c = (Chosen){k->chosen, arena_strdup(mem, key->dtypes), arena_strdup(mem, key->close_sizes), target, text, ex,
+	    threads, tune_choice(k, b, ex, target, mem)};
 	k->chosen = c;
 	return c->values;
 }

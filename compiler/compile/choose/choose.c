@@ -94,12 +94,6 @@ keep(const Search *s, double cycles, double *best, NamedConst *values)
 	memcpy(values, s->value, sizeof *values * (size_t)s->n);
 }
 
-static NamedConst
-in_clusters(int ranks)
-{
-	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = ranks}, NOWHERE};
-}
-
 /* The present values in clusters of two, and of four where all of those run at once. */
 static void
 try_clusters(Search *s, bool shares)
@@ -110,7 +104,7 @@ try_clusters(Search *s, bool shares)
 		if (estimate_pairs(s->module->funcs.at[0], &s->bound, ranks) < search_share_least(ranks))
 			continue;
 		s->bound.schedule.ctas = ranks;
-		s->value[s->n++] = in_clusters(ranks);
+		s->value[s->n++] = search_in_clusters(ranks);
 		double cycles = cycles_of(s, &bill);
 		if (ranks > CLUSTER && bill.launched > estimate_placed(s->t, ranks))
 			cycles = -1;
@@ -288,7 +282,7 @@ static double
 share_of_clusters(Search *s, int ranks)
 {
 	Bound with;
-	s->chosen[s->n++] = in_clusters(ranks);
+	s->chosen[s->n++] = search_in_clusters(ranks);
 	const Func *f = search_parted(s, &with);
 	return f && func_cluster(f) == ranks ? cluster_share(f, with.grid) : 0;
 }

@@ -86,6 +86,12 @@ search_share_least(int ranks)
 	return ranks > CLUSTER ? SHARE_FOUR : SHARE_LEAST;
 }
 
+NamedConst
+search_in_clusters(int ranks)
+{
+	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = ranks}, NOWHERE};
+}
+
 bool
 search_is_chained(Search *s, const Bound *b)
 {

@@ -245,8 +245,8 @@ is_side_of_product(const Func *f, int64_t size)
 	return false;
 }
 
-/* Groups may have few rows each: those of 16 and 32 then, too.  Of chains with several ends steps may be short, at last: the
- * results of all products fit. */
+/* Groups may have few rows each: those of 16 and 32 then, too.  Of chains with several ends steps may be short, at last:
+ * the results of all products fit. */
 static TuneName
 sides_of(const Pair *x, bool are_several, Arena *mem)
 {

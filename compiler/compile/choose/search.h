@@ -48,6 +48,7 @@ bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
 void search_take_divided(Search *s);
 /* The share of clusters' blocks that must have programs.  Of clusters of four, which run at once, the rest only wait. */
 double search_share_least(int ranks);
+NamedConst search_in_clusters(int ranks);               /* the word of the schedule, as a value */
 /* Two chained products, or gathers: what clusters give those is not measured. */
 bool search_is_chained(Search *s, const Bound *b);
 /* The first n of the present values, of blocks that stay and share few programs, if they are better than others such. */
