@@ -16,9 +16,10 @@
  *                                                         }
  *
  * Else each iteration decodes, meets, multiplies and waits, one after the other.  The copies of what is decoded are waited
- * for an iteration earlier, so that the ring has three slots at least.  What the operand is made of must follow from the
- * loop's index, numbers that it carries and tiles that it read ahead; other operands come by tensor maps, or stood in
- * shared memory before. */
+ * for an iteration earlier, so that the ring has three slots at least.  So are bulk copies of a tile that both the product
+ * and what computes its other operand read: the await goes with the first get of its slot.  What the operand is made of
+ * must follow from the loop's index, numbers that it carries and tiles that it read ahead; other operands come by tensor
+ * maps, or stood in shared memory before. */
 #include "pass/async/pipeline.h"
 
 #include <string.h>
@@ -45,6 +46,41 @@ takes_part(const Decode *d, const Op *op)
 	return false;
 }
 
+/* Where the body waits for the slot's copies; NULL: nowhere.  *is_counted: an mbarrier counts those to its buffer. */
+static Op *
+find_await(const Decode *d, const Value *slot, bool *is_counted)
+{
+	const Block *all = d->p.f->body;
+	const Value *ring = NULL;
+
+	for (const Op *op = all->first; op && !ring; op = op_after(op, all))
+		if (op_is_counted_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer_owner(slot))
+			ring = op->in[access_data(op) + 1];
+	*is_counted = ring;
+	for (Op *op = slot->def && slot->def->kind == OP_SLOT ? d->p.body->first : NULL; op; op = op->next)
+		if (op->kind == OP_AWAIT && op->in[0] == ring && op->in[1] == slot->def->in[1])
+			return op;
+	return NULL;
+}
+
+static bool collect(Decode *d, const Value *v);
+
+/* The op behind what its operands are made of; an await before the first get of what it waits for. */
+static bool
+collect_op(Decode *d, Op *op)
+{
+	bool is_counted = false;
+	Op *await = op->kind == OP_GET ? find_await(d, op->in[0], &is_counted) : NULL;
+
+	if (is_counted && (!await || (!takes_part(d, await) && !collect_op(d, await))))
+		return false;
+	for (int i = 0; i < op->nin; i++)
+		if (!collect(d, op->in[i]))
+			return false;
+	vec_push(d->p.tmp, &d->ops, op);
+	return true;
+}
+
 /* Ops of the body that v is made of.  False: of what cannot be had an iteration earlier. */
 static bool
 collect(Decode *d, const Value *v)
@@ -56,11 +92,7 @@ collect(Decode *d, const Value *v)
 	if (op->home != d->p.body || op->nregion || (op->kind != OP_GET && op->kind != OP_READ && !op_has(op, PURE)) ||
 	    (op->kind == OP_READ && d->p.f->param[op->in[0]->index].access != ACCESS_IN))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!collect(d, op->in[i]))
-			return false;
-	vec_push(d->p.tmp, &d->ops, op);
-	return true;
+	return collect_op(d, op);
 }
 
 /* Is v there before the product is waited for, or made of nothing but what is? */
@@ -261,7 +293,7 @@ erase_old(Decode *d)
 	op_erase(d->put->next);
 	op_erase(d->put);
 	for (int i = d->ops.n - 1; i >= 0; i--)
-		if (d->ops.at[i]->out[0].nuses == 0)
+		if (d->ops.at[i]->nout == 0 || d->ops.at[i]->out[0].nuses == 0)
 			op_erase(d->ops.at[i]);
 	op_erase(was->def);
 }
