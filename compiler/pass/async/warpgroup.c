@@ -243,6 +243,15 @@ erase_unused(Value *v)
 		erase_unused(from);
 }
 
+/* Is it `from`, or that permuted? */
+static bool
+is_permuted(const Value *v, const Value *from)
+{
+	while (v != from && v->def && v->def->kind == OP_PERMUTE)
+		v = v->def->in[0];
+	return v == from;
+}
+
 /* The op before which the value must be there: its first use in its block, or what holds that. */
 static Op *
 first_use(const Value *v, Block *b)
@@ -308,9 +317,10 @@ start_product(Module *m, Func *f, const Target *t, Op *dot)
 	wait->out[0].name = dot->out[0].name;
 	value_replace(&dot->out[0], &wait->out[0]);
 	Value *were[2] = {dot->in[0], dot->in[1]};
+	bool goes_with = is_permuted(were[0], were[1]);         /* the first, which then goes with it */
 	op_erase(dot);
 	erase_unused(were[0]);
-	if (were[1] != were[0])
+	if (!goes_with)
 		erase_unused(were[1]);
 }
 
