@@ -146,7 +146,7 @@ lower_dot_start(Lower *l, Op *op)
 
 	memcpy(out, lower_regs(l, op->in[2]), sizeof *out * (size_t)lower_count(&op->out[0]));
 	if (!plan_wgmma(op, &p) || !target_has_wgmma(l->t, p.info) || l->warps != 4 << p.groups) {
-		lower_refuse(l, op, "a dot of these operands that runs by itself");
+		lower_refuse(l, op, "internal error: a dot_start of these operands");
 		return;
 	}
 	Multiply x = begin(l, &p, op);

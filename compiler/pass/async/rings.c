@@ -69,7 +69,7 @@ has_others(const Value *read, const Value *v, const Block *b)
 {
 	int uses = 0;
 
-	for (const Op *op = b->first; op; op = op->next)
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		for (int i = 0; i < op->nin; i++) {
 			if (op->in[i] != v)
 				continue;
@@ -86,14 +86,14 @@ has_other_uses(const Value *read, const Block *b)
 	return has_others(read, read, b);
 }
 
-/* The products that read v, with those of the same sum; where none waits for another they run together, and all count as
- * such that do. */
+/* The products that read v, or what holds them, with those of the same sum; where none waits for another they run together,
+ * and all count as such that do. */
 static void
 find_products(const Rings *r, const Value *v, Op **first, Op **last)
 {
 	*first = *last = NULL;
 	for (Op *op = r->p->body->first; op; op = op->next)
-		if (op->kind == OP_DOT && (!r->is_chained || warpgroup_sums(r->p->body, op, v))) {
+		if (warpgroup_multiplies(r->p->body, op, r->is_chained ? v : NULL)) {
 			*first = *first ? *first : op;
 			*last = op;
 		}

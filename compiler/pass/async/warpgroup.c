@@ -39,7 +39,7 @@ warpgroup_reads_in(const Op *op, const Value *v)
 bool
 warpgroup_reads(const Block *b, const Value *v)
 {
-	for (const Op *op = b->first; op; op = op->next)
+	for (const Op *op = b->first; op; op = op_after(op, b))
 		if (warpgroup_reads_in(op, v))
 			return true;
 	return false;
@@ -69,6 +69,15 @@ warpgroup_sums(const Block *body, const Op *dot, const Value *v)
 			return true;
 	}
 	return false;
+}
+
+bool
+warpgroup_multiplies(const Block *body, const Op *op, const Value *v)
+{
+	bool does = op->kind == OP_DOT && (!v || warpgroup_sums(body, op, v));
+	for (int r = 0; r < op->nregion && !does; r++)
+		does = v ? warpgroup_reads(op->region[r], v) : block_find(op->region[r], OP_DOT) != NULL;
+	return does;
 }
 
 const Layout *
@@ -252,13 +261,17 @@ is_permuted(const Value *v, const Value *from)
 	return v == from;
 }
 
-/* The op before which the value must be there: its first use in its block, or what holds that. */
+/* The op before which the value must be there: its first use in its block, or what holds that; or another product, under a
+ * condition, whose wait would be the last to hold the registers that this one reads. */
 static Op *
 first_use(const Value *v, Block *b)
 {
 	for (Op *op = v->def->next; op; op = op->next) {
 		if (op->kind == OP_ARRIVE)              /* frees what the product reads */
 			return op;
+		for (int r = 0; r < op->nregion && attr_register_a(v->def); r++)
+			if (block_find(op->region[r], OP_DOT))
+				return op;
 		for (int i = 0; i < op->nin; i++)
 			if (op->in[i] == v)
 				return op;
@@ -290,6 +303,19 @@ sum_of(Op *dot)
 	return sum;
 }
 
+/* A slot that does not lie as the instruction reads it is put into a buffer that does. */
+static void
+take_apart(Module *m, Func *f, const Op *dot, Op *start)
+{
+	WgmmaPlan plan;
+	for (int i = 0; i < 2 && !plan_wgmma(start, &plan); i++) {
+		bool flipped;
+		Value *v = dot_operand_root(dot->in[i], &flipped);
+		if (start->in[i]->type->kind == TYPE_BUFFER && v->def && v->def->kind == OP_GET)
+			op_set_in(start, i, put_operand(m, f, v, (i == 0) != flipped ? 1 : 0, NULL));
+	}
+}
+
 static void
 start_product(Module *m, Func *f, const Target *t, Op *dot)
 {
@@ -310,6 +336,7 @@ start_product(Module *m, Func *f, const Target *t, Op *dot)
 		attr[nattr++] = attr_new_depth(m, attr_depth(dot));
 	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, nattr, NULL, 0);
 	start->out[0].layout = dot->out[0].layout;
+	take_apart(m, f, dot, start);
 	b.before = first_use(&dot->out[0], dot->home);
 	Attr left = attr_new_left(m, 0);
 	Op *wait = op_make(&b, OP_DOT_WAIT, (Value *[]){&start->out[0]}, 1, &left, 1, NULL, 0);
