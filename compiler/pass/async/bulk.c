@@ -91,6 +91,13 @@ count_others(Pipeline *p)
 	return true;
 }
 
+/* Threads fill slots alone, and whole. */
+void
+pipeline_drop_bulk(Pipeline *p)
+{
+	mark_bulk(p, false);
+}
+
 /* In a loop over programs all of them are counted by mbarriers, or none: the form with copies ahead carries nothing on. */
 void
 pipeline_find_bulk(Pipeline *p)

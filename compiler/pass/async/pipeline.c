@@ -382,9 +382,12 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	else if (p.is_async && stages >= 2) {
 		build_pipeline(&p, stages);
 		pipeline_read_ahead(&p);
-	} else if (fits_registers(&p) &&
-	    pipeline_stage_bytes(&p, false) + scratch_bytes(&p) <= t->shared_bytes)
-		pipeline_double_buffer(&p, (t->shared_bytes - scratch_bytes(&p)) / 2);
+	} else {
+		pipeline_drop_bulk(&p);
+		if (fits_registers(&p) &&
+		    pipeline_stage_bytes(&p, false) + scratch_bytes(&p) <= t->shared_bytes)
+			pipeline_double_buffer(&p, (t->shared_bytes - scratch_bytes(&p)) / 2);
+	}
 }
 
 static void
@@ -456,6 +459,15 @@ is_copied_to(const Func *f, const Op *alloc)
 	return false;
 }
 
+/* Threads move a tile whole: where boxes fill a part of a slot, tensor maps alone write it and products alone read it. */
+static bool
+moves_past_slot(const Op *op)
+{
+	bool threads = op->kind == OP_PUT || op->kind == OP_GET || (op->kind == OP_COPY && !op_is_bulk_copy(op));
+	const Op *owner = threads ? buffer_owner(op->in[op->kind == OP_COPY ? access_data(op) : 0]) : NULL;
+	return owner && owner->kind == OP_ALLOC && attr_slot_bytes(owner);
+}
+
 const char *
 check_staged(Func *f, const Target *t, const Op **at)
 {
@@ -463,6 +475,8 @@ check_staged(Func *f, const Target *t, const Op **at)
 		*at = op;
 		if (op->kind == OP_SLOT && attr_wrapped(op) && !ring_holds(op->in[1], op->in[0]->type->slots))
 			return "{wrapped} of a number that may not be one of the ring's slots";
+		if (moves_past_slot(op))
+			return "threads move a tile whole, of which the slot holds a part";
 		if (op_is_grouped_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
 			return "an asynchronous copy that is not committed before the next wait";
 		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_before(op, OP_WAIT))

@@ -138,6 +138,8 @@ bool pipeline_has_row_slots(const Type *tile);
 int64_t pipeline_bulk_bytes(const Op *read);
 /* Which of the reads go by tensor maps. */
 void pipeline_find_bulk(Pipeline *p);
+/* None of them: threads put what they read, into slots of whole tiles. */
+void pipeline_drop_bulk(Pipeline *p);
 /* The mbarriers before the loop. */
 void pipeline_mbarriers(Pipeline *p, Builder *b, int slots);
 /* Copies of the reads for the iteration of that index into slot `number` of each ring. */
