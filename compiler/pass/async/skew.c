@@ -264,11 +264,12 @@ mapped(Value *const *map, Value *v)
 	return map[v->id] ? map[v->id] : v;
 }
 
-/* The fence of what threads put goes with it. */
+/* The fence of what threads put goes with it, that of what threads copied with the wait for that. */
 static bool
 is_of_part(const Skew *s, const Op *op, bool late)
 {
-	bool is_fence = op->kind == OP_PROXY_FENCE && s->put && op->prev == s->put;
+	const Op *at = op->kind == OP_PROXY_FENCE ? op->prev : NULL;
+	bool is_fence = at && (at == s->put || (at->kind == OP_AWAIT && is_made_late(s, at)));
 	return (is_fence || is_made_late(s, op)) == late || (late && op->nout == 1 && is_free(&op->out[0]));
 }
 
