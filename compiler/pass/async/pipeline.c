@@ -459,6 +459,13 @@ is_copied_to(const Func *f, const Op *alloc)
 	return false;
 }
 
+/* Of a role another one may have waited for the copies, and arrived. */
+static bool
+has_landed(const Func *f, const Op *get)
+{
+	return has_before(get, OP_WAIT) || (f->module->facts & PARTED && has_before(get, OP_AWAIT));
+}
+
 /* Threads move a tile whole: where boxes fill a part of a slot, tensor maps alone write it and products alone read it. */
 static bool
 moves_past_slot(const Op *op)
@@ -479,7 +486,7 @@ check_staged(Func *f, const Target *t, const Op **at)
 			return "threads move a tile whole, of which the slot holds a part";
 		if (op_is_grouped_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
 			return "an asynchronous copy that is not committed before the next wait";
-		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_before(op, OP_WAIT))
+		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_landed(f, op))
 			return "a get of what asynchronous copies fill, without a wait before it";
 	}
 	return f->module->facts & PARTED ? NULL : check_rings(f, at);
