@@ -94,7 +94,7 @@ Val math_extreme(Call *c);                                      /* elementwise m
 Value *stored_value(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
 /* The same in the value's own shape, which has been found to fit. */
 Value *stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, const int64_t *extent, Place at);
-bool stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *extent, Place at);
+bool stored_fits(Elab *e, const char *name, const Value *v, int rank, const int64_t *extent, Place at);
 
 /* whole.c, op_example.c */
 

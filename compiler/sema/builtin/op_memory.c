@@ -24,11 +24,37 @@ widen_pointer(Call *c, Value *p, int i)
 	return ir_broadcast(c->e, p, v->v->type->rank, v->v->type->extent, c->arg[i].place);
 }
 
-bool
-stored_fits(Elab *e, const char *name, const Type *t, int rank, const int64_t *extent, Place at)
+/* Of max(x, 1) or min, elementwise, whose reduction along axis 1 would fit: 1; else -1. */
+static int
+meant_axis(Elab *e, const Value *v, int rank, const int64_t *extent)
 {
-	return type_broadcasts(t, rank, extent) ||
-	    diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, t), shape_text(e, rank, extent));
+	while (v->def && v->def->kind == OP_CAST)
+		v = v->def->in[0];
+	const Op *op = v->def;
+	if (!op || (op->kind != OP_MAX && op->kind != OP_MIN))
+		return -1;
+	const Value *by = op->in[1];
+	while (by->def && (by->def->kind == OP_BROADCAST || by->def->kind == OP_CAST))
+		by = by->def->in[0];
+	const Attr *c = value_const(by);
+	double at = !c ? -1 : c->kind == KIND_FLOAT ? c->f : (double)c->i;
+	int64_t left[MAX_RANK];
+	if (!(at >= 0 && at < v->type->rank) || at != (int)at)
+		return -1;
+	for (int d = 0, n = 0; d < v->type->rank; d++)
+		if (d != (int)at)
+			left[n++] = v->type->extent[d];
+	return type_broadcasts(type_with_shape(e->m, v->type, v->type->rank - 1, left), rank, extent) ? (int)at : -1;
+}
+
+bool
+stored_fits(Elab *e, const char *name, const Value *v, int rank, const int64_t *extent, Place at)
+{
+	if (type_broadcasts(v->type, rank, extent))
+		return true;
+	diag_error(e->cx, at, DIAG_STORE_SHAPE, name, type_shape_text(e, v->type), shape_text(e, rank, extent));
+	int axis = meant_axis(e, v, rank, extent);
+	return axis >= 0 && diag_help(e->cx, "with two values it is elementwise; an axis is named: `axis = %d`", axis);
 }
 
 /* A list in a kernel, in the type that it is stored as, if its kind allows. */
@@ -79,7 +105,7 @@ stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, c
 		x = ir_convert(e, v->v, elem);
 	if (!x)
 		return NULL;
-	return stored_fits(e, name, x->type, rank, extent, at) ? x : NULL;
+	return stored_fits(e, name, x, rank, extent, at) ? x : NULL;
 }
 
 Value *

@@ -166,7 +166,7 @@ combined(Elab *e, const char *name, const Val *old, BinaryOp op, const Val *valu
 	}
 	if (v.kind == VAL_TILE && !v.v->type->ptr) {
 		Place where = v.place;
-		if (!stored_fits(e, name, v.v->type, c->rank, c->shape, where.file >= 0 ? where : at))
+		if (!stored_fits(e, name, v.v, c->rank, c->shape, where.file >= 0 ? where : at))
 			return false;
 		v = val_tile(where, spread(e, v.v, c, t, at));
 	}
