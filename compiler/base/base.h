@@ -243,6 +243,9 @@ void diag_warning(Compile *cx, Place at, DiagCode code, ...);
 bool diag_label(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
 bool diag_help(Compile *cx, const char *fmt, ...) PRINTF(2, 3);
 bool diag_note(Compile *cx, Place at, const char *fmt, ...) PRINTF(3, 4);
+/* Takes back all that was reported behind `last` (NULL: all); the one report. */
+void diag_cut(Compile *cx, Diag *last);
+void diag_drop(Compile *cx, const Diag *d);
 void diag_calls(Compile *cx, Place at);             /* a note for each call of a fn that brought it there */
 
 const char *diag_code(DiagCode code);               /* "E0201" */

@@ -127,6 +127,27 @@ diag_note(Compile *cx, Place at, const char *fmt, ...)
 }
 
 void
+diag_cut(Compile *cx, Diag *last)
+{
+	Diag **end = last ? &last->next : &cx->first;
+	for (const Diag *d = *end; d; d = d->next)
+		cx->nerrors -= d->severity == SEV_ERROR;
+	*end = NULL;
+	cx->last = last;
+}
+
+void
+diag_drop(Compile *cx, const Diag *d)
+{
+	Diag *before = NULL;
+	for (Diag *at = cx->first; at != d; at = at->next)
+		before = at;
+	*(before ? &before->next : &cx->first) = d->next;
+	cx->last = cx->last == d ? before : cx->last;
+	cx->nerrors -= d->severity == SEV_ERROR;
+}
+
+void
 diag_calls(Compile *cx, Place at)
 {
 	for (const CallSite *c = at.call; c; c = c->at.call)

@@ -83,18 +83,18 @@ compile_unknown_target(Compile *cx, const char *name)
 	diag_help(cx, "%s", name_advice(cx->mem, name, known.at, known.n));
 }
 
-/* `may_part`: into roles, though the schedule does not ask for it. */
-static Module *
+/* `may_part`: into roles, though the schedule does not ask for it.  *made: the module, also where they failed. */
+static bool
 run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *assumptions, const PassOptions *opt,
-    bool may_part)
+    bool may_part, Module **made)
 {
-	Module *m = kernel_module(k, b, source_target(t, opt));
+	Module *m = *made = kernel_module(k, b, source_target(t, opt));
 	if (!m)
-		return NULL;
+		return false;
 	Func *f = m->funcs.at[0];
 	f->schedule.split = MAX(b->schedule.split, 0);  /* on the cpu device, too: pass split_k */
 	if (!t)
-		return passes_run(m, t, opt) ? m : NULL;
+		return passes_run(m, t, opt);
 	set_schedule(f, &b->schedule);
 	bool parts = may_part && choose_roles(f, &b->schedule, t);
 	if (parts)
@@ -103,13 +103,22 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 		f->schedule.dynamic = choose_dynamic(f);
 	assumptions_note(f, k, b, assumptions);
 	if (!passes_run(m, t, opt))
-		return NULL;
+		return false;
 	if (!parts || !f->whole_reason)
-		return m;
-	k->program->cx->muted++;                        /* it has been said */
-	m = run_passes(k, b, t, assumptions, opt, false);
-	k->program->cx->muted--;
-	return m;
+		return true;
+	Compile *cx = k->program->cx;
+	Diag *said = cx->last;
+	bool ok = run_passes(k, b, t, assumptions, opt, false, made);
+	if (ok)                                         /* it has been said */
+		diag_cut(cx, said);
+	return ok;
+}
+
+bool
+compile_as_is(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *assumptions, const PassOptions *opt,
+    Module **made)
+{
+	return run_passes(k, b, t, assumptions, opt, true, made);
 }
 
 Module *
@@ -123,7 +132,9 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 	}
 	if (t)
 		warn_idle(k, &b->schedule, t);
-	Module *m = run_passes(k, b, t, assumptions, opt, true);
+	Module *m;
+	if (!compile_as_is(k, b, t, assumptions, opt, &m))
+		m = m && t ? compile_fitting(k, b, t, assumptions, opt, m) : NULL;
 	if (m && t)
 		warn_whole(k, &b->schedule, m->funcs.at[0]);
 	return m;

@@ -2,6 +2,7 @@
  *
  *     compile.c                       a bound kernel to tile IR after the passes, and on to an artefact
  *     assumption.c                    what the code may assume of a launch's arguments, noted before the passes
+ *     fit.c                           fewer stages and other warps, where those that are left open take too much
  *     choose.c, choose_*.c            what the schedule leaves open, by what a launch takes (estimate.c, estimate_launch.c)
  *     ptx.c, pressure.c, spill.c      questions to PTX: does it wait first, how many registers, and what is said of spills
  *     metal.c, describe*.c            how a host launches the code, as JSON and in lines for people
@@ -40,6 +41,13 @@ void assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumpt
  * nothing is known of the arguments.  NULL after errors, which are in the program's cx. */
 Module *compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptions *assumptions,
     const PassOptions *opt);
+/* The same with the schedule as it is.  *made: the module, also where passes failed; NULL: there is none. */
+bool compile_as_is(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *assumptions, const PassOptions *opt,
+    Module **made);
+/* fit.c: the same again, if what `failed` needs more than a block has: with as many stages and warps as do, where `b`
+ * leaves them open.  NULL: the error stands, and says which of those that are given would do. */
+Module *compile_fitting(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *assumptions,
+    const PassOptions *opt, const Module *failed);
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
 /* Is LLVM there?  Else it is an error in cx that says how to mend it. */

@@ -301,9 +301,9 @@ struct Module {
 	VEC(Func *) funcs;
 	unsigned facts;
 	const Type **types;                             /* the intern table */
-	int ntypes, captypes;
 	const Layout **layouts;                         /* likewise; numbered #0, #1 … in text */
-	int nlayouts, caplayouts;
+	int ntypes, captypes, nlayouts, caplayouts;
+	VEC(struct PaddedTile) padded;                  /* tiles, if pass pad has made some larger; for messages */
 };
 
 /* layouts.c: one object for equal layouts, so that == compares them; lives as long as the module. */

@@ -46,6 +46,15 @@ double now_ms(void);                                    /* of a clock that only 
 /* shape/dce.c: dead code goes, and what loops carry for themselves alone. */
 void sweep(Func *f);
 
+/* What pass pad made of a tile. */
+typedef struct PaddedTile {
+	Place place;                                    /* of its op */
+	const Type *was, *is;
+} PaddedTile;
+
+/* shape/pad.c: of a tile of the op at that place " (160 x 160, padded to 256 x 256)"; "": it is as the source has it. */
+const char *pad_text(const Module *m, Place at, const Type *t);
+
 #define PASS(name, needs, adds, drops, when, meaning) void pass_##name(Func *f, const Target *t);
 #include "pass/passes.def"
 #undef PASS

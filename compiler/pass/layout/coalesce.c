@@ -346,8 +346,9 @@ tiles_fit(const Func *f, const Target *t)
 			if (n <= (int64_t)threads * REGISTERS_MOST)
 				continue;
 			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n,
-			    (long long)(n / threads), threads, REGISTERS_MOST);
-			diag_help(f->module->cx, "take smaller tiles in a loop, or more warps");
+			    pad_text(f->module, op->place, op->out[i].type), (long long)(n / threads), threads,
+			    REGISTERS_MOST);
+			diag_help(f->module->cx, "take smaller tiles in a loop");
 			return false;
 		}
 	return true;

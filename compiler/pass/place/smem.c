@@ -259,13 +259,15 @@ item_text(const Smem *s, const Item *i)
 	const Value *v = i->is_scratch && op->nin > 0 && op->in[op->nin - 1]->type->kind == TYPE_TILE ? op->in[op->nin - 1]
 	    : op->nout > 0                                                                            ? &op->out[0]
 	                                                                                              : NULL;
-	const Type *t = v ? v->type : NULL;
+	const Type *t = v ? v->type : NULL, *tile_of = NULL;
 	const char *of = op->kind == OP_ALLOC ? filled_from(s, op) : NULL;
 	Text type = {0};
 	if (op->kind == OP_EXTRACT || op->kind == OP_GATHER)
 		t = op->in[0]->type;
 	if (t && t->kind != TYPE_MBARRIER)
-		type_print(t->kind == TYPE_BUFFER ? type_tile(s->m, t->elem, t->rank, t->extent) : t, &type);
+		type_print(tile_of = t->kind == TYPE_BUFFER ? type_tile(s->m, t->elem, t->rank, t->extent) : t, &type);
+	if (tile_of)
+		text_put(&type, pad_text(s->m, op->place, tile_of));
 	const char *tile = type.n ? type.at : "", *stages = "", *take = "takes";
 	if (op->kind == OP_ALLOC && t->slots > 1) {
 		stages = arena_printf(s->tmp, "%d stages of ", t->slots);
@@ -315,7 +317,7 @@ check_size(Smem *s, const Func *f)
 	diag_error(s->m->cx, peak[0]->op->place, DIAG_SMEM_LARGE, (long long)f->shared_bytes, s->t->name,
 	    (long long)s->t->shared_bytes);
 	diag_label(s->m->cx, "%s", item_text(s, peak[0]));
-	diag_help(s->m->cx, "smaller tiles, fewer stages or more warps need less");
+	diag_help(s->m->cx, "smaller tiles need less");
 	for (int k = 1; k < named; k++)
 		diag_note(s->m->cx, peak[k]->op->place, "%s", item_text(s, peak[k]));
 }

@@ -293,6 +293,52 @@ widen_all(Pad *p)
 	return any;
 }
 
+static void
+note_padded(const Pad *p)
+{
+	ValueList all = func_values(p->f, p->m->cx->tmp);
+	for (int i = p->f->body->narg; i < all.n; i++) {
+		const Value *v = all.at[i];
+		PaddedTile tile = {v->def ? v->def->place : NOWHERE, p->was[v->id], v->type};
+		if (v->type->kind == TYPE_TILE)
+			vec_push(p->m->cx->mem, &p->m->padded, tile);
+	}
+}
+
+static void
+put_extents(const Type *t, Text *out)
+{
+	for (int d = 0; d < t->rank; d++)
+		text_printf(out, "%s%lld", d ? " x " : "", (long long)t->extent[d]);
+}
+
+/* By the op's place; else by its shape, where that came of one shape alone. */
+const char *
+pad_text(const Module *m, Place at, const Type *t)
+{
+	const Type *here = NULL, *same = NULL;
+	bool is_unique = true;
+	Text text = {0};
+	for (int i = 0; i < m->padded.n; i++) {
+		const PaddedTile *p = &m->padded.at[i];
+		if (!type_same_shape(p->is, t))
+			continue;
+		is_unique = is_unique && (!same || type_same_shape(same, p->was));
+		same = p->was;
+		if (at.file >= 0 && p->place.file == at.file && p->place.line == at.line && p->place.col == at.col)
+			here = p->was;
+	}
+	const Type *was = here ? here : is_unique ? same : NULL;
+	if (!was || type_same_shape(was, t))
+		return "";
+	text_put(&text, " (");
+	put_extents(was, &text);
+	text_put(&text, ", padded to ");
+	put_extents(t, &text);
+	text_put(&text, ")");
+	return text_take(&text, m->cx->tmp);
+}
+
 void
 pass_pad(Func *f, const Target *t)
 {
@@ -308,8 +354,10 @@ pass_pad(Func *f, const Target *t)
 	p.was = NEW_ARRAY(m->cx->tmp, const Type *, p.n);
 	p.of = NEW_ARRAY(m->cx->tmp, const Value *, p.n);
 	p.least = pad_needs(f, t, &p.first);
-	if (widen_all(&p))
+	if (widen_all(&p)) {
+		note_padded(&p);
 		pad_block(&p, f->body);
+	}
 	func_number(f);
 }
 
