@@ -3,9 +3,10 @@
  * what it has is known at their end only.
  *
  *     stages  4 (as the passes choose)  3  2  1          with the warps that they choose,
- *     stages  4                         3  2  1          then with half as many, twice as many, a quarter …
+ *     stages  4                         3  2  1          then with twice as many, half as many, four times …
  *
- * The first that fits is taken.  Where reports are muted, as where schedules are compared, each stays as it is. */
+ * The first that fits is taken; more warps come first, since each thread has less to hold.  Where reports are muted, as
+ * where schedules are compared, each stays as it is. */
 #include "compile/compile.h"
 
 enum { STAGES_TRIED = 8 };
@@ -66,10 +67,10 @@ try_all(Fit *f, const Bound *b, bool stages_open, bool warps_open)
 	int most = schedule_info[SCHEDULE_WARPS].most;
 	Module *m = try_stages(f, b, b->schedule.warps, stages_open, true);
 	for (int by = 2; !m && warps_open && f->warps > 0 && by <= most; by *= 2) {
-		if (f->warps / by >= 1)
-			m = try_stages(f, b, f->warps / by, stages_open, false);
-		if (!m && f->warps * by <= most)
+		if (f->warps * by <= most)
 			m = try_stages(f, b, f->warps * by, stages_open, false);
+		if (!m && f->warps / by >= 1)
+			m = try_stages(f, b, f->warps / by, stages_open, false);
 	}
 	return m;
 }
