@@ -152,14 +152,31 @@ stream_loop(const Func *f)
 	return NULL;
 }
 
+/* Does a loop have several products, as those of attention? */
+static bool
+has_chains(const Func *f)
+{
+	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
+		int n = 0;
+		for (const Op *op = op_is_loop(loop) ? loop->region[0]->first : NULL; op; op = op->next)
+			n += op->kind == OP_DOT || op->kind == OP_DOT_START;
+		if (n > 1)
+			return true;
+	}
+	return false;
+}
+
 /* Kernels that multiply signal at their end: signalled first, the next grid's blocks took multiprocessors that have no
  * block of this grid, and the rest where its blocks ended first, so that some GPCs, or multiprocessors, had more blocks
  * than others.  On an H200 products of 512^3 took 4.2 us in a chain of launches and take 3.1, flat 640 x 1280 x 8192 38.9
- * and 31.5, in roles 36.6 and 33.6; 22 flat forms of 11 shapes 0.91 in the mean, 0.74 to 1.05. */
-static bool
-signals_late(const Func *f)
+ * and 31.5, in roles 36.6 and 33.6; 22 flat forms of 11 shapes 0.91 in the mean, 0.74 to 1.05.  Those with several products
+ * in a loop signal first: attention, causal attention, one with a mask and one of two loops took 1631, 896, 629 and 264 us
+ * so, 1641, 909, 644 and 268 signalled at their end. */
+bool
+lower_signals_late(const Func *f)
 {
-	return block_find(f->body, OP_DOT) || block_find(f->body, OP_DOT_START) || block_find(f->body, OP_ROLES);
+	bool multiplies = block_find(f->body, OP_DOT) || block_find(f->body, OP_DOT_START) || block_find(f->body, OP_ROLES);
+	return stream_loop(f) || (multiplies && !has_chains(f));
 }
 
 void
@@ -185,7 +202,7 @@ wait_for_grids(Lower *l)
 {
 	if (!(l->t->has & HAS_GRID_WAIT))
 		return;
-	if (!signals_late(l->f))
+	if (!lower_signals_late(l->f))
 		lower_start_next_grid(l);
 	if (!func_waits_late(l->f))
 		thread_prim(l->b, PRIM_GRID_WAIT, NULL, 0, NULL, 0, NULL, 0);
@@ -388,7 +405,7 @@ lower_programs(Lower *l)
 		if (op == stream)
 			lower_start_next_grid(l);
 	}
-	if (!stream && signals_late(l->f) && !block_find(l->f->body, OP_ROLES))
+	if (!stream && lower_signals_late(l->f) && !block_find(l->f->body, OP_ROLES))
 		lower_start_next_grid(l);
 }
 

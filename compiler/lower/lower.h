@@ -317,6 +317,7 @@ LowerSquares lower_squares(Lower *l, Reg base, const SquaresSide *plan, const La
 void lower_square(Lower *l, const LowerSquares *s, uint64_t r, Reg *out);
 /* The same to shared memory, by stmatrix. */
 bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
+bool lower_signals_late(const Func *f);                  /* kernel.c: to the next grid, at its end */
 void lower_start_next_grid(Lower *l);                   /* kernel.c: once all blocks came here */
 void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
 void lower_dot_start(Lower *l, Op *op);

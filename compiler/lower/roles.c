@@ -36,7 +36,7 @@ lower_region_of(Lower *l, const Op *op, int region, int first)
 	if (region)
 		lower_new(l, &op->region[1]->arg[0])[0] = lower_as(l, CAST_ZEXT, REG_I64, copy);
 	lower_block(l, op->region[region]);
-	if (region)
+	if (region && lower_signals_late(l->f))
 		lower_start_next_grid(l);
 }
 
