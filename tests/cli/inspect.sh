@@ -391,6 +391,7 @@ example take { R = 16384; C = 2048; K = 2048; x = normal(0, 1); id = integers(0,
 END
 expect 0 'chosen: unroll = [0-9]*; the default would take' inspect rows.tgl pool
 expect 0 'estimated [89][0-9].* us: requests of warps' inspect rows.tgl take
+holds grep -q 'chosen: B = 2048; the default would take 1.. us: .*starting blocks' "$out"
 
 # The accesses that need a barrier; shared memory adds up to the total.
 expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' inspect matmul.tgl

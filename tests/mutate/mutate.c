@@ -83,7 +83,7 @@ end_missed(Run *r, const MissedList *m, MutantKind kind)
 		int n = end ? (int)(end - m->at[i].line) : (int)strlen(m->at[i].line);
 		snprintf(in_table, sizeof in_table, "    %.*s", n, m->at[i].line);
 		bool is_side = strstr(m->at[i].line, " grid_wait ") != NULL; /* both sides of a branch have one */
-		bool may_survive = kind == MUTANT_MASK || kind == MUTANT_SWIZZLE || is_side;
+		bool may_survive = kind == MUTANT_MASK || kind == MUTANT_SWIZZLE || (is_side && r->o.against);
 		if (!may_survive || (r->o.against && !strstr(r->o.against, in_table)))
 			r->nbad++;
 	}
