@@ -183,11 +183,14 @@ split_put_has(const Op *put, int r)
 {
 	const Layout *l = put->in[0]->layout;
 	const IntList *valid = attr_valid(put);
+	uint64_t threads = 0;
 
 	if (l && ((uint64_t)r & layout_free_bits(l, IN_REGISTER)))
 		return false;
+	for (int i = l ? l->in[IN_REGISTER] : 0; l && i < l->map.nin; i++)
+		threads |= l->map.col[i];
 	for (int d = 0; valid && d < valid->n; d++) {
-		uint64_t at = f2_apply(&l->map, (uint64_t)r) >> layout_out_at(l, d);
+		uint64_t at = (f2_apply(&l->map, (uint64_t)r) & ~threads) >> layout_out_at(l, d);
 		if ((int64_t)(at & ((UINT64_C(1) << l->out[d]) - 1)) >= valid->at[d])
 			return false;                   /* as are those of all threads in that register */
 	}

@@ -250,33 +250,34 @@ gets_slot(const Ring *r, const Op *op)
 	return false;
 }
 
-/* What the loop reads of the ring's slot. */
+/* A product of warpgroups, or what holds one, that reads the slot itself in place of a tile that was taken from it. */
+static bool
+multiplies_slot(const Ring *r, const Op *op)
+{
+	for (const Op *get = r->part.body->first; get; get = get->next)
+		if (gets_slot(r, get) && warpgroup_multiplies(r->part.body, op, &get->out[0]))
+			return true;
+	return false;
+}
+
+/* The ring's first use to its last: what threads take from a slot, where products of warpgroups read it as well, too (norms
+ * of keys are made of them), and products that read a slot of which threads take the tile. */
 static void
 find_gets(Ring *r)
 {
-	for (Op *op = r->part.body->first, *next; op; op = next) {
+	Block *body = r->part.body;
+	bool begun = false, is_over = !r->last;
+
+	for (Op *op = body->first, *next; op && r->is_beside; op = next) {
 		next = op->next;
 		if (gets_slot(r, op))
 			pipeline_sink_get(op);
 	}
-	for (Op *op = r->part.body->first; op; op = op->next)
-		if (gets_slot(r, op)) {
-			r->first = r->first ? r->first : op;
-			r->last = op;
-		}
-}
-
-/* What threads take from a slot that products read, too, as norms of keys are made of them. */
-static void
-find_other_gets(Ring *r)
-{
-	bool begun = false, is_over = false;
-
-	for (Op *op = r->part.body->first; op && r->first; op = op->next) {
-		bool takes = gets_slot(r, op) && has_other_uses(&op->out[0], r->part.body);
+	for (Op *op = body->first; op && (r->first || r->is_beside); op = op->next) {
+		bool takes = gets_slot(r, op) && (r->is_beside || has_other_uses(&op->out[0], body));
 		r->first = takes && !begun ? op : r->first;
 		begun |= op == r->first;
-		r->last = takes && is_over ? op : r->last;
+		r->last = (takes || (r->is_beside && multiplies_slot(r, op))) && is_over ? op : r->last;
 		is_over |= op == r->last;
 	}
 }
@@ -460,7 +461,7 @@ build_body(Rings *r)
 		find_slots(&r->at[i], &b);
 	for (int i = 0; i < r->n; i++) {
 		use(&r->at[i]);
-		(r->at[i].is_beside ? find_gets : find_other_gets)(&r->at[i]);
+		find_gets(&r->at[i]);
 	}
 	for (int i = 0; i < r->n; i++) {
 		Ring *ring = &r->at[i];
