@@ -123,6 +123,15 @@ param_named(const Host *h, const char *name)
 	return -1;
 }
 
+/* From the tensor's first element to the end of its last, gaps of a strided one included. */
+static size_t
+memory_bytes(const TglTensor *t)
+{
+	const char *low, *high;
+	tensor_span(t, &low, &high);
+	return (size_t)(high - low);
+}
+
 /* `padded`: how many bytes the memory is a multiple of; those behind the tensor are to stay as they are. */
 static void
 put_memory(Host *h, int i, size_t size, int padded, int grain, bool unset, const void *from)
@@ -168,7 +177,7 @@ put_tensor(Host *h, int i, const json_t *row)
 	    !strchr(dtype, '4')))
 		wrong(h, "buffer %d, '%s', is of %s, not %s", i, word_of(row, "name"), dtype_info[t->dtype].text, dtype);
 	h->tensor[i] = t;
-	put_memory(h, i, tgl_tensor_bytes(t), number_of(row, "padded"), grain ? grain : 1, unset, t->data);
+	put_memory(h, i, memory_bytes(t), number_of(row, "padded"), grain ? grain : 1, unset, t->data);
 }
 
 static void
@@ -357,9 +366,9 @@ run_on_cpu(Host *h)
 		wrong(h, "on cpu: %.300s", tgl_error(h->c->dev->cx)->text);
 	for (int i = 0; i < n; i++) {
 		const TglTensor *t = h->c->b.tensor[i];
-		h->cpu[i] = t ? malloc(tgl_tensor_bytes(t) + 1) : NULL;
+		h->cpu[i] = t ? malloc(memory_bytes(t) + 1) : NULL;
 		if (t)
-			memcpy(h->cpu[i], t->data, tgl_tensor_bytes(t));
+			memcpy(h->cpu[i], t->data, memory_bytes(t));
 	}
 }
 
@@ -382,7 +391,7 @@ compare_cpu(Host *h)
 		const TglTensor *t = h->c->b.tensor[i];
 		const char *dtype = t ? dtype_info[t->dtype].text : "";
 		int bytes = t && dtype_info[t->dtype].bits >= 8 ? msl_dtype_bytes(dtype) : 1;
-		for (size_t at = 0; t && at + (size_t)bytes <= tgl_tensor_bytes(t); at += (size_t)bytes)
+		for (size_t at = 0; t && at + (size_t)bytes <= memory_bytes(t); at += (size_t)bytes)
 			if (!is_near(dtype, (char *)t->data + at, h->cpu[i] + at, bytes)) {
 				wrong(h, "'%s': element %zu is %g, and on cpu %g", h->c->k->k->params.at[i].name,
 				    at / (size_t)bytes, msl_get(dtype, (char *)t->data + at),

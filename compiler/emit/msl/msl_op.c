@@ -36,7 +36,7 @@ of_preds(Msl *m, const MslNode *n)
 	bool same_a = a.strength == strength && strength <= P_ANDAND, same_b = b.strength == strength &&
 	    strength <= P_ANDAND;
 	return msl_made(arena_printf(m->mem, "%s %s %s", same_a ? a.text : msl_wrap(m, a, P_EQUAL), sign,
-	    same_b ? b.text : msl_wrap(m, b, P_EQUAL)), strength, 1, C_BOOL);
+	    same_b ? b.text : msl_wrap(m, b, strength == P_EQUAL ? P_LESS : P_EQUAL)), strength, 1, C_BOOL);
 }
 
 static Expr

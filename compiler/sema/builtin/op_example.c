@@ -103,23 +103,24 @@ Val
 example_integers(Call *c)
 {
 	Elab *e = c->e;
-	int64_t lo, hi, range;
+	int64_t lo, hi;
 	if (!call_int(c, 0, &lo) || !call_int(c, 1, &hi))
 		return val_poison(c->place);
-	if (__builtin_sub_overflow(hi, lo, &range) || range < 1)
+	if (lo >= hi)
 		return val_error(e, c->place, DIAG_EXAMPLE_RANGE, (long long)lo, (long long)hi);
 	Op *w = words(c, 2);
 	if (!w)
 		return val_poison(c->place);
-	/* The upper half of word * range is uniform over 0 .. range-1; wide ranges take 62 bits and a remainder. */
+	/* The upper half of word * range is uniform over 0 .. range-1; wide ranges take 64 bits and a remainder. */
+	uint64_t range = (uint64_t)hi - (uint64_t)lo;
 	Value *x = ir_convert(e, &w->out[0], TY_U64);
-	if (range <= INT64_C(1) << 32) {
-		x = build2(&e->b, OP_MUL, x, build_int(&e->b, x->type, range));
+	if (range <= UINT64_C(1) << 32) {
+		x = build2(&e->b, OP_MUL, x, build_int(&e->b, x->type, (int64_t)range));
 		x = build2(&e->b, OP_SHR, x, build_int(&e->b, x->type, 32));
 	} else {
 		Value *low = ir_convert(e, &w->out[1], TY_U64);
 		x = build2(&e->b, OP_OR, build2(&e->b, OP_SHL, x, build_int(&e->b, x->type, 32)), low);
-		x = build2(&e->b, OP_REM, x, build_int(&e->b, x->type, range));
+		x = build2(&e->b, OP_REM, x, build_int(&e->b, x->type, (int64_t)range));
 	}
 	x = ir_convert(e, x, TY_I64);
 	return val_tile(c->place, build2(&e->b, OP_ADD, x, build_int(&e->b, x->type, lo)));
