@@ -28,7 +28,7 @@ types_fit(Elab *e, const char *name, Value **a, Value **b, bool packed_ok, Place
 	if (s == TY_BOOL || t == TY_BOOL || dtype_is_float(s) != dtype_is_float(t) || (packed && !packed_ok)) {
 		diag_error(e->cx, at, DIAG_DOT_TYPE, name, dtype_info[s].text, dtype_info[t].text);
 		return diag_help(e->cx, "convert with `as`, for instance `x as %s`",
-		    packed || s == TY_BOOL ? "f16" : dtype_info[s].text);
+		    packed || s == TY_BOOL ? "f16" : dtype_info[dtype_is_float(s) ? s : t].text);
 	}
 	if (s == t || packed || (dtype_info[s].bits <= 8 && dtype_info[t].bits <= 8))
 		return true;
