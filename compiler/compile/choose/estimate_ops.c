@@ -330,8 +330,8 @@ add_filled(Estimate *e, const Op *op, int dim, Use *u)
 	u->arithmetic += count * ALONE_OPS / LANES;
 }
 
-/* Fitted with estimate_product.c: cycles of a line and of a row outside, what of a copy each block takes however many share
- * it, and bytes of rows that begin within lines. */
+/* Fitted with estimate_product.c: cycles of a line and of a row outside, what each block takes of the part of a copy that
+ * others of its cluster ask for, and bytes of rows that begin within lines, which count where they are asked for. */
 static void
 add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 {
@@ -340,13 +340,13 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
 	if (t->rank < 2)
 		return;
-	double lines = bytes_of(t) / row * ceil(row / line);
-	double part = MULTICAST + (1 - MULTICAST) / estimate_sharers(op, ranks, e->along);
-	double astride = estimate_astride(e->b, op);
+	double lines = bytes_of(t) / row * ceil(row / line), asked = 1.0 / estimate_sharers(op, ranks, e->along);
+	double brought = MULTICAST * (1 - asked), astride = estimate_astride(e->b, op);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */
-	u->lines += LINE_CYCLES * part * lines * astride + (is_padded ? OUTSIDE_CYCLES * bytes_of(t) / row : 0);
-	u->moved += line * part * lines * (1 + (ASTRIDE_BYTES - 1) * (astride - 1));
+	u->lines += LINE_CYCLES * lines * (asked * astride + brought);
+	u->lines += is_padded ? OUTSIDE_CYCLES * bytes_of(t) / row : 0;
+	u->moved += line * lines * (asked * (1 + (ASTRIDE_BYTES - 1) * (astride - 1)) + brought);
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
 		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);
