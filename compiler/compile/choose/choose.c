@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-enum { COMBINATIONS_MOST = 384 };
+enum { COMBINATIONS_MOST = 420 };                              /* of compile-time parameters */
 static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
 enum { PAIRS_EACH = 4 };                                        /* programs of a multiprocessor */
 enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
@@ -35,14 +35,15 @@ is_modelled(const Search *s, const char *name)
 static void
 add_names(Search *s, const TuneName *all, int n, bool parameters)
 {
-	int64_t combinations = 1;
+	int64_t listed = 1, beside = 0;                 /* combinations; with a value that no header lists, one at most */
 	for (int i = 0; i < n && s->n < NAMES_MOST; i++) {
 		bool is_parameter = ctparam_named(s->k, all[i].name) >= 0;
 		if (is_parameter != parameters || (!is_parameter && !is_modelled(s, all[i].name)) || all[i].nvalue == 0 ||
 		    s->how->is_fixed(s->how->user, all[i].name))
 			continue;
-		combinations *= all[i].nvalue;
-		if (parameters && combinations > COMBINATIONS_MOST)
+		beside = beside * (all[i].nvalue - all[i].more) + listed * all[i].more;
+		listed *= all[i].nvalue - all[i].more;
+		if (parameters && listed + beside > COMBINATIONS_MOST)
 			break;
 		s->header_of_schedule |= !parameters && header_mentions(s->k, all[i].name);
 		s->name[s->n++] = all[i];

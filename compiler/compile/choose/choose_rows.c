@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum { ROWS_MOST = 32, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
-enum { PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4 };
+enum { PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4, PARTS_FEW = 12 };
 
 static bool
 is_name(const Expr *e, const char *name)
@@ -30,19 +30,19 @@ is_name(const Expr *e, const char *name)
 	return e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
 }
 
-/* The axis grid(…: cdiv(D, name)), and D; -1: there is none. */
+/* The axis grid(…: cdiv(D, name)), and D, which may be B * P * Q; -1: there is none. */
 static int
 axis_divided(const Kernel *k, const Bound *b, const char *name, int64_t *size)
 {
 	for (int i = 0; i < k->item->grid.n; i++) {
 		const Expr *e = k->item->grid.at[i].count;
-		if (e->kind != EX_CALL || !is_name(e->a, "cdiv") || e->args.n != 2 || !is_name(e->args.at[1].e, name))
+		Const c;
+		if (e->kind != EX_CALL || !is_name(e->a, "cdiv") || e->args.n != 2 || !is_name(e->args.at[1].e, name) ||
+		    expr_mentions(e->args.at[0].e, name) ||
+		    !bound_eval((Kernel *)k, b, e->args.at[0].e, "a number of rows", &c) || c.kind != CONST_INT)
 			continue;
-		for (int s = 0; s < b->nsymbol; s++)
-			if (is_name(e->args.at[0].e, b->symbol[s].name)) {
-				*size = b->symbol[s].value.i;
-				return i;
-			}
+		*size = c.i;
+		return i;
 	}
 	return -1;
 }
@@ -296,7 +296,8 @@ add_rounds(const RowPrograms *p, int64_t rows, Const *all, int n)
 	return n;
 }
 
-/* Multiples of 8 of which few tiles just cover the rows, or make programs for all multiprocessors. */
+/* Multiples of 8 of which few tiles just cover the rows, as many tiles of any size nearly do, or make programs for all
+ * multiprocessors. */
 static void
 add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 {
@@ -304,7 +305,7 @@ add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 	int n = t->nvalue;
 	memcpy(all, t->value, sizeof *all * (size_t)n);
 	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
-	     n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
+	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
 		v = rows_of_parts(rows, parts);
 		if (v >= PART_LEAST && v != last && !is_power_of_two(v))
 			all[n++] = (Const){.kind = CONST_INT, .i = v};

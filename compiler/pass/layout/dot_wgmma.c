@@ -346,16 +346,35 @@ note_outside(Op *dot)
 
 /* ---- the choice ---- */
 
+/* Of windows whose rows pass pad added to, those rows lie at image -1, where nothing is: the same without that, which a
+ * tensor map takes, may bring anything there. */
+static bool
+open_windows(Op *read, const Target *t)
+{
+	Value *padded = read->in[1], *images = padded->def && padded->def->kind == OP_SELECT ? padded->def->in[1] : NULL;
+	if (!images || !attr_reach(read))
+		return false;
+	attr_set_undef(read->home->func->module, read, true);
+	op_set_in(read, 1, images);
+	if (!map_reason(read, t))
+		return true;
+	op_set_in(read, 1, padded);
+	attr_set_undef(read->home->func->module, read, false);
+	return false;
+}
+
 /* Columns of the right operand that the instruction does not read need not be brought, if nothing else uses the read. */
 static void
-note_undef(Module *m, const Op *dot)
+note_undef(Module *m, const Op *dot, const Target *t)
 {
 	Value *v = dot->in[1];
 	int k = 0;
 	for (; v->nuses == 1 && v->def && v->def->kind == OP_PERMUTE; v = v->def->in[0])
 		k = attr_dims(v->def)->at[k];
 	const IntList *valid = v->def && v->def->kind == OP_READ ? attr_valid(v->def) : NULL;
-	if (v->nuses == 1 && valid && valid->at[k] == v->type->extent[k] && !strchr(attr_index(v->def), 'g'))
+	if (v->nuses != 1 || !valid || valid->at[k] != v->type->extent[k])
+		return;
+	if (!strchr(attr_index(v->def), 'g') || open_windows(v->def, t))
 		attr_set_undef(m, v->def, true);
 }
 
@@ -400,7 +419,7 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	dot->out[0].layout = layout_intern(m, &c);
 	attr_set_mma(m, dot, w.info->name);
 	if (w.info->n == attr_columns(dot))
-		note_undef(m, dot);
+		note_undef(m, dot, t);
 	note_depth(m, dot);
 	note_outside(dot);
 	if (w.register_a)

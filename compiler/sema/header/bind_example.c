@@ -161,7 +161,13 @@ elab_bound(Kernel *k, const Bound *b)
 bool
 bound_eval(Kernel *k, const Bound *b, const Expr *e, const char *what, Const *out)
 {
-	return header_eval(elab_bound(k, b), e, what, out);
+	Elab *in = elab_bound(k, b);
+	for (int i = 0; i < k->params.n; i++) {
+		const KernelParam *p = &k->params.at[i];
+		if (p->kind == PARAM_SCALAR && b->param[i].scalar.kind == CONST_INT)
+			scope_add(in, p->name, p->ast->place, val_of_const(p->ast->place, &b->param[i].scalar), false);
+	}
+	return header_eval(in, e, what, out);
 }
 
 bool
