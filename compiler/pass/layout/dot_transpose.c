@@ -15,7 +15,8 @@
  * Both operands come from memory as they are, and nothing but loops carries the sum.
  *
  * Weights that warpgroups decode are the rows, which the instruction takes from registers: as columns threads would put
- * them into shared memory, behind a fence and a barrier.
+ * them into shared memory, behind a fence and a barrier.  The rows of x are its columns then: 40 of them, not 64, of which
+ * boxes of tensor maps bring no more.
  *
  * A warp's instruction has 16 rows and 8 columns: products of 8 rows and fewer are turned too, which halves the
  * instructions and what threads hold of the smaller operand.  So are products of few rows by weights that threads unpack:
@@ -153,6 +154,8 @@ turn_dot(Op *dot)
 		attr_set_precision(m, made, attr_precision(dot));
 	if (*attr_wgmma_reason(dot))
 		attr_set_wgmma_reason(m, made, attr_wgmma_reason(dot));
+	if (attr_rows(dot))
+		attr_set_columns(m, made, attr_rows(dot));
 	Value *back = turn(&b, &made->out[0]);
 	back->name = dot->out[0].name;
 	value_replace(&dot->out[0], back);
