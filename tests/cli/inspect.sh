@@ -179,6 +179,21 @@ rows = re.findall(r"^    ([0-9.]+)  ([0-9.]+) us: .*$", open(sys.argv[1]).read()
 assert len(rows) > 1 and all(abs(float(us) / float(rows[0][1]) / float(share) - 1) < .02 for share, us in rows), rows
 PY
 
+# a loop that data bounds counts as far as its tensor goes, also where its trips are joined or blocks share it
+cat >bounded.tgl <<'END'
+kernel bounded(k: in f16[B, L, 64], length: in i32[B], y: out f32[B, 64]) grid(b: B) {
+    var acc = zeros([64]);
+    for t in range(0, length[b], 64) { acc = max(acc, max(k[b, t +: 64, :] as f32, axis = 0)); } merge (part) { acc = max(acc, part.acc); }
+    y[b, :] = acc;
+}
+example bounded { B = 4; L = 65536; k = normal(0, 1); length = L; }
+END
+for form in 'unroll=1 -D split=1' 'unroll=2 -D split=1' 'unroll=1 -D split=16' 'unroll=2 -D split=16'; do
+	trips=1024
+	case $form in *16) trips=64 ;; esac
+	expect 0 "line 3's loop runs as often as data says: the model counts $trips trips" inspect bounded.tgl -D $form
+done
+
 # Device memory of lines is what distinct bytes of their tensors take; few blocks hold few warps.
 cat >bytes.tgl <<'END'
 kernel grown<B = 64>(x: in f32[C, N], y: out f32[C, 4 * N]) grid(p: cdiv(4 * N, B), c: C) {

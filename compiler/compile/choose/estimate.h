@@ -11,8 +11,11 @@
  * may be NULL. */
 double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
-/* estimate_launch.c: how often a loop runs; a guess where that is not known. */
+/* estimate_trips.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+/* What a scalar is in the last program, in clusters of `ranks` along that axis; INT64_MIN: not known. */
+int64_t estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along);
+/* estimate_launch.c */
 /* A line of text for each loop of which data says how often it runs, and each tensor of which it says where: what was
  * counted. */
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);

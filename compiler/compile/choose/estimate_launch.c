@@ -1,6 +1,5 @@
-/* What the sizes of a launch say: how often a loop runs, whose bounds are scalars of dimensions, constants and the
- * program's numbers; what tensors take, and how their rows lie; what neighbours on the grid have in common.  And by these
- * how long a kernel takes that went through the whole pipeline (model/cost.c says what a program does). */
+/* What the sizes of a launch say: what tensors take, and how their rows lie; what neighbours on the grid have in common.
+ * And by these how long a kernel takes that went through the whole pipeline (model/cost.c says what a program does). */
 #include "compile/choose/estimate.h"
 #include "compile/inspect.h"
 #include "pass/async/pipeline.h"
@@ -10,114 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { TRIPS_GUESS = 16, DEPTH = 14, LINE = 128, SECTOR = 32 };
+enum { DEPTH = 14, LINE = 128, SECTOR = 32 };
 /* Of rows that begin within lines: measured on an H200 at 3000^3 (139 us, 105 where two blocks share half of it) and at
  * 1031 x 4104 x 4104 (113 and 92). */
 static const double ASTRIDE = 1.5;
-
-static int64_t
-dimension(const Func *f, const Bound *b, const Value *v, int64_t otherwise)
-{
-	const FuncParam *p = &f->param[v->index];
-	for (int i = 0; i < b->nsymbol && p->kind == PARAM_DIM; i++)
-		if (strcmp(b->symbol[i].name, p->name) == 0)
-			return b->symbol[i].value.i;
-	return otherwise;
-}
-
-/* What a scalar is; `otherwise` if it is not known. */
-typedef struct Scalars {
-	const Func *f;
-	const Bound *b;
-	bool is_last;                                   /* the last programs, else those in the middle */
-	int ranks, along;                               /* of the last, of clusters */
-} Scalars;
-
-static int64_t
-program_of(const Scalars *s, int axis)
-{
-	int64_t n = s->b->grid[axis], ranks = axis == s->along ? MAX(s->ranks, 1) : 1;
-	return s->is_last ? (n + ranks - 1) / ranks * ranks - 1 : n / 2;
-}
-
-static int64_t
-scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
-{
-	const Op *op = v->def;
-	int64_t c, x[3] = {0};
-	if (value_int(v, &c))
-		return c;
-	if (!op)
-		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : otherwise;
-	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
-		return program_of(s, attr_axis(op));
-	if (op->kind == OP_SPLIT_RANK || op->kind == OP_SPLIT_COUNT)
-		return op->kind == OP_SPLIT_RANK ? 0 : MAX(s->f->schedule.split, 1);
-	if (depth == 0 || op->nin > 3)
-		return otherwise;
-	bool knows = true;
-	for (int i = 0; i < op->nin; i++) {
-		x[i] = scalar(s, op->in[i], INT64_MIN, depth - 1);
-		knows &= x[i] != INT64_MIN;
-	}
-	if ((op->kind == OP_MIN || op->kind == OP_MAX) && !knows && MAX(x[0], x[1]) != INT64_MIN)
-		return MAX(x[0], x[1]);                 /* data, such as a length, up to that, or rarely beyond it */
-	if (op->kind == OP_SELECT && x[0] == INT64_MIN && MAX(x[1], x[2]) != INT64_MIN)
-		return MAX(x[1], x[2]);                 /* trips of those that do not leave early */
-	if (!knows)
-		return otherwise;
-	switch (op->kind) {
-	case OP_ADD: return x[0] + x[1];
-	case OP_SUB: return x[0] - x[1];
-	case OP_MUL: return x[0] * x[1];
-	case OP_MIN: return MIN(x[0], x[1]);
-	case OP_MAX: return MAX(x[0], x[1]);
-	case OP_CAST: return x[0];
-	case OP_CDIV: return x[1] ? (x[0] + x[1] - 1) / x[1] : 0;
-	case OP_DIV: case OP_FLOORDIV: return x[1] ? x[0] / x[1] : 0;
-	case OP_SELECT: return x[0] ? x[1] : x[2];
-	default: return otherwise;
-	}
-}
-
-/* Where data says how far a loop goes, as the pages of a sequence, it goes as far as the dimension along which its index
- * reads, a row of page numbers; INT64_MIN: there is none. */
-static int64_t
-reach(const Func *f, const Bound *b, const Op *loop)
-{
-	const Block *body = loop->region[0];
-	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block != f->body)
-			continue;
-		for (int d = 0; d < op->in[0]->type->rank; d++) {
-			const Op *at = op->in[1 + d]->def;
-			int dim = f->param[op->in[0]->index].dim[d];
-			if (op->in[1 + d] != &body->arg[0] && !(at && at->kind == OP_ADD && at->in[0] == &body->arg[0]))
-				continue;
-			int64_t n = op->in[0]->type->extent[d];
-			return n < 0 && dim >= 0 ? dimension(f, b, &f->body->arg[dim], INT64_MIN) : n < 0 ? INT64_MIN : n;
-		}
-	}
-	return INT64_MIN;
-}
-
-double
-estimate_trips(const Func *f, const Bound *b, const Op *loop)
-{
-	if (loop->kind != OP_FOR)
-		return TRIPS_GUESS;
-	const Scalars s = {.f = f, .b = b};
-	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
-	int64_t hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
-	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
-	const Op *count = loop->in[1]->def;
-	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass pick counts */
-		return estimate_trips(f, b, count) / 2;
-	hi = hi == INT64_MIN && n == 0 ? reach(f, b, loop) : hi;
-	if (hi == INT64_MIN || lo == INT64_MIN)
-		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;
-	return (double)MAX((hi - lo + step - 1) / step, 0);
-}
 
 /* Is it made of what is read? */
 static bool
@@ -215,7 +110,6 @@ extent_of(const Bound *b, const Op *access, int d)
 static double
 rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along)
 {
-	const Scalars s = {.f = f, .b = b, .is_last = true, .ranks = ranks, .along = along};
 	const Value *tensor = read->in[0];
 	int at[KERNEL_RANK];
 	double rows = 0;
@@ -223,7 +117,7 @@ rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along
 		return 0;
 	access_dims(read, at);
 	for (int d = 0; d < tensor->type->rank - 1; d++) {
-		int64_t begin = scalar(&s, read->in[1 + d], INT64_MIN, DEPTH);
+		int64_t begin = estimate_last(f, b, read->in[1 + d], ranks, along);
 		int64_t extent = attr_index(read)[d] == 'p' ? read->out[0].type->extent[at[d]] : 0;
 		if (extent && begin != INT64_MIN)
 			rows += (double)(MAX(begin + extent - extent_of(b, read, d), 0) % MAP_ROWS);

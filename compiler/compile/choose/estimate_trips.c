@@ -1,0 +1,154 @@
+/* How often a loop runs, by the sizes of a launch: its bounds are scalars of dimensions, constants, the program's numbers
+ * and data. */
+#include "compile/choose/estimate.h"
+
+#include <string.h>
+
+enum { TRIPS_GUESS = 16, DEPTH = 14 };
+
+static int64_t
+dimension(const Func *f, const Bound *b, const Value *v, int64_t otherwise)
+{
+	const FuncParam *p = &f->param[v->index];
+	for (int i = 0; i < b->nsymbol && p->kind == PARAM_DIM; i++)
+		if (strcmp(b->symbol[i].name, p->name) == 0)
+			return b->symbol[i].value.i;
+	return otherwise;
+}
+
+/* What a scalar is; `otherwise` if it is not known. */
+typedef struct Scalars {
+	const Func *f;
+	const Bound *b;
+	bool is_last;                                   /* the last programs, else those in the middle */
+	bool starts;                                    /* it is where a loop starts: nothing lies before a least number */
+	const Value *end;                               /* of a loop that data bounds, and what that counts as; or NULL */
+	int64_t reach;
+	int ranks, along;                               /* of the last, of clusters */
+} Scalars;
+
+static int64_t
+program_of(const Scalars *s, int axis)
+{
+	int64_t n = s->b->grid[axis], ranks = axis == s->along ? MAX(s->ranks, 1) : 1;
+	return s->is_last ? (n + ranks - 1) / ranks * ranks - 1 : n / 2;
+}
+
+static int64_t
+scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
+{
+	const Op *op = v->def;
+	int64_t c, x[3] = {0};
+	if (value_int(v, &c))
+		return c;
+	if (v == s->end)
+		return s->reach;
+	if (!op)
+		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : otherwise;
+	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
+		return program_of(s, attr_axis(op));
+	if (op->kind == OP_SPLIT_RANK || op->kind == OP_SPLIT_COUNT)
+		return op->kind == OP_SPLIT_RANK ? 0 : MAX(s->f->schedule.split, 1);
+	if (depth == 0 || op->nin > 3)
+		return otherwise;
+	bool knows = true;
+	for (int i = 0; i < op->nin; i++) {
+		x[i] = scalar(s, op->in[i], INT64_MIN, depth - 1);
+		knows &= x[i] != INT64_MIN;
+	}
+	int64_t known = MAX(x[0], x[1]);
+	if (op->kind == OP_MIN || (op->kind == OP_MAX && (s->starts || known > 1)))
+		if (!knows && known != INT64_MIN)
+			return known;                   /* data, such as a length, up to that, or rarely beyond it */
+	if (op->kind == OP_SELECT && x[0] == INT64_MIN && MAX(x[1], x[2]) != INT64_MIN)
+		return MAX(x[1], x[2]);                 /* trips of those that do not leave early */
+	if (!knows)
+		return otherwise;
+	switch (op->kind) {
+	case OP_ADD: return x[0] + x[1];
+	case OP_SUB: return x[0] - x[1];
+	case OP_MUL: return x[0] * x[1];
+	case OP_MIN: return MIN(x[0], x[1]);
+	case OP_MAX: return MAX(x[0], x[1]);
+	case OP_CAST: return x[0];
+	case OP_CDIV: return x[1] ? (x[0] + x[1] - 1) / x[1] : 0;
+	case OP_DIV: case OP_FLOORDIV: return x[1] ? x[0] / x[1] : 0;
+	case OP_SELECT: return x[0] ? x[1] : x[2];
+	default: return otherwise;
+	}
+}
+
+static bool
+has_rank(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	bool has = op && op->kind == OP_SPLIT_RANK;
+	for (int i = 0; op && depth > 0 && i < op->nin && !has; i++)
+		has = has_rank(op->in[i], depth - 1);
+	return has;
+}
+
+/* Where a loop ended before its trips were joined (pass unroll: start + (end - start, 0 or more) / joined * joined) and
+ * before blocks shared it (pass split_k: the least of the end and one of the block's rank). */
+static const Value *
+end_of(const Op *loop)
+{
+	static const OpKind joined[] = {OP_ADD, OP_MUL, OP_DIV, OP_CDIV, OP_MAX, OP_SUB};
+	const Value *v = loop->in[1], *end = v;
+	for (int i = 0; i < (int)LEN(joined) && attr_unrolled(loop) > 0 && end; i++)
+		end = end->def && end->def->kind == joined[i] ? end->def->in[joined[i] == OP_ADD] : NULL;
+	const Op *least = (end = end ? end : v)->def;
+	if (!least || least->kind != OP_MIN || !has_rank(end, 4))
+		return end;
+	return least->in[has_rank(least->in[0], 4)];
+}
+
+/* Where data says how far a loop goes, as the pages of a sequence, it goes as far as the dimension along which its index
+ * reads, a row of page numbers; INT64_MIN: there is none. */
+static int64_t
+reach(const Func *f, const Bound *b, const Op *loop)
+{
+	const Block *body = loop->region[0];
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block != f->body)
+			continue;
+		for (int d = 0; d < op->in[0]->type->rank; d++) {
+			const Op *at = op->in[1 + d]->def;
+			int dim = f->param[op->in[0]->index].dim[d];
+			if (op->in[1 + d] != &body->arg[0] && !(at && at->kind == OP_ADD && at->in[0] == &body->arg[0]))
+				continue;
+			int64_t n = op->in[0]->type->extent[d];
+			return n < 0 && dim >= 0 ? dimension(f, b, &f->body->arg[dim], INT64_MIN) : n < 0 ? INT64_MIN : n;
+		}
+	}
+	return INT64_MIN;
+}
+
+double
+estimate_trips(const Func *f, const Bound *b, const Op *loop)
+{
+	if (loop->kind != OP_FOR)
+		return TRIPS_GUESS;
+	Scalars s = {.f = f, .b = b, .starts = true};
+	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
+	s.starts = false;
+	int64_t hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
+	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
+	const Op *count = loop->in[1]->def;
+	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass pick counts */
+		return estimate_trips(f, b, count) / 2;
+	if (hi == INT64_MIN && n >= 0 && (s.reach = reach(f, b, loop)) != INT64_MIN) {
+		s.end = end_of(loop);
+		hi = scalar(&s, loop->in[1], s.reach, DEPTH);
+	}
+	if (hi == INT64_MIN || lo == INT64_MIN)
+		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;
+	return (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+int64_t
+estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along)
+{
+	const Scalars s = {.f = f, .b = b, .is_last = true, .ranks = ranks, .along = along};
+	return scalar(&s, v, INT64_MIN, DEPTH);
+}
