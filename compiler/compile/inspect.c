@@ -111,7 +111,7 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 		return;
 	measure_access(x, op, arg, t, mem);
 	if (slot->layout)
-		x->in = plan_banks(x->layout, slot->layout, x->tile->elem, false, t);
+		x->in = plan_banks(x->layout, slot->layout, x->tile->elem, BANKS_COPY, t);
 }
 
 /* One thread has the hardware move whole boxes: as wide as an access gets, and each byte once. */
@@ -156,8 +156,8 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	x->way = way[c.kind];
 	if (c.kind == CONVERT_SHARED && from && to) {
 		Layout shared = layout_best_shared(from, to, bytes);
-		x->in = plan_banks(from, &shared, elem, false, t);
-		x->out = plan_banks(to, &shared, elem, false, t);
+		x->in = plan_banks(from, &shared, elem, BANKS_WRITE, t);
+		x->out = plan_banks(to, &shared, elem, BANKS_READ, t);
 	}
 }
 

@@ -113,6 +113,19 @@ layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_b
 	return vector_of(l, &to, bytes, max_bytes);
 }
 
+static void
+order_by_offset(const F2 *to, int n, int order[F2_MAX])
+{
+	for (int i = 0; i < n; i++)
+		order[i] = i;
+	for (int i = 1; i < n; i++)
+		for (int k = i; k > 0 && to->col[order[k]] < to->col[order[k - 1]]; k--) {
+			int low = order[k];
+			order[k] = order[k - 1];
+			order[k - 1] = low;
+		}
+}
+
 Layout
 layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX])
 {
@@ -124,12 +137,7 @@ layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX])
 	if (!f2_invert(&shared->map, &inverse))
 		return r;
 	const F2 to = f2_compose(&inverse, &l->map);
-	for (int i = 1; i < n; i++)
-		for (int k = i; k > 0 && to.col[order[k]] < to.col[order[k - 1]]; k--) {
-			int low = order[k];
-			order[k] = order[k - 1];
-			order[k - 1] = low;
-		}
+	order_by_offset(&to, n, order);
 	for (int i = 0; i < n; i++)
 		r.map.col[i] = l->map.col[order[i]];
 	return r;
@@ -190,8 +198,13 @@ layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int vector,
 static int
 trip_cost(const Layout *l, const F2 *inverse, int bytes)
 {
-	const F2 to = f2_compose(inverse, &l->map);
-	int passes, least, vector = vector_of(l, &to, bytes, 16);
+	const F2 by_register = f2_compose(inverse, &l->map);
+	int passes, least, vector, order[F2_MAX];
+	F2 to = by_register;
+	order_by_offset(&by_register, l->in[IN_REGISTER], order);
+	for (int i = 0; i < l->in[IN_REGISTER]; i++)
+		to.col[i] = by_register.col[order[i]];
+	vector = vector_of(l, &to, bytes, 16);
 	passes_of(l, &to, bytes, vector, &passes, &least);
 	return passes << (l->in[IN_REGISTER] - vector);
 }

@@ -151,7 +151,8 @@ typedef struct BankPlan {
 	int passes, least;
 } BankPlan;
 
-BankPlan plan_banks(const Layout *threads, const Layout *shared, DType elem, bool reads, const Target *t);
+typedef enum BankUse { BANKS_COPY, BANKS_WRITE, BANKS_READ } BankUse;  /* from memory; from and to registers */
+BankPlan plan_banks(const Layout *threads, const Layout *shared, DType elem, BankUse use, const Target *t);
 /* Of a get or put, both of whose layouts are known; *matrix: the instruction that moves four matrices, or NULL. */
 BankPlan plan_slot(const Op *op, const Target *t, const char **matrix);
 

@@ -188,19 +188,16 @@ packed_banks(const Layout *threads, const Layout *shared, bool reads, const Targ
 }
 
 BankPlan
-plan_banks(const Layout *threads, const Layout *shared, DType elem, bool reads, const Target *t)
+plan_banks(const Layout *threads, const Layout *shared, DType elem, BankUse use, const Target *t)
 {
 	BankPlan b = {0};
 	if (dtype_is_packed(elem))
-		return packed_banks(threads, shared, reads, t);
+		return packed_banks(threads, shared, use == BANKS_READ, t);
 	int order[F2_MAX], bytes = dtype_tile_size(elem);
-	int vector = layout_shared_vector(threads, shared, bytes, t->vector_bytes);
-	Layout sorted = layout_by_offset(threads, shared, order);
-	int wide = reads ? layout_shared_vector(&sorted, shared, bytes, t->vector_bytes) : vector;
-	if (wide > vector)
-		threads = &sorted;
-	b.bytes = bytes << wide;
-	layout_bank_passes(threads, shared, bytes, wide, &b.passes, &b.least);
+	Layout held = use == BANKS_COPY ? *threads : layout_by_offset(threads, shared, order);
+	int vector = layout_shared_vector(&held, shared, bytes, t->vector_bytes);
+	b.bytes = bytes << vector;
+	layout_bank_passes(&held, shared, bytes, vector, &b.passes, &b.least);
 	return b;
 }
 
@@ -218,16 +215,17 @@ plan_slot(const Op *op, const Target *t, const char **matrix)
 {
 	F2 to;
 	bool transposed, reads = op->kind == OP_GET;
+	BankUse use = reads ? BANKS_READ : BANKS_WRITE;
 	const Value *slot = op->in[0], *tile = reads ? &op->out[0] : op->in[1];
 	int bytes = element_bytes(tile->type);
 	*matrix = NULL;
 	if (dtype_is_packed(tile->type->elem))
-		return plan_banks(tile->layout, slot->layout, tile->type->elem, reads, t);
+		return plan_banks(tile->layout, slot->layout, tile->type->elem, use, t);
 	if (!reads && (t->has & HAS_STMATRIX) && layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
 		*matrix = transposed ? "stmatrix.trans" : "stmatrix";
 	else if (reads && (t->has & HAS_LDMATRIX) &&
 		 layout_fits_matrix(tile->layout, slot->layout, bytes, &to, &transposed))
 		*matrix = transposed ? "ldmatrix.trans" : "ldmatrix";
 	return *matrix ? matrix_banks(&to, tile->layout, bytes, transposed)
-	               : plan_banks(tile->layout, slot->layout, tile->type->elem, reads, t);
+	               : plan_banks(tile->layout, slot->layout, tile->type->elem, use, t);
 }

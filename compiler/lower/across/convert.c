@@ -71,20 +71,37 @@ vector_access(Lower *l, Reg base, const LowerShared *at, RegType type, int r, in
 	return a;
 }
 
+/* Registers that are neighbours in shared memory go by one access, wherever they stand in the layout: one in which they are
+ * neighbours, too, and of each of its registers which it is in `layout`. */
+static int *
+by_offset(Lower *l, const Layout *layout, const Layout *shared, Layout *out)
+{
+	int order[F2_MAX], n = layout->in[IN_REGISTER], *at = NEW_ARRAY(l->mem, int, 1 << n);
+	*out = layout_by_offset(layout, shared, order);
+	for (int r = 0; r < 1 << n; r++) {
+		at[r] = 0;
+		for (int i = 0; i < n; i++)
+			at[r] |= (r >> i & 1) << order[i];
+	}
+	return at;
+}
+
 void
 lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
-	uint64_t repeats = lower_repeats(layout);
-	Reg v[16], first = lower_is_first_holder(l, layout);
-	LowerShared at = lower_shared(l, layout, shared, bytes);
-	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
+	Layout held;
+	const int *at = by_offset(l, layout, shared, &held);
+	int bytes = thread_type_bytes(type), vector = layout_shared_vector(&held, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = lower_repeats(&held);
+	Reg v[16], first = lower_is_first_holder(l, &held);
+	LowerShared to = lower_shared(l, &held, shared, bytes);
+	for (int r = 0; r < 1 << held.in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		ThreadAccess a = vector_access(l, base, &at, type, r, vector);
+		ThreadAccess a = vector_access(l, base, &to, type, r, vector);
 		a.mask = first;
 		for (int i = 0; i < a.n; i++)
-			v[i] = lower_to_memory(l, type, from[r + i]);
+			v[i] = lower_to_memory(l, type, from[at[r + i]]);
 		thread_store(l->b, &a, v);
 	}
 }
@@ -92,19 +109,22 @@ lower_to_shared(Lower *l, Reg base, const Reg *from, const Layout *layout, const
 void
 lower_from_shared(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
-	int bytes = thread_type_bytes(type), vector = layout_shared_vector(layout, shared, bytes, l->t->vector_bytes);
-	uint64_t repeats = lower_repeats(layout);
-	LowerShared at = lower_shared(l, layout, shared, bytes);
-	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 1 << vector) {
+	Layout held;
+	const int *at = by_offset(l, layout, shared, &held);
+	int bytes = thread_type_bytes(type), vector = layout_shared_vector(&held, shared, bytes, l->t->vector_bytes);
+	uint64_t repeats = lower_repeats(&held);
+	LowerShared from = lower_shared(l, &held, shared, bytes);
+	Reg v[16];
+	for (int r = 0; r < 1 << held.in[IN_REGISTER]; r += 1 << vector) {
 		if ((uint64_t)r & repeats)
 			continue;
-		ThreadAccess a = vector_access(l, base, &at, type, r, vector);
-		thread_load(l->b, &a, &out[r]);
+		ThreadAccess a = vector_access(l, base, &from, type, r, vector);
+		thread_load(l->b, &a, v);
 		for (int i = 0; i < a.n; i++)
-			out[r + i] = lower_from_memory(l, type, out[r + i]);
+			out[at[r + i]] = lower_from_memory(l, type, v[i]);
 	}
-	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r++)
-		out[r] = out[(uint64_t)r & ~repeats];
+	for (int r = 0; r < 1 << held.in[IN_REGISTER]; r++)
+		out[at[r]] = out[at[(uint64_t)r & ~repeats]];
 }
 
 /* ---- two elements of 16 bits in a word ---- */

@@ -191,27 +191,6 @@ lower_copy(Lower *l, Op *op)
 		arrive_later(l, op);
 }
 
-/* Registers that are neighbours in shared memory come by one access, wherever they stand in the layout. */
-static void
-get_wide(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
-{
-	int order[F2_MAX], n = 1 << layout->in[IN_REGISTER], bytes = thread_type_bytes(type), widest = l->t->vector_bytes;
-	Layout sorted = layout_by_offset(layout, shared, order);
-
-	if (layout_shared_vector(&sorted, shared, bytes, widest) <= layout_shared_vector(layout, shared, bytes, widest)) {
-		lower_from_shared(l, base, out, layout, shared, type);
-		return;
-	}
-	Reg *in = NEW_ARRAY(l->mem, Reg, n);
-	lower_from_shared(l, base, in, &sorted, shared, type);
-	for (int r = 0; r < n; r++) {
-		int at = 0;
-		for (int i = 0; i < layout->in[IN_REGISTER]; i++)
-			at |= (r >> i & 1) << order[i];
-		out[at] = in[r];
-	}
-}
-
 static void
 lower_get(Lower *l, Op *op)
 {
@@ -226,7 +205,7 @@ lower_get(Lower *l, Op *op)
 		if (!lower_packed_get(l, v, base, &shared, out))
 			lower_refuse(l, op, "a tile of packed elements in shared memory that is not whole words");
 	} else if (!lower_matrix_load(l, base, out, v->layout, &shared, lower_type(v->type))) {
-		get_wide(l, base, out, v->layout, &shared, lower_type(v->type));
+		lower_from_shared(l, base, out, v->layout, &shared, lower_type(v->type));
 	}
 }
 
