@@ -130,6 +130,19 @@ join_branch(const Split *s, Builder *b, Value *exists, Value **x, Value *const *
 		x[i] = &branch->out[i];
 }
 
+/* The states `x` and those of n parts behind it, neighbours first and in the order of ranks: a merge waits for what it
+ * joins, and of 16 parts four stand behind one another so.  (A sum takes few cycles, and is added up as they come.) */
+static void
+join_pairs(const Split *s, Builder *b, Value **rank, int n, Value *count, Value **x, Value **y)
+{
+	int nstate = split_nstates(s);
+	for (int by = 1; by <= n; by *= 2)
+		for (int k = 0; k + by <= n; k += 2 * by) {
+			Value *exists = build2(b, OP_LT, rank[k + by - 1], count);
+			join_select(s, b, exists, k ? y + nstate * (k - 1) : x, y + nstate * (k + by - 1));
+		}
+}
+
 /* The states `x` and those of n parts from `first` on: all are loaded, then joined.  A part without an iteration has what
  * the loop began with, which changes no sum; a merge is spared it. */
 static void
@@ -143,10 +156,13 @@ join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value *
 		Value *of = s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k];
 		split_get_all(s, b, of, y + nstate * k);
 	}
+	if (s->merge && is_pure(s->merge->region[0])) {
+		join_pairs(s, b, rank, n, count, x, y);
+		return;
+	}
 	for (int k = 0; k < n; k++) {
 		if (s->merge)
-			(is_pure(s->merge->region[0]) ? join_select : join_branch)
-			    (s, b, build2(b, OP_LT, rank[k], count), x, y + nstate * k);
+			join_branch(s, b, build2(b, OP_LT, rank[k], count), x, y + nstate * k);
 		else
 			split_join(s, b, x, y + nstate * k, x);
 	}
