@@ -35,8 +35,8 @@ typedef struct Pick {
 
 /* ---- what there is to pick ---- */
 
-static bool
-is_written(const Func *f, const Value *tensor)
+bool
+tensor_is_written(const Func *f, const Value *tensor)
 {
 	if (tensor->block != f->body || f->param[tensor->index].access != ACCESS_IN)
 		return true;
@@ -56,7 +56,7 @@ is_carried(const Pick *p, const Value *v)
 static bool
 is_scalar(const Pick *p, const Op *op)
 {
-	bool again = op_has(op, PURE) || op->kind == OP_IF || (op->kind == OP_READ && !is_written(p->f, op->in[0]));
+	bool again = op_has(op, PURE) || op->kind == OP_IF || (op->kind == OP_READ && !tensor_is_written(p->f, op->in[0]));
 	if (!again || op->nout != 1 || (op->nregion && op->kind != OP_IF))
 		return false;
 	for (int i = 0; i < op->nin; i++)

@@ -206,7 +206,7 @@ simplify_round(Simplify *s)
 void
 pass_simplify(Func *f, const Target *t)
 {
-	Simplify s = {.m = f->module, .tmp = f->module->cx->tmp, .f = f};
+	Simplify s = {.m = f->module, .tmp = f->module->cx->tmp, .f = f, .is_gpu = t};
 	for (int round = 0; round < MAX_ROUNDS && simplify_round(&s);)
 		round++;
 	func_number(f);

@@ -13,7 +13,7 @@ typedef struct Simplify {
 	VEC(Value *) forward;                           /* by value id: what stands for it now, or NULL */
 	Seen *seen;
 	int epoch;                                      /* counts ops that may write memory, for reads */
-	bool changed;
+	bool changed, is_gpu;
 } Simplify;
 
 /* simplify.c */

@@ -1,5 +1,5 @@
 /* Control for simplify: branches whose condition is known, loops of no trip or one, values that a loop
- * carries unchanged, branches that only choose between scalars.
+ * carries unchanged, branches that only choose between scalars, or read them.
  *
  *     %r = for %0, %64, %64, %a : f32 do (%i: i64, %x: f32) {       %y = add %a, %b : f32
  *         %y = add %x, %b : f32                               =>
@@ -109,6 +109,49 @@ simplify_while(Simplify *s, Op *op, Op **next)
 	return false;
 }
 
+/* A few scalars, which cannot trap, and elements of tensors that nothing writes, which are 0 outside. */
+static bool
+is_spare(const Simplify *s, const Block *b)
+{
+	enum { OPS = 6, READS_MOST = 2 };
+	int ops = 0, reads = 0;
+
+	for (const Op *op = b->first; op != b->last; op = op->next) {
+		bool read = op->kind == OP_READ && !tensor_is_written(s->f, op->in[0]);
+		bool cheap = op_has(op, PURE) && op_info[op->kind].cost <= COST_ALU;
+		if ((!read && !cheap) || op->nout != 1 || op->out[0].type->rank || op->nregion)
+			return false;
+		reads += read;
+		ops++;
+	}
+	return reads > 0 && reads <= READS_MOST && ops <= OPS;
+}
+
+/* Where a branch of scalars reads, its ops may run whatever the condition is: on GPUs, then, the reads begin before it is
+ * known, and those of later trips as well.
+ *
+ *     %w = if %c : f32 then {                  %r = read %t, %i : f32
+ *         %r = read %t, %i : f32        =>     %w = select %c, %r, %0 : f32
+ *         yield %r
+ *     } else { yield %0 } */
+static void
+hoist(const Simplify *s, Op *op)
+{
+	Block *arm[] = {op->region[0], op->region[1]};
+
+	for (int i = 0; i < op->nout; i++)
+		if (op->out[i].type->rank)
+			return;
+	if (!s->is_gpu || op->nout == 0)
+		return;
+	for (int r = 0; r < 2; r++)
+		if (arm[r]->first != arm[r]->last && !is_spare(s, arm[r]))
+			return;
+	for (int r = 0; r < 2; r++)
+		while (arm[r]->first != arm[r]->last)
+			op_move(arm[r]->first, op->home, op);
+}
+
 /* if %c then { yield %a } else { yield %b } of scalars is a select. */
 static void
 choose(Simplify *s, Op *op)
@@ -146,6 +189,7 @@ simplify_if(Simplify *s, Op *op, Op **next)
 		op_set_in(op, 0, def->in[0]);
 		s->changed = true;
 	}
+	hoist(s, op);
 	choose(s, op);
 	return false;
 }
