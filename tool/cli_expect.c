@@ -23,7 +23,7 @@ static bool
 expect_kernel(const Cli *cli, Compile *cx, Kernel *k, ExpectRow row, void *user)
 {
 	const Target *t = target_named(EXPECT_TARGET);
-	PassOptions passes = {0};
+	PassOptions passes = {.own_file = true};
 	Inspection x;
 	bool misuse = false;
 	Bound bound;

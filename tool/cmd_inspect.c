@@ -257,7 +257,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 {
 	Program *p = program_open(cx, file);
 	const char *name = cli->args.n > 1 ? cli->args.at[1] : NULL;
-	PassOptions passes = {0};
+	PassOptions passes = {.own_file = true};
 	json_t *all = cli->json ? json_array() : NULL;
 	bool misuse = false;
 	int n = 0, status = EXIT_GOOD;

@@ -233,6 +233,15 @@ check_options(Module *m, const PassOptions *opt)
 	return (!opt->dump || strcmp(opt->dump, "all") == 0 || check_names(m, opt->dump)) && good;
 }
 
+/* For whoever shows the lines of one file. */
+static void
+place_in_own_file(Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		while (op->place.call && op->place.file != f->place.file)
+			op->place = op->place.call->at;
+}
+
 bool
 passes_run(Module *m, const Target *t, const PassOptions *opt)
 {
@@ -248,6 +257,8 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 	unsigned when = PASS_ALL | (t ? PASS_GPU : 0) | (opt->watch ? PASS_ASKED : 0);
 	if (!check_options(m, opt) || !check_products(m, t))
 		return false;
+	for (int i = 0; i < m->funcs.n && opt->own_file; i++)
+		place_in_own_file(m->funcs.at[i]);
 	for (list = opt->only; n < LEN(order) && next_name(&list, &name, &length);)
 		order[n++] = (PassKind)pass_named(name, length);
 	for (int i = 0; i < LEN(pipeline) && !opt->only; i++)

@@ -132,7 +132,7 @@ profile_print(const Cli *cli, const char *kernel, const char *example, const cha
 	Compile *cx = compile_open();
 	int file = cli_source(cli, cx), status = EXIT_WRONG;
 	Program *program = file >= 0 ? program_open(cx, file) : NULL;
-	PassOptions passes = {0};
+	PassOptions passes = {.own_file = true};
 	bool misuse = false;
 	Bound bound;
 	Inspection x;

@@ -192,7 +192,7 @@ void
 analysis_inspect(Server *s, Analysis *a)
 {
 	const SourceFile *f = analysis_source(a);
-	const PassOptions passes = {0};
+	const PassOptions passes = {.own_file = true};
 	if (a->inspected || !f || a->cx->nerrors > 0)
 		return;
 	a->inspected = true;

@@ -280,7 +280,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	Compile *cx = k->program->cx;
 	const SourceFile *f = &cx->files.at[k->item->place.file];
 	Text dumps = {0};
-	PassOptions passes = {.dump = "all", .dump_to = &dumps};
+	PassOptions passes = {.dump = "all", .dump_to = &dumps, .own_file = true};
 	json_t *stages = json_array(), *out = NULL;
 	Bound bound;
 	Inspection x;
