@@ -33,7 +33,7 @@ typedef struct PassOptions {
 	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
 	bool watch;                                     /* pass watch runs too */
-	bool own_file;                                  /* what stands in other files than the kernel gets the place of its call */
+	bool own_file;                                  /* what stands in another file gets the place of its call */
 	const char *source;                             /* what `target` is in the kernel's text; NULL: the target's word */
 	Text *dump_to;
 	Text *times;                                    /* if not NULL, one line a pass: name, ms, ops before and after */
