@@ -409,6 +409,8 @@ walk(Module *m, const Target *t, Block *b)
 			relax_op(m, t, op);
 		else if (op->kind == OP_DIV && is_f32(op->out) && op->out->id == CANCELS && is_long_sum(op->in[1], 0))
 			relax_divisor(op, false);
+		else if (op->kind == OP_DIV && op->out->nuses > 0 && is_f32(op->out))
+			relax_zeros(op);
 		next = op->prev;
 		if (is_dead(op)) {
 			op_erase(op);

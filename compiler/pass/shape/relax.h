@@ -35,5 +35,7 @@ const Value *relax_repeated(const Value *v);
 /* relax_divide.c: many elements divided by one.  The term of an exponent goes without the look at divisors that have no
  * inverse. */
 void relax_divisor(Op *op, bool is_term);
+/* Divisions of what is often 0, all of whose bits stay. */
+void relax_zeros(Op *op);
 
 #endif

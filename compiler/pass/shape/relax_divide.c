@@ -71,6 +71,49 @@ inverse_scale(Builder *b, Value *v)
 	return build3(b, OP_SELECT, is_small, build_float(b, t, 0x1p32), scale);
 }
 
+/* Is it 0 at many places: what is masked, cut off below 0, or a product with such? */
+static bool
+is_often_zero(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth > 4)
+		return false;
+	switch (op->kind) {
+	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST:
+		return is_often_zero(op->in[0], depth + 1);
+	case OP_SELECT:
+		return value_is_zero(op->in[1]) || value_is_zero(op->in[2]);
+	case OP_MAX:
+		return value_is_zero(op->in[0]) || value_is_zero(op->in[1]);
+	case OP_MUL:
+		return is_often_zero(op->in[0], depth + 1) || is_often_zero(op->in[1], depth + 1);
+	default:
+		return false;
+	}
+}
+
+/* ptxas divides 0 by its longer branch, as all lanes of a warp then do (H200: 16,384 overlaps of boxes in 859 us, 264 by
+ * approximations, which have none).  Another number takes the place of 0, and the quotient is multiplied by it: neither
+ * infinite nor denormal for any divisor but those of which 0 / b is no number, or the sign is all that is left.
+ *
+ *     %d = div %a, %b   =>   %z = eq %a, 0
+ *                            %q = div (select %z, 2^-30, %a), %b
+ *                            %d = select %z, (mul %a, %q), %q */
+void
+relax_zeros(Op *op)
+{
+	Builder b = build_before(op);
+	Value *a = op->in[0];
+	if (op->out->type->rank == 0 || !is_often_zero(a, 0))
+		return;
+	Value *is_zero = build2(&b, OP_EQ, a, build_float(&b, a->type, 0));
+	Value *other = build3(&b, OP_SELECT, is_zero, build_float(&b, a->type, 0x1p-30), a);
+	Value *quotient = build2(&b, OP_DIV, other, op->in[1]);
+	Value *all = build3(&b, OP_SELECT, is_zero, build2(&b, OP_MUL, a, quotient), quotient);
+	quotient->id = all->id = other->id = op->out->id;
+	value_replace(op->out, all);
+}
+
 void
 relax_divisor(Op *op, bool is_term)
 {
