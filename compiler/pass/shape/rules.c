@@ -151,6 +151,21 @@ rule_minmax(Simplify *s, Op *op, Value *x, Value *y)
 	return dtype_is_float(x->type->elem) ? NULL : chain(s, op, x, y);
 }
 
+/* Integers as floats compare with a small whole number as integers do: rounding keeps their order, and moves none of
+ * those near it. */
+static Value *
+compare_whole(Simplify *s, Op *op, Value *x, Value *y)
+{
+	const Attr *c = value_const(y);
+	Value *i = def_operand(x, OP_CAST);
+	enum { SMALL = 128 };
+
+	if (!is_wide_float(x->type->elem) || !i || !c || c->kind != KIND_FLOAT || !(fabs(c->f) < SMALL) ||
+	    c->f != trunc(c->f) || !(dtype_is_signed(i->type->elem) || (dtype_is_unsigned(i->type->elem) && c->f >= 0)))
+		return NULL;
+	return simplify_emit2(s, op, op->kind, i, simplify_int(s, op, i->type, (int64_t)c->f));
+}
+
 static Value *
 rule_compare(Simplify *s, Op *op, Value *x, Value *y)
 {
@@ -158,7 +173,7 @@ rule_compare(Simplify *s, Op *op, Value *x, Value *y)
 	DType t = x->type->elem;
 
 	if (dtype_is_float(t))
-		return NULL;
+		return compare_whole(s, op, x, y);
 	if (x == y)
 		return simplify_int(s, op, op->out[0].type, reflexive);
 	if ((dtype_is_unsigned(t) || t == TY_BOOL) && const_is_int(y, 0)) {
