@@ -110,8 +110,14 @@ note_copy(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, 
 	if (!x->layout)
 		return;
 	measure_access(x, op, arg, t, mem);
-	if (slot->layout)
-		x->in = plan_banks(x->layout, slot->layout, x->tile->elem, BANKS_COPY, t);
+	if (!slot->layout)
+		return;
+	x->in = plan_banks(x->layout, slot->layout, x->tile->elem, BANKS_COPY, t);
+	if (x->in.bytes > 0 && x->in.bytes < x->bytes) {        /* as wide as both sides are */
+		x->accesses *= x->bytes / x->in.bytes;
+		x->least = MAX(x->least * x->in.bytes / x->bytes, 1);
+		x->bytes = x->in.bytes;
+	}
 }
 
 /* One thread has the hardware move whole boxes: as wide as an access gets, and each byte once. */
@@ -149,6 +155,7 @@ note_convert(InspectLine *x, const Op *op, const Target *t)
 	ConvertPlan c = {.kind = CONVERT_SHARED};
 	x->kind = INSPECT_CONVERT;
 	x->what = "convert";
+	x->of = inspect_name(op->in[0]);
 	x->tile = op->out[0].type;
 	x->layout = to;
 	if (from && to)
@@ -203,9 +210,13 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	x->what = op_info[op->kind].text;
 	x->tile = tile->type;
 	x->layout = tile->layout;
+	x->of = inspect_name(op->kind == OP_PUT ? tile : slot);
 	if (!slot->layout || !tile->layout)
 		return;
-	*(op->kind == OP_PUT ? &x->in : &x->out) = plan_slot(op, t, &x->way);
+	BankPlan *way = op->kind == OP_PUT ? &x->in : &x->out;
+	*way = plan_slot(op, t, &x->way);
+	if (way->bytes > 0)
+		x->moves = MAX((int)cost_elements(tile) * dtype_info[tile->type->elem].bits / 8 / way->bytes, 1);
 }
 
 static void
@@ -424,6 +435,13 @@ note_life(InspectLine *x, const Func *f)
 }
 
 bool
+inspect_has_barrier(const InspectLine *x)
+{
+	bool exchanges = x->kind == INSPECT_CONVERT || x->kind == INSPECT_REDUCE || x->kind == INSPECT_MOVE;
+	return exchanges && x->smem_bytes > 0;
+}
+
+bool
 inspect_lacks_sectors(const InspectLine *x)
 {
 	return x->accesses > 0 && !x->sectors_known && (x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY);
@@ -445,6 +463,8 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 			continue;
 		note_life(&x, f);
 		inspect_outside(&x, arg);
+		if (inspect_has_barrier(&x))
+			inspect_runs(&x, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

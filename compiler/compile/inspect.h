@@ -46,6 +46,7 @@ typedef struct InspectLine {
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	BankPlan in, out;                           /* to shared memory, and from it */
+	int moves;                                      /* of a get or put: accesses of a thread; 0: not known, or by matrices */
 	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
@@ -56,7 +57,8 @@ typedef struct InspectLine {
 	const BarrierPairs *pairs;                      /* with those of the other accesses that need it */
 	InspectOutside outside;
 	int wider;                                      /* bytes that a thread's access could have; 0: no more */
-	double runs;                                    /* barriers: times a program, at most; -1: not known */
+	double runs, most_runs;                         /* barriers, in between too: times a program in the mean; -1: not known */
+	const char *of;                                 /* whose elements it moves, by the source's name; NULL: not known */
 } InspectLine;
 
 typedef struct Inspection {
@@ -118,6 +120,7 @@ void inspect_print(const Inspection *x, Text *out);
  * where no line takes any. */
 void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
+bool inspect_has_barrier(const InspectLine *x);         /* between writing scratch and reading it */
 bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
 /* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */
@@ -131,6 +134,8 @@ void inspect_runs(InspectLine *x, const InspectArg *arg);
 /* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:
  * they are not known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
 bool inspect_held(const Func *f, const Op *owner, Text *out);
+/* The let, or else the tensor, that a value is made of; "" if several are. */
+const char *inspect_name(const Value *v);
 
 typedef enum FactResult {
 	FACT_FALSE, FACT_TRUE,

@@ -34,3 +34,33 @@ inspect_held(const Func *f, const Op *owner, Text *out)
 	text_close(&freed);
 	return fills;
 }
+
+/* "w" of "w.2" and "w_1"; "": the compiler's own. */
+static const char *
+own_name(const Value *v)
+{
+	return v->name && !char_is_digit(*v->name) ? v->name : "";
+}
+
+const char *
+inspect_name(const Value *v)
+{
+	enum { DEPTH = 16 };
+	Text tensors = {0};
+	for (int i = 0; i < DEPTH; i++) {
+		const Op *op = v->def, *owner = v->type->kind == TYPE_BUFFER ? buffer_owner(v) : NULL;
+		if (owner && owner->kind == OP_ALLOC) {
+			inspect_held(owner->home->func, owner, &tensors);
+			const char *name = text_take(&tensors, owner->home->func->module->cx->mem);
+			return strchr(name, ',') ? "" : name;
+		}
+		if (*own_name(v) || !op)
+			return own_name(v);
+		if (op_is_access(op) && access_is_tensor(op))
+			return inspect_tensor(op);
+		if (op->nin == 0 || op_is_control(op) || op->kind == OP_CONST)
+			return "";
+		v = op->in[op->kind == OP_SELECT ? 1 : 0];      /* what pass pad masked */
+	}
+	return "";
+}

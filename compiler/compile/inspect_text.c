@@ -159,8 +159,9 @@ void
 inspect_pair(const BarrierPair *p, Text *out)
 {
 	const Op *a = p->before, *b = p->after;
-	text_printf(out, "%s of %d:%d %s ", op_info[a->kind].text, a->place.line, a->place.col,
-	    inspect_deed(a, p->before_writes));
+	const char *of = a->kind == OP_CONVERT || a->kind == OP_REDUCE ? inspect_name(a->in[0]) : "";
+	text_printf(out, "%s%s%s %s %d:%d %s ", op_info[a->kind].text, *of ? " of " : "", of, *of ? "at" : "of", a->place.line,
+	    a->place.col, inspect_deed(a, p->before_writes));
 	inspect_memory(p, out);
 	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
 	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
@@ -189,10 +190,17 @@ inspect_details(const InspectLine *x, Text *out)
 			text_printf(out, "; no tensor map: %s", x->no_map);
 		break;
 	case INSPECT_CONVERT:
-		text_printf(out, "through %s", x->way);
+		text_printf(out, "%s%s%sthrough %s", x->of && *x->of ? "of " : "", x->of ? x->of : "",
+		    x->of && *x->of ? ", " : "", x->way);
 		break;
 	case INSPECT_SHARED:
+		if (x->of && *x->of)
+			text_printf(out, "of %s%s", x->of, x->way ? ", " : "");
 		text_put(out, x->way ? x->way : "");
+		if (x->moves > 0) {
+			put_next(out, begun);
+			text_printf(out, "%d access%s a thread", x->moves, x->moves == 1 ? "" : "es");
+		}
 		break;
 	case INSPECT_DOT:
 		text_put(out, x->reason ? x->reason : x->way);
