@@ -246,7 +246,7 @@ conversion(Walk *w, const Op *op, double times)
 	return through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
 }
 
-/* A scan goes twice as far as a reduction. */
+/* A scan combines twice, elements of a thread and what came before them; lanes exchange what a thread has together. */
 static double
 reduction(Walk *w, const Op *op, double times)
 {
@@ -261,17 +261,17 @@ reduction(Walk *w, const Op *op, double times)
 	latency += 4 * log2_ceil((int64_t)held) * ways;
 	for (int i = 0; i < p.nruns; i++) {
 		const AxisRun *run = &p.run[i];
-		double n = run->n * MAX(states, 1) * p.n * ways;
+		double n = run->n * MAX(states, 1) * p.n;
 		if (run->in == IN_LANE) {
-			add_issue(w, times * n * (1 + each));
+			add_issue(w, times * n * (ways + each));
 			w->c->shuffles += times * n * w->warps;
-			latency += run->n * (w->r->shuffle_latency + 4) * ways;
+			latency += run->n * (w->r->shuffle_latency + 4);
 		} else if (run->in == IN_WARP) {
 			double reads = (double)(1 << run->n) * MAX(states, 1) * p.n;    /* each thread those of all warps */
 			latency += through_shared(w, MAX(states, 1) * p.n * 4, times) + barrier(w, times);
 			add_issue(w, times * (reads + (1 << run->n) * MAX(states, 1) * each));
 			w->c->shared += times * reads * w->warps;
-		} else if (ways == 1) {
+		} else {
 			states = MAX(states / (1 << run->n), 1);
 		}
 	}

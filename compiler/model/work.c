@@ -53,6 +53,8 @@ cast_work(const Op *op, DType t, DType to)
 		return (OpWork){1, 0};
 	int bits = dtype_info[dtype_is_float(t) ? to : t].bits;
 	bool rounds = op->in[0]->def && op->in[0]->def->kind == OP_ROUND, is_short = bits <= 16;
+	if (!dtype_is_float(t) && bits == 8 && to == TY_F16)
+		return (OpWork){1, 0};                  /* a PRMT and an addition for two */
 	if (!dtype_is_float(t))
 		return is_short ? (OpWork){3, 0} : (OpWork){2, 1};
 	if (rounds && bits == 8)
@@ -128,11 +130,13 @@ work_of(const Op *op)
 	unreachable();
 }
 
-/* Instructions of 64 bits go in halves; those of f64 at half the rate. */
+/* Instructions of 64 bits go in halves; those of f64 at half the rate; of 16 bits two floats share one. */
 static double
 width_of(const Op *op)
 {
 	const Type *t = op->out[0].type;
+	if (t->rank > 0 && op_family(op) == FAMILY_ARITH && (t->elem == TY_F16 || t->elem == TY_BF16))
+		return 0.5;
 	bool wide = op->nin && dtype_info[op->in[0]->type->elem].bits > 32;
 	return wide || t->ptr != PTR_NONE || dtype_info[t->elem].bits > 32 ? 2 : 1;
 }
