@@ -202,7 +202,8 @@ slot_access(Walk *w, const Op *op, double times)
 	cost_pieces(op, w->t, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 4, &issue, &shared);
 	add_issue(w, times * issue);
 	w->c->shared += times * shared * w->warps;
-	return through_shared(w, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 2, times) - w->r->barrier;
+	return through_shared(w, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 2, times) - w->r->barrier +
+	    shared * w->warps;
 }
 
 /* A tile that the loop keeps (pass keep): each thread puts or gets its own elements, 16 bytes at a time. */
@@ -226,6 +227,23 @@ barrier(Walk *w, double times)
 
 /* ---- between threads ---- */
 
+/* Beyond what moves 8 bytes at a time without conflicts; cycles that the block's warps take for it. */
+static double
+narrow_side(Walk *w, const Layout *l, const Layout *shared, const Value *v, double times)
+{
+	enum { WIDE = 8, WORD = 4, PASS = 128 };
+	DType elem = dtype_is_packed(v->type->elem) ? TY_I8 : v->type->elem;
+	BankPlan b = plan_banks(l, shared, elem, false, w->t);
+	double bytes = cost_elements(v) * element_bytes(v->type);
+	if (b.bytes == 0)
+		return 0;
+	double n = bytes / b.bytes, cycles = (n * MAX(b.passes, 1) - bytes * w->t->lanes / PASS) * w->warps;
+	if (b.bytes < WIDE)
+		add_issue(w, times * (n - bytes / WIDE) * (b.bytes < WORD ? 1.5 : 1));
+	w->c->shared += times * MAX(cycles, 0);
+	return MAX(cycles, 0);
+}
+
 static double
 conversion(Walk *w, const Op *op, double times)
 {
@@ -243,7 +261,9 @@ conversion(Walk *w, const Op *op, double times)
 	case CONVERT_SHARED:
 		break;
 	}
-	return through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
+	Layout shared = layout_best_shared(from, to, element_bytes(op->out[0].type));
+	double narrow = narrow_side(w, from, &shared, op->in[0], times) + narrow_side(w, to, &shared, op->out, times);
+	return narrow + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
 }
 
 /* A scan combines twice, elements of a thread and what came before them; lanes exchange what a thread has together. */
@@ -333,7 +353,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case OP_EXTRACT: return slice(w, op, times) + moved(w, op, times);
 	case OP_FLIP: return mirror(w, op, times);
 	case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_RESHAPE: case OP_PERMUTE: return moved(w, op, times);
-	case OP_COPY: return w->r->latency / cost_copy(op, w->loop, w->warps, times, w->c);
+	case OP_COPY: return w->r->latency / cost_copy(op, w->loop, w->t, w->warps, times, w->c);
 	case OP_GET: case OP_PUT: return slot_access(w, op, times);
 	case OP_WAIT: case OP_AWAIT: return 0;
 	default: return op->nout ? arithmetic(w, op, times) : 0;

@@ -367,7 +367,7 @@ double cost_order(const Op *op, const TargetRates *r, int warps, double elements
 double cost_product_shared(const Op *op);
 /* work.c: adds what an asynchronous copy takes; trips of the loop (or NULL) among which its latency is divided, as it fills
  * a ring's slot while those before it are worked on. */
-double cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramCost *out);
+double cost_copy(const Op *op, const Op *loop, const Target *t, int warps, double times, struct ProgramCost *out);
 /* work.c: are copies for trips behind the next one under way while the loop works?  With two slots only the next one's. */
 bool cost_copies_ahead(const Op *loop);
 

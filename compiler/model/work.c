@@ -288,14 +288,26 @@ cost_copies_ahead(const Op *loop)
 	return false;
 }
 
+/* Elements of one copy of a thread: as wide as both sides are. */
+static double
+copied_at_once(const Op *op, const Target *t)
+{
+	const Value *slot = op->in[access_data(op)];
+	double vector = (double)attr_vector(op);
+	if (!slot->layout)
+		return vector;
+	BankPlan b = plan_banks(op->out[0].layout, slot->layout, slot->type->elem, false, t);
+	return b.bytes > 0 ? MIN(vector, MAX(b.bytes * 8.0 / dtype_info[slot->type->elem].bits, 1)) : vector;
+}
+
 double
-cost_copy(const Op *op, const Op *loop, int warps, double times, struct ProgramCost *out)
+cost_copy(const Op *op, const Op *loop, const Target *t, int warps, double times, struct ProgramCost *out)
 {
 	enum { EACH = 6, SECTOR = 32, PASS = 128 };     /* instructions: two addresses and bounds; bytes */
 	const Layout *l = op->out[0].layout;
 	double held = (double)tile_bytes(op->in[access_data(op)]->type), accesses = 1;
 	if (l && !op_is_bulk_copy(op)) {
-		accesses = MAX((double)(UINT64_C(1) << l->in[IN_REGISTER]) / (double)attr_vector(op), 1);
+		accesses = MAX((double)(UINT64_C(1) << l->in[IN_REGISTER]) / copied_at_once(op, t), 1);
 		out->requests += times * MAX(held / PASS, accesses * warps);
 	}
 	out->issue += times * accesses * EACH;
