@@ -198,7 +198,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		inspect_resources(out, registers, spills, stack);
 		spill_warn(m, t, b, spills);
 	} else if (ok && t->kind == TARGET_PTX) {
-		out->pressure = ptx_pressure(ptx.at, t);
+		ok = pressure_estimate(f, t, &out->pressure);
 		spill_warn_likely(m, t, b, out->pressure);
 	}
 	text_close(&ptx);

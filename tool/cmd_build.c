@@ -22,14 +22,14 @@ draw_layouts(const Module *m, Text *out)
 	}
 }
 
-/* The estimate, which costs nothing beside making the text: cubin, sass and inspect ask an assembler. */
+/* The estimate, which costs little beside making the text: cubin, sass and inspect ask an assembler. */
 static bool
 put_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *times)
 {
-	size_t begun = out->n;
-	if (!compile_ptx(m, t, b, out, NULL, times))
+	Pressure p;
+	if (!compile_ptx(m, t, b, out, NULL, times) || !pressure_estimate(m->funcs.at[0], t, &p))
 		return false;
-	spill_warn_likely(m, t, b, ptx_pressure(out->at + begun, t));
+	spill_warn_likely(m, t, b, p);
 	return true;
 }
 

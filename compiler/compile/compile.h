@@ -4,7 +4,7 @@
  *     assumption.c                    what the code may assume of a launch's arguments, noted before the passes
  *     fit.c                           fewer stages and other warps, where those that are left open take too much
  *     choose.c, choose_*.c            what the schedule leaves open, by what a launch takes (estimate.c, estimate_launch.c)
- *     ptx.c, pressure.c, spill.c      questions to PTX: does it wait first, how many registers, and what is said of spills
+ *     ptx.c, spill.c                  questions to PTX: does it wait first; registers that do not suffice, and what is said
  *     metal.c, describe*.c            how a host launches the code, as JSON and in lines for people
  *     inspect*.c, sectors.c           what became of each line, for inspect, report and expect blocks */
 #ifndef TEGULA_COMPILE_H
@@ -65,17 +65,19 @@ bool ptx_waits_first(const char *text);
 /* The same of a kernel that copies tensors which are `in fixed` before it waits: nothing else is moved before. */
 bool ptx_waits_late(const char *text);
 
-/* pressure.c: registers of 32 bits that a thread of the text holds at once, estimated, and those that it may have. */
+/* spill.c: registers of 32 bits that a thread holds at once, estimated, and those that it may have. */
 typedef struct Pressure {
 	int held, limit;
 	int sums;                                       /* of those held, what matrix instructions add to */
 } Pressure;
 
-Pressure ptx_pressure(const char *text, const Target *t);
+/* Of a function that went through the pipeline of `t`, with PTX: by its thread IR.  held 0: its roles give each other
+ * registers, and it is not estimated.  False after errors. */
+bool pressure_estimate(Func *f, const Target *t, Pressure *out);
 /* So much more than there is that an assembler's better order of instructions will not do. */
 bool pressure_spills(Pressure p);
 
-/* spill.c: warnings that a kernel's registers do not suffice, with what leaves a thread less to hold; b may be NULL. */
+/* Warnings that a kernel's registers do not suffice, with what leaves a thread less to hold; b may be NULL. */
 
 /* By an assembler: bytes of stores and loads, which may be 0. */
 void spill_warn(const Module *m, const Target *t, const Bound *b, int bytes);

@@ -406,6 +406,6 @@ inspect_print(const Inspection *x, Text *out)
 	if (x->registers >= 0)
 		put_occupancy(x, out);
 	else if (pressure_spills(x->pressure))
-		text_printf(out, "  about %d registers at once, by an estimate from the PTX, of %d: spills are likely\n",
+		text_printf(out, "  about %d registers at once, by an estimate of what is live, of %d: spills are likely\n",
 		    x->pressure.held, x->pressure.limit);
 }

@@ -283,6 +283,9 @@ bool thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved);
 /* late.c: the wait for the grids before goes behind what touches no memory */
 void thread_wait_late(ThreadModule *m);
 
+/* live.c: registers of 32 bits that a thread holds at once, estimated; *sums: the most of what matrix instructions give */
+int thread_live(const ThreadModule *m, int *sums);
+
 /* sweep.c: leaves out what has no effect and is not used */
 void thread_sweep(ThreadModule *m);
 bool thread_has_effect(const ThreadNode *n);            /* beside its results */

@@ -24,14 +24,10 @@ inspect(Module *m, const Target *t, const Bound *b, Text *out)
 {
 	Func *f = m->funcs.at[0];
 	Inspection x;
-	Text ptx = {0};
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, &x);
 	x.asked = min_blocks_per_sm(f, t, m->cx->mem);
-	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
-	if (ok && t->kind == TARGET_PTX)
-		x.pressure = ptx_pressure(ptx.at, t);
+	bool ok = t->kind != TARGET_PTX || pressure_estimate(f, t, &x.pressure);
 	inspect_print(&x, out);
-	text_close(&ptx);
 	return ok;
 }
 

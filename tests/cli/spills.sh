@@ -1,4 +1,4 @@
-# Warnings of spills (DIAG_SPILLS): by an assembler, here one that says what a test wants, and by the estimate from the PTX.
+# Warnings of spills (DIAG_SPILLS): by an assembler, here one that says what a test wants, and by the estimate from what is live.
 . "$(dirname "$0")/expect"
 cat >mm.tgl <<'END'
 kernel mm<BM = 128, BN = 64>(a: in bf16[M, K], b: in bf16[K, N], c: out f32[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
@@ -25,14 +25,14 @@ PATH="$PWD/bin:$PATH"
 # none says it: the estimate, which knows that more warps hold the tile
 unset SAYS
 for t in sm_80 sm_90a; do
-	expect 0 "^mm.tgl:1:8: warning: 'mm' needs more registers than a thread has on $t: about [0-9]* at once, by an estimate from the PTX, of 255 .W1220" \
+	expect 0 "^mm.tgl:1:8: warning: 'mm' needs more registers than a thread has on $t: about [0-9]* at once, by an estimate of what is live, of 255 .W1220" \
 	    build mm.tgl --target=$t --emit=ptx -D warps=1
 	holds grep -q 'help: more warps (warps = 2) or a smaller tile (BM = 64) leave each thread less to hold' "$err"
 	expect 0 '' build mm.tgl --target=$t --emit=ptx -D warps=4
 	refuse W1220
 done
 expect 0 'W1220' inspect mm.tgl -D warps=1
-holds grep -q '^  about [0-9]* registers at once, by an estimate from the PTX, of 255: spills are likely$' "$out"
+holds grep -q '^  about [0-9]* registers at once, by an estimate of what is live, of 255: spills are likely$' "$out"
 expect 0 '"registers_estimated": [1-9]' inspect mm.tgl -D warps=4 --json
 expect 0 '' inspect mm.tgl -D warps=4
 refuse 'W1220\|spills are likely'

@@ -61,7 +61,7 @@ static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
-enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as pressure.c has it */
+enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as spill.c has it */
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */

@@ -1,0 +1,113 @@
+/* How many registers a thread holds at once, estimated, where no assembler is there to say it.
+ *
+ * A value is live from its node to its last use; what comes from before a loop and is used in it, to the loop's end:
+ *
+ *     r8: i32, r9: f32 = loop 0 .. r2 step 1 (r5) {       r2 and r7 are live to the closing brace
+ *         r10: f32 = fadd r9, r7
+ *     } r11: f32 = next (r10)
+ *
+ * Constants are parts of instructions, and parameters stay in constant memory.  This is the order of the nodes: LLVM and
+ * an assembler reorder and rematerialise (pressure_spills leaves room for that). */
+#include "thread/thread.h"
+
+typedef struct Live {
+	const ThreadModule *m;
+	int *begin, *end;                               /* of each node: its position, and that behind its regions */
+	int *from, *to;                                 /* of each register; from -1: it is not defined */
+	int positions;
+} Live;
+
+static void
+number(Live *l, const ThreadRegion *r)
+{
+	for (int i = 0; i < r->body.n; i++) {
+		const ThreadNode *n = r->body.at[i];
+		l->begin[n->id] = l->positions++;
+		for (int k = 0; k < 2 && n->region[k]; k++)
+			number(l, n->region[k]);
+		l->end[n->id] = n->region[0] ? l->positions++ : l->begin[n->id];
+	}
+}
+
+/* A use in a region, at a position of it. */
+static void
+use(Live *l, Reg reg, const ThreadRegion *r, int at)
+{
+	const ThreadNode *def = thread_def(l->m, reg);
+	for (; r->owner && r != def->home; r = r->owner->home)
+		if (r->owner->kind != NODE_IF)
+			at = l->end[r->owner->id];
+	l->to[reg] = MAX(l->to[reg], at);
+}
+
+static void
+define(Live *l, const Reg *r, int n, int at)
+{
+	for (int i = 0; i < n; i++) {
+		l->from[r[i]] = at;
+		l->to[r[i]] = MAX(l->to[r[i]], at);
+	}
+}
+
+/* A region whose nodes begin behind that position. */
+static void
+find(Live *l, const ThreadRegion *r, int at)
+{
+	define(l, r->arg, r->narg, at);
+	for (int i = 0; i < r->body.n; i++) {
+		ThreadNode *n = r->body.at[i];
+		Reg *in;
+		at = l->begin[n->id];
+		for (int k = 0; (in = thread_operand(n, k)); k++)
+			use(l, *in, r, at);
+		for (int k = 0; k < 2 && n->region[k]; k++)
+			find(l, n->region[k], at);
+		at = l->end[n->id];
+		define(l, n->out, n->nout, at);
+	}
+	for (int i = 0; i < r->nyield; i++)
+		use(l, r->yield[i], r, at);
+}
+
+static bool
+takes_register(const ThreadNode *n)
+{
+	return n->kind != NODE_CONST && n->kind != NODE_SHARED && n->kind != NODE_PARAM;
+}
+
+/* The most that are live at once, of all or of what matrix instructions give. */
+static int
+most(const Live *l, bool of_sums)
+{
+	int *change = NEW_ARRAY(l->m->mem, int, l->positions + 1), most = 0, now = 0;
+	for (Reg r = 1; r <= l->m->reg.n; r++) {
+		const ThreadNode *n = thread_def(l->m, r);
+		RegType t = thread_type(l->m, r);
+		bool is_sum = n->kind == NODE_MMA || n->kind == NODE_WGMMA;
+		if (l->from[r] < 0 || t == REG_PRED || !takes_register(n) || (of_sums && !is_sum))
+			continue;
+		change[l->from[r]] += (thread_type_bytes(t) + 3) / 4;
+		change[l->to[r]] -= (thread_type_bytes(t) + 3) / 4;
+	}
+	for (int i = 0; i < l->positions; i++) {
+		now += change[i];
+		most = MAX(most, now);
+	}
+	return most;
+}
+
+int
+thread_live(const ThreadModule *m, int *sums)
+{
+	Live l = {.m = m, .positions = 1};
+	l.begin = NEW_ARRAY(m->mem, int, m->nnode);
+	l.end = NEW_ARRAY(m->mem, int, m->nnode);
+	l.from = NEW_ARRAY(m->mem, int, m->reg.n + 1);
+	l.to = NEW_ARRAY(m->mem, int, m->reg.n + 1);
+	for (Reg r = 1; r <= m->reg.n; r++)
+		l.from[r] = -1;
+	number(&l, m->body);
+	find(&l, m->body, 0);
+	*sums = most(&l, true);
+	return most(&l, false);
+}
