@@ -34,8 +34,8 @@ is_cheap(const Value *v)
 	return op && (op->kind == OP_CONST || op->kind == OP_IOTA || op->kind == OP_BROADCAST);
 }
 
-static int
-words_of(const Value *v)
+int
+live_words(const Value *v)
 {
 	if (is_cheap(v))
 		return 0;
@@ -117,11 +117,11 @@ live_registers(const Func *f, Arena *mem)
 		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
 		for (int v = 0; v < f->nvalues; v++)
 			if (value[v] && l.first[v] < here && l.last[v] >= here + streams)
-				n += words_of(value[v]);
+				n += live_words(value[v]);
 			else if (value[v] && streams && l.first[v] == here && l.last[v] > here)
-				alone = MAX(alone, words_of(value[v]));
+				alone = MAX(alone, live_words(value[v]));
 		for (int k = 0; k < op->nout && !op_is_control(op); k++)
-			n += streams ? 0 : is_read ? MIN(words_of(&op->out[k]), UNDER_WAY) : words_of(&op->out[k]);
+			n += streams ? 0 : is_read ? MIN(live_words(&op->out[k]), UNDER_WAY) : live_words(&op->out[k]);
 		most = MAX(most, MAX(n, alone));        /* alone: what the op before it made; was not fitted */
 	}
 	return BASE + EACH_ACCESS * MIN(l.accesses, 8) + most;

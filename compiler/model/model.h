@@ -438,6 +438,7 @@ void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, 
 double cpu_cost(const Func *f, const CpuRow *row, const CostFacts *facts, double programs);
 /* live.c: registers of a thread */
 int live_registers(const Func *f, Arena *mem);
+int live_words(const Value *v);                         /* of a thread, 4 bytes each; 0: made again at each use */
 
 /* bill.c: how long a launch takes */
 

@@ -137,7 +137,8 @@ collect_arguments(TglCase *c)
 		add_strides(c, i);
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const v;
-		if (bound_value(b, schedule_info[i].text, &v))
+		bool is_parameter = named_const(b->ct, b->nct, schedule_info[i].text);
+		if (!is_parameter && bound_value(b, schedule_info[i].text, &v))
 			c->args[c->nargs++] = case_arg(schedule_info[i].text, &v);
 	}
 }

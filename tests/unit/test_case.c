@@ -58,6 +58,10 @@ static const char source[] =
     "reference pointers { y[:] = x[:] * 2.0; }\n"
     "example pointers { n = 50; x = normal(0, 1, shape = [50]); y = zeros([50], f32); }\n"
     "kernel half_done(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
+    "kernel warped<B = 8, warps = 2, stages = 2>(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, B)) {\n"
+    "    y[i * B +: B] = x[i * B +: B];\n"
+    "}\n"
+    "example warped { N = 4; x = arange; }\n"
     "kernel from_file(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "example from_file { N = 4; x = file(\"in.npy\"); }\n"
     "kernel stomp(y: *mut f32, n: i32) grid(i: 1) { store(y + arange(0, 32), 1.0, arange(0, 32) <= n); }\n"
@@ -227,6 +231,11 @@ test_overriding_an_example(void **state)
 	int n;
 	const TglArg *args = tgl_case_args(c, &n);
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "softmax"), args, n, NULL));
+	tgl_case_close(&c);
+
+	c = case_of(f, "warped", NULL);                 /* a word of the schedule that is a parameter stands there once */
+	args = tgl_case_args(c, &n);
+	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "warped"), args, n, NULL));
 	tgl_case_close(&c);
 
 	assert_null(tgl_case_open(f->dev, tgl_kernel(f->p, "half_done"),
