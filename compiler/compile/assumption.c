@@ -5,9 +5,11 @@
  *
  *     R = 3000: a multiple of 8          %R: dim multiple(8), and %row = program_id {axis = 0, dim = 2, per = 1}
  *     C = 4096 = BLOCK: it is 4096       constants instead of %C, and in the tensors' types
+ *     C = 5120, five eighths of BLOCK    the same: the elements from 5120 on are known to be none
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
- * of the key anyhow.  Another one's value is not taken for it, since loops over so few tiles would be unrolled. */
+ * of the key anyhow; five, six and seven eighths cost three.  Another one's value is not taken for it, since loops over so
+ * few tiles would be unrolled. */
 #include "compile/compile.h"
 
 #include <string.h>
@@ -69,13 +71,20 @@ multiple_of_parts(const Bound *b, int symbol)
 	return most;
 }
 
+/* A row in a tile that is made for it: five to eight eighths of the tile, so that few forms differ. */
+static bool
+is_eighths(int64_t v, int64_t tile)
+{
+	return v == tile || (is_power_of_two(tile) && tile >= 8 && v < tile && v > tile / 2 && v % (tile / 8) == 0);
+}
+
 int64_t
 assumption_of_size(const Bound *b, int symbol)
 {
 	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
-		if (v == c && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
+		if (is_eighths(v, c) && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
 			return -v;
 		if (!is_power_of_two(c) || c >= INT64_C(1) << 31)
 			continue;

@@ -26,6 +26,7 @@ typedef struct Walk {
 	ProgramCost *c;
 	double *ready;                                  /* of each value, by its id */
 	uint32_t *varies;                               /* the same: dimensions along which its elements differ */
+	double *inside;                                 /* the same: those that may lie inside of a tensor */
 	double now;                                     /* no op begins before: the last barrier */
 	double stored;                                  /* no read begins before: the last write before it begins */
 	int warps;
@@ -35,48 +36,7 @@ typedef struct Walk {
 	Arena *mem;
 } Walk;
 
-/* ---- elements of a thread ---- */
-
-/* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
-static double
-distinct(const Walk *w, const Value *v)
-{
-	const Layout *l = v->layout;
-	uint64_t moved = 0;
-	int n = 0;
-	if (!l)
-		return 1;
-	for (int d = 0; d < l->rank; d++)
-		if (w->varies[v->id] >> d & 1)
-			moved |= ((UINT64_C(1) << l->out[d]) - 1) << layout_out_at(l, d);
-	uint64_t free = layout_free_bits(l, IN_REGISTER);
-	for (int i = 0; i < l->in[IN_REGISTER]; i++)
-		n += (l->map.col[i] & moved) && !(free >> i & 1);
-	return (double)(UINT64_C(1) << n);
-}
-
-static uint32_t
-varying(const Walk *w, const Op *op, const Value *v)
-{
-	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
-	uint32_t of = 0, all = (UINT32_C(1) << v->type->rank) - 1;
-	if (op->kind == OP_CONST)
-		return attr_value(op)->kind == KIND_INTS ? all : 0;
-	if (op->kind == OP_IOTA)
-		return UINT32_C(1) << attr_axis(op);
-	for (int i = 0; i < op->nin; i++)
-		of |= op->in[i]->type->rank ? w->varies[op->in[i]->id] : 0;
-	if (op_has(op, ELEM) || op->kind == OP_CONVERT || (op->kind == OP_BROADCAST && op->in[0]->type->rank))
-		return of;
-	if (op->kind == OP_BROADCAST)
-		return 0;
-	if (!dims)
-		return op->kind == OP_RESHAPE && of == 0 ? 0 : all;
-	all = 0;
-	for (int d = 0; d < v->type->rank; d++)
-		all |= (of >> dims->at[d] & 1) << d;
-	return all;
-}
+/* ---- arithmetic ---- */
 
 static double
 words(const Value *v)
@@ -84,45 +44,19 @@ words(const Value *v)
 	return MAX(cost_elements(v) * element_bytes(v->type) / 4, 1);
 }
 
-/* ---- arithmetic ---- */
-
 static void
 add_issue(Walk *w, double n)
 {
 	w->c->issue += n;
 }
 
-/* Does each register of a thread hold a number that the compiler knows?  Indices along a dimension that no lane and no warp
- * moves along, and what is computed from them. */
-static bool
-is_known(const Value *v, int depth)
-{
-	const Layout *l = v->layout;
-	int64_t n;
-	if (value_constant(v, &n))
-		return true;
-	if (!l || !v->def || depth == 0)
-		return false;
-	if (v->def->kind == OP_IOTA) {
-		int axis = (int)attr_axis(v->def), at = layout_out_at(l, axis);
-		for (int i = l->in[IN_REGISTER]; i < l->map.nin; i++)
-			if (l->map.col[i] >> at & ((UINT64_C(1) << l->out[axis]) - 1))
-				return false;
-		return true;
-	}
-	bool known = op_has(v->def, ELEM) || v->def->kind == OP_CONVERT || v->def->kind == OP_BROADCAST;
-	for (int i = 0; i < v->def->nin; i++)
-		known = known && is_known(v->def->in[i], depth - 1);
-	return known;
-}
-
 static double
 arithmetic(Walk *w, const Op *op, double times)
 {
 	enum { DEPTH = 3 };
-	if (op->nin > 0 && is_known(op->kind == OP_SELECT ? op->in[0] : &op->out[0], DEPTH))
+	if (op->nin > 0 && cost_known(op->kind == OP_SELECT ? op->in[0] : &op->out[0], DEPTH))
 		return 0;
-	double n = distinct(w, &op->out[0]) / (double)MAX(attr_equal(op), 1);
+	double n = cost_distinct(w->varies, &op->out[0]) * w->inside[op->out[0].id] / (double)MAX(attr_equal(op), 1);
 	double special, issue = cost_work(op, &special);
 	add_issue(w, times * MAX(n, 1) * issue);
 	w->c->special += times * MAX(n, 1) * special;
@@ -158,13 +92,21 @@ note_again(Walk *w, const Op *op, double bytes)
 	w->c->kept += *second == loop ? bytes : 0;
 }
 
+/* A write's as far as what it writes or its own tensor says. */
+static double
+inside_of(const Walk *w, const Op *op, const Value *v)
+{
+	return MIN(cost_inside_tensor(op, v), w->inside[v->id]);
+}
+
 static double
 access(Walk *w, const Op *op, double times)
 {
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
 	double vector = w->facts->vector(w->facts->user, op), fresh = cost_fresh(op, vector);
-	double n = fresh * (v ? MAX(cost_elements(v) / vector, 1) : 1), sectors = w->facts->sectors(w->facts->user, op);
+	double accesses = v ? MAX(cost_elements(v) * inside_of(w, op, v) / vector, 1) : 1;
+	double n = fresh * accesses, sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	double missed = w->facts->missed(w->facts->user, op);
 	bool is_read = op->nout > 0;
@@ -275,6 +217,7 @@ reduction(Walk *w, const Op *op, double times)
 	double ways = op_family(op) == FAMILY_SCAN ? 2 : 1;
 	plan_reduce(op, &p);
 	double states = (double)(UINT64_C(1) << __builtin_popcountll(p.live)), held = cost_elements(op->in[0]);
+	held *= w->inside[op->in[0]->id];
 	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
 		each = 4;
 	add_issue(w, times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0)));
@@ -461,6 +404,7 @@ region(Walk *w, const Op *op, double times)
 		for (int i = 0; i < op->region[r]->narg; i++) {
 			w->ready[op->region[r]->arg[i].id] = start;
 			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
+			w->inside[op->region[r]->arg[i].id] = 1;
 		}
 		walk(w, op->region[r], times * n);
 		end = MAX(end, w->now);
@@ -481,8 +425,10 @@ walk(Walk *w, const Block *b, double each)
 		bool is_region = op->nregion && (op_is_control(op) || op->kind == OP_ROLES);
 		double start = ready_of(w, op), latency, times = is_once && !is_region ? 0 : each, waited = 0;
 		const ProgramCost before = *w->c;
-		for (int i = 0; i < op->nout; i++)
-			w->varies[op->out[i].id] = varying(w, op, &op->out[i]);
+		for (int i = 0; i < op->nout; i++) {
+			w->varies[op->out[i].id] = cost_varying(w->varies, op, &op->out[i]);
+			w->inside[op->out[i].id] = cost_inside(w->varies, w->inside, op, &op->out[i]);
+		}
 		if (attr_sync(op)) {
 			waited = barrier(w, times);
 			w->now = start = MAX(start, w->now) + waited;
@@ -510,6 +456,7 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 	w.read_in = NEW_ARRAY(mem, const Op *, MAX(f->body->narg, 1));
 	w.again_in = NEW_ARRAY(mem, const Op *, MAX(f->body->narg, 1));
 	w.varies = NEW_ARRAY(mem, uint32_t, MAX(f->nvalues, 1));
+	w.inside = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
 	walk(&w, f->body, 1);
 	out->path = w.now;
 	int together = MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);

@@ -414,6 +414,12 @@ double cost_missed(const Op *op);
 /* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */
 double cost_fresh(const Op *op, double vector);
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
+/* near/elements.c: of a thread's elements those that differ, numbers that the compiler knows, shares inside of tensors */
+double cost_distinct(const uint32_t *varies, const Value *v);
+uint32_t cost_varying(const uint32_t *varies, const Op *op, const Value *v);
+bool cost_known(const Value *v, int depth);
+double cost_inside_tensor(const Op *access, const Value *v);
+double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
 bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
 
@@ -436,8 +442,7 @@ typedef struct LineCosts {
 void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out);
 /* cost_cpu.c: nanoseconds of a launch on the cpu device, of its module after its passes; of the facts only trips */
 double cpu_cost(const Func *f, const CpuRow *row, const CostFacts *facts, double programs);
-/* live.c: registers of a thread */
-int live_registers(const Func *f, Arena *mem);
+int live_registers(const Func *f, Arena *mem);          /* live.c: of a thread */
 int live_words(const Value *v);                         /* of a thread, 4 bytes each; 0: made again at each use */
 
 /* bill.c: how long a launch takes */
@@ -475,10 +480,8 @@ typedef struct LineBills {
 
 /* cost_simdgroups.c: cycles of a launch whose products are what takes time, on a target with figures, of its module after
  * pass coalesce; below 0: it has no product, or its operands do not fit.  Of the facts only trips; bytes: of tensors. */
-double simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes,
-    Bill *out);
-/* Bytes of device memory that accesses take, of sectors of which they use a part too. */
-double cost_bytes(const ProgramCost *c);
+double simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes, Bill *out);
+double cost_bytes(const ProgramCost *c);                /* of device memory, with sectors that are used in part */
 /* A row for each line, as shares of the launch's bill. */
 void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
@@ -489,12 +492,10 @@ void bill_print(const Bill *b, const Target *t, Text *out);
 /* How the total comes about; which parts are as long as the longest, or nearly; in sentences */
 void bill_total(const Bill *b, const Target *t, Text *out);
 void bill_longest(const Bill *b, const Target *t, Text *out);
-/* Of a launch, 0.1 to 99.9 or more: "12.3", "123". */
-void bill_put_time(double us, Text *out);
+void bill_put_time(double us, Text *out);               /* of a launch, 0.1 to 99.9 or more: "12.3", "123" */
 double bill_us(const Bill *b, const Target *t, double cycles);   /* of a part of one program: microseconds of the launch */
 BillPart bill_most(const Bill *b);                      /* the longest part */
 
-/* occupancy.c: how many blocks a multiprocessor is to hold; 0: not said */
-int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);
+int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);    /* occupancy.c: on a multiprocessor; 0: not said */
 
 #endif

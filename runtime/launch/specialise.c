@@ -8,7 +8,7 @@
  * that gets a contiguous tensor is compiled as if it were not strided: with the strides known its
  * accesses are wide.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
- * (pow2ceil(C)), that value is part of the key and the dimension is not.
+ * (pow2ceil(C)), that value is part of the key and the dimension is not, unless it is some eighths of a power of two.
  *
  * In memory a form's name is these facts as bytes, compared whole.  On disk it is their hash together
  * with all else that the bytes of an artefact depend on: the text and the path of every file of the
