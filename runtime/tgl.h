@@ -536,7 +536,7 @@ void tgl_case_close(TglCase **c);
 const char *tgl_case_label(TglCase *c);
 /* stays the case's; NULL: none of that name */
 TglTensor *tgl_case_tensor(TglCase *c, const char *param);
-/* All arguments, for tgl_launch; they stay the case's. */
+/* All arguments, for tgl_launch, and the compile-time values that were given; they stay the case's. */
 const TglArg *tgl_case_args(TglCase *c, int *n);
 /* Values of dimensions, compile-time parameters and scalars, by index; false past the last. */
 bool tgl_case_value(TglCase *c, int i, const char **name, const char **text);

@@ -108,6 +108,16 @@ add_strides(TglCase *c, int i)
 	c->value_text[c->nvalues++] = extents_text(t->rank, t->stride, c->b.mem);
 }
 
+/* A compile-time value or a word of the schedule that the caller or the example gives: others the launch chooses. */
+static void
+add_said(TglCase *c, const char *name)
+{
+	Const v;
+	bool said = named_const(c->b.value, c->b.nvalue, name) || (c->example && example_sets(c->example, name));
+	if (said && bound_value(&c->b.bound, name, &v))
+		c->args[c->nargs++] = case_arg(name, &v);
+}
+
 static void
 collect_arguments(TglCase *c)
 {
@@ -128,19 +138,16 @@ collect_arguments(TglCase *c)
 		add_value(c, b->symbol[i].name, &b->symbol[i].value);
 	for (int i = 0; i < b->nct; i++) {
 		add_value(c, b->ct[i].name, &b->ct[i].value);
-		c->args[c->nargs++] = case_arg(b->ct[i].name, &b->ct[i].value);
+		add_said(c, b->ct[i].name);
 	}
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
 	for (int i = 0; i < k->params.n; i++)
 		add_strides(c, i);
-	for (int i = 0; i < SCHEDULE_COUNT; i++) {
-		Const v;
-		bool is_parameter = named_const(b->ct, b->nct, schedule_info[i].text);
-		if (!is_parameter && bound_value(b, schedule_info[i].text, &v))
-			c->args[c->nargs++] = case_arg(schedule_info[i].text, &v);
-	}
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (!named_const(b->ct, b->nct, schedule_info[i].text))
+			add_said(c, schedule_info[i].text);
 }
 
 /* ---- opening ---- */

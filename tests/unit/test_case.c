@@ -61,7 +61,7 @@ static const char source[] =
     "kernel warped<B = 8, warps = 2, stages = 2>(x: in f32[N], y: out f32[N]) grid(i: cdiv(N, B)) {\n"
     "    y[i * B +: B] = x[i * B +: B];\n"
     "}\n"
-    "example warped { N = 4; x = arange; }\n"
+    "example warped { N = 4; stages = 3; x = arange; }\n"
     "kernel from_file(x: in f32[N], y: out f32[N]) grid(i: N) { y[i] = x[i]; }\n"
     "example from_file { N = 4; x = file(\"in.npy\"); }\n"
     "kernel stomp(y: *mut f32, n: i32) grid(i: 1) { store(y + arange(0, 32), 1.0, arange(0, 32) <= n); }\n"
@@ -233,8 +233,10 @@ test_overriding_an_example(void **state)
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "softmax"), args, n, NULL));
 	tgl_case_close(&c);
 
-	c = case_of(f, "warped", NULL);                 /* a word of the schedule that is a parameter stands there once */
-	args = tgl_case_args(c, &n);
+	TglArg four = tgl_arg_int("warps", 4);
+	c = case_of(f, "warped", &(TglCaseOptions){.args = &four, .nargs = 1});
+	args = tgl_case_args(c, &n);                    /* a word that is a parameter once; stages by the example; B by nobody */
+	assert_int_equal(n, 4);
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "warped"), args, n, NULL));
 	tgl_case_close(&c);
 
