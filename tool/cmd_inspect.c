@@ -122,8 +122,9 @@ line_json(const InspectLine *x)
 	inspect_details(x, &details);
 	bool runs = x->kind == INSPECT_BARRIER || inspect_has_barrier(x);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:s?, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what",
-	    x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
+	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:s?, s:o}", "line", x->op->place.line, "col", x->op->place.col,
+	    "what", x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes,
+	    "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",

@@ -46,7 +46,7 @@ typedef struct InspectLine {
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	BankPlan in, out;                           /* to shared memory, and from it */
-	int moves;                                      /* of a get or put: accesses of a thread; 0: not known, or by matrices */
+	int moves;                                      /* a thread's, of a get or put; 0: by matrices, not known */
 	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
@@ -57,7 +57,7 @@ typedef struct InspectLine {
 	const BarrierPairs *pairs;                      /* with those of the other accesses that need it */
 	InspectOutside outside;
 	int wider;                                      /* bytes that a thread's access could have; 0: no more */
-	double runs, most_runs;                         /* barriers, in between too: times a program in the mean; -1: not known */
+	double runs, most_runs;                         /* of a barrier, a program, in the mean; -1: not known */
 	const char *of;                                 /* whose elements it moves, by the source's name; NULL: not known */
 } InspectLine;
 

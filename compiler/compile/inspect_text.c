@@ -160,8 +160,8 @@ inspect_pair(const BarrierPair *p, Text *out)
 {
 	const Op *a = p->before, *b = p->after;
 	const char *of = a->kind == OP_CONVERT || a->kind == OP_REDUCE ? inspect_name(a->in[0]) : "";
-	text_printf(out, "%s%s%s %s %d:%d %s ", op_info[a->kind].text, *of ? " of " : "", of, *of ? "at" : "of", a->place.line,
-	    a->place.col, inspect_deed(a, p->before_writes));
+	text_printf(out, "%s%s%s %s %d:%d %s ", op_info[a->kind].text, *of ? " of " : "", of, *of ? "at" : "of",
+	    a->place.line, a->place.col, inspect_deed(a, p->before_writes));
 	inspect_memory(p, out);
 	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
 	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)

@@ -140,12 +140,11 @@ through_shared(Walk *w, double bytes, double times)
 static double
 slot_access(Walk *w, const Op *op, double times)
 {
-	double issue, shared;
-	cost_pieces(op, w->t, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 4, &issue, &shared);
+	double issue, shared, held = words(op->kind == OP_PUT ? op->in[1] : &op->out[0]);
+	cost_pieces(op, w->t, held * 4, &issue, &shared);
 	add_issue(w, times * issue);
 	w->c->shared += times * shared * w->warps;
-	return through_shared(w, words(op->kind == OP_PUT ? op->in[1] : &op->out[0]) * 2, times) - w->r->barrier +
-	    shared * w->warps;
+	return through_shared(w, held * 2, times) - w->r->barrier + shared * w->warps;
 }
 
 /* A tile that the loop keeps (pass keep): each thread puts or gets its own elements, 16 bytes at a time. */
@@ -169,23 +168,6 @@ barrier(Walk *w, double times)
 
 /* ---- between threads ---- */
 
-/* Beyond what moves 8 bytes at a time without conflicts; cycles that the block's warps take for it. */
-static double
-narrow_side(Walk *w, const Layout *l, const Layout *shared, const Value *v, double times)
-{
-	enum { WIDE = 8, WORD = 4, PASS = 128 };
-	DType elem = dtype_is_packed(v->type->elem) ? TY_I8 : v->type->elem;
-	BankPlan b = plan_banks(l, shared, elem, false, w->t);
-	double bytes = cost_elements(v) * element_bytes(v->type);
-	if (b.bytes == 0)
-		return 0;
-	double n = bytes / b.bytes, cycles = (n * MAX(b.passes, 1) - bytes * w->t->lanes / PASS) * w->warps;
-	if (b.bytes < WIDE)
-		add_issue(w, times * (n - bytes / WIDE) * (b.bytes < WORD ? 1.5 : 1));
-	w->c->shared += times * MAX(cycles, 0);
-	return MAX(cycles, 0);
-}
-
 static double
 conversion(Walk *w, const Op *op, double times)
 {
@@ -193,19 +175,17 @@ conversion(Walk *w, const Op *op, double times)
 	ConvertPlan p = {.kind = CONVERT_NONE};
 	if (from && to)
 		plan_convert(from, to, element_bytes(op->out[0].type), &p);
-	switch (p.kind) {
-	case CONVERT_NONE: case CONVERT_REGISTERS:
+	if (p.kind == CONVERT_NONE || p.kind == CONVERT_REGISTERS)
 		return 0;
-	case CONVERT_SHUFFLE:
+	if (p.kind == CONVERT_SHUFFLE) {
 		add_issue(w, times * 3 * words(&op->out[0]));
 		w->c->shuffles += times * words(&op->out[0]) * w->warps;
 		return w->r->shuffle_latency;
-	case CONVERT_SHARED:
-		break;
 	}
-	Layout shared = layout_best_shared(from, to, element_bytes(op->out[0].type));
-	double narrow = narrow_side(w, from, &shared, op->in[0], times) + narrow_side(w, to, &shared, op->out, times);
-	return narrow + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
+	double shared, issue = cost_narrow(op, w->t, &shared);
+	add_issue(w, times * issue);
+	w->c->shared += times * shared * w->warps;
+	return shared * w->warps + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
 }
 
 /* A scan combines twice, elements of a thread and what came before them; lanes exchange what a thread has together. */

@@ -409,6 +409,8 @@ typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, 
  * each, of which one joins bytes to words, and passes over the banks of a warp; `bytes` of a thread. */
 double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
+/* The same of a conversion through shared memory, whose layout there is the best for both sides: gives instructions. */
+double cost_narrow(const Op *convert, const Target *t, double *shared);
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
 /* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */

@@ -268,6 +268,25 @@ cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *
 	*shared = bytes / b.bytes * MAX(b.passes, 1) - bytes * t->lanes / PASS;
 }
 
+double
+cost_narrow(const Op *convert, const Target *t, double *shared)
+{
+	enum { WIDE = 8, WORD = 4, PASS = 128 };
+	const Value *side[] = {convert->in[0], &convert->out[0]};
+	Layout between = layout_best_shared(side[0]->layout, side[1]->layout, element_bytes(side[1]->type));
+	double issue = *shared = 0;
+	for (int i = 0; i < LEN(side); i++) {
+		DType elem = dtype_is_packed(side[i]->type->elem) ? TY_I8 : side[i]->type->elem;
+		BankPlan b = plan_banks(side[i]->layout, &between, elem, false, t);
+		double bytes = cost_elements(side[i]) * element_bytes(side[i]->type);
+		double n = b.bytes > 0 ? bytes / b.bytes : 0;
+		if (b.bytes > 0 && b.bytes < WIDE)
+			issue += (n - bytes / WIDE) * (b.bytes < WORD ? 1.5 : 1);       /* joined two by two */
+		*shared += MAX(n * MAX(b.passes, 1) - bytes * t->lanes / PASS, 0);
+	}
+	return issue;
+}
+
 /* ---- copies ---- */
 
 /* Slots of the ring that a copy fills. */
