@@ -120,11 +120,9 @@ line_json(const InspectLine *x)
 	if (x->tile)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
-	bool runs = x->kind == INSPECT_BARRIER || inspect_has_barrier(x);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:s?, s:o}", "line", x->op->place.line, "col", x->op->place.col,
-	    "what", x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes,
-	    "accesses",
+	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what",
+	    x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
 	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
@@ -132,8 +130,7 @@ line_json(const InspectLine *x)
 	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause,
 	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null(), "outside",
 	    outside_json(&x->outside), "wider_bytes", x->wider, "runs",
-	    runs && x->runs >= 0 ? json_real(x->runs) : json_null(), "most_runs",
-	    runs && x->runs >= 0 ? json_real(x->most_runs) : json_null(), "of", x->of, "conflicts", conflicts_json(x));
+	    x->kind == INSPECT_BARRIER && x->runs >= 0 ? json_real(x->runs) : json_null(), "conflicts", conflicts_json(x));
 	text_close(&type);
 	text_close(&details);
 	return j;

@@ -435,13 +435,6 @@ note_life(InspectLine *x, const Func *f)
 }
 
 bool
-inspect_has_barrier(const InspectLine *x)
-{
-	bool exchanges = x->kind == INSPECT_CONVERT || x->kind == INSPECT_REDUCE || x->kind == INSPECT_MOVE;
-	return exchanges && x->smem_bytes > 0;
-}
-
-bool
 inspect_lacks_sectors(const InspectLine *x)
 {
 	return x->accesses > 0 && !x->sectors_known && (x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY);
@@ -463,8 +456,6 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 			continue;
 		note_life(&x, f);
 		inspect_outside(&x, arg);
-		if (inspect_has_barrier(&x))
-			inspect_runs(&x, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

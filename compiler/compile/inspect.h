@@ -57,7 +57,7 @@ typedef struct InspectLine {
 	const BarrierPairs *pairs;                      /* with those of the other accesses that need it */
 	InspectOutside outside;
 	int wider;                                      /* bytes that a thread's access could have; 0: no more */
-	double runs, most_runs;                         /* of a barrier, a program, in the mean; -1: not known */
+	double runs;                                    /* barriers: times a program, at most; -1: not known */
 	const char *of;                                 /* whose elements it moves, by the source's name; NULL: not known */
 } InspectLine;
 
@@ -120,7 +120,6 @@ void inspect_print(const Inspection *x, Text *out);
  * where no line takes any. */
 void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
-bool inspect_has_barrier(const InspectLine *x);         /* between writing scratch and reading it */
 bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
 /* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */

@@ -166,14 +166,6 @@ inspect_outside(InspectLine *l, const InspectArg *arg)
 void
 inspect_runs(InspectLine *l, const InspectArg *arg)
 {
-	double all = 0;
-	l->runs = l->most_runs = -1;
-	for (int64_t nth = 0; nth < SAMPLES && arg; nth++) {
-		double runs = runs_in(l->op, arg, nth);
-		if (runs < 0)
-			return;
-		all += runs;
-		l->most_runs = MAX(l->most_runs, runs);
-	}
-	l->runs = arg ? all / SAMPLES : -1;
+	double first = arg ? runs_in(l->op, arg, 0) : -1, last = arg ? runs_in(l->op, arg, INT32_MAX) : -1;
+	l->runs = first < 0 || last < 0 ? -1 : MAX(first, last);
 }

@@ -160,9 +160,9 @@ bill_json(const Inspection *x)
 	bill_total(b, x->t, &total);
 	bill_longest(b, x->t, &longest);
 	inspect_longest(x, &line);
-	json_t *j = json_pack("{s:f, s:i, s:o, s:s, s:s, s:s, s:o}", "us", b->cycles / x->t->rates->clock, "blocks",
-	    b->blocks, "parts", parts, "total", total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline",
-	    roofline_json(x));
+	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o}", "us", b->cycles / x->t->rates->clock,
+	    "memory_bytes_us", x->t->rates->memory_rate * x->t->rates->clock, "blocks", b->blocks, "parts", parts, "total",
+	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x));
 	text_close(&total);
 	text_close(&longest);
 	text_close(&line);
