@@ -255,7 +255,7 @@ static void
 put_kernel(Msl *m)
 {
 	Text head = {0};
-	m->barrier_device = m->stores_device && m->reads_stored;
+	m->barrier_device = m->stores_device && (m->reads_stored || m->stores_again);
 	msl_merge(m, m->t->body);
 	msl_count(m, m->t->body, NULL);
 	msl_matrix_plan(m, m->t->body);

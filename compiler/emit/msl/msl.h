@@ -25,6 +25,7 @@ struct MslNode {
 	const Reg *fill;                                /* of a masked load: the values where the mask is false */
 
 	int uses;
+	bool is_number;                                 /* of use beside addresses: what wraps has to do so as everywhere */
 	bool live, parts, converges;                    /* some lanes are used alone; depends on other threads' lanes */
 	const char *name;                               /* of its variable, once it has one */
 	int c;                                          /* and its CType */
@@ -70,6 +71,8 @@ struct Msl {
 	int *widths;                                    /* by number of a function: of vectors that it is called with */
 	VEC(MslTable) tables;
 	bool stores_device, reads_stored;               /* device memory is written, and may be read again */
+	bool stores_again;                              /* or written, by a loop's next trip or by another statement */
+	const ThreadNode **stored;                      /* by the kernel's parameter: the last store noted */
 	EmitMsl *made;
 
 	/* text */
@@ -78,7 +81,7 @@ struct Msl {
 	VEC(const char *) names;
 	VEC(int) numbered;                              /* by name: the last number */
 	unsigned helpers;
-	bool barrier_device;                            /* another thread may read what one writes to device memory */
+	bool barrier_device;                            /* another thread may touch what one writes to device memory */
 	const char *values;                             /* what the numbers together are called */
 	VEC(MslFragment) fragments;                     /* operands of products that have a variable */
 };

@@ -89,6 +89,24 @@ note_padding(Msl *m, const ThreadNode *n)
 	}
 }
 
+/* Two threads may write the same element one behind the other, with a barrier between that is to order them. */
+static void
+note_store(Msl *m, const ThreadNode *store)
+{
+	const ThreadNode *to = thread_def(m->t, store->at->base);
+	const ThreadNode **last = &m->stored[0];
+
+	for (const ThreadRegion *r = store->home; r && r->owner; r = r->owner->home)
+		m->stores_again |= r->owner->kind != NODE_IF;
+	while (to->kind == NODE_POINTER)
+		to = thread_def(m->t, to->in[0]);
+	if (to->kind == NODE_PARAM)
+		last = &m->stored[to->op];
+	m->stores_again |= to->kind != NODE_PARAM ||
+	    (*last && ((*last)->place.line != store->place.line || (*last)->place.col != store->place.col));
+	*last = store;
+}
+
 static void
 note_access(Msl *m, MslNode *n)
 {
@@ -100,12 +118,44 @@ note_access(Msl *m, MslNode *n)
 	if (is_device && in_word && msl_element_bytes(m->t, at->base) < 4)
 		note_padding(m, thread_def(m->t, at->base));
 	m->stores_device |= is_device && n->kind != NODE_LOAD;
+	if (is_device && n->kind == NODE_STORE)
+		note_store(m, n->t);
 	m->reads_stored |= is_device && n->kind == NODE_LOAD && at->cache != CACHE_READ_ONLY;
+}
+
+/* Does it make a part of an address of other parts? */
+static bool
+adds_up(const ThreadNode *t)
+{
+	return t->kind == NODE_CAST || (t->kind == NODE_OP &&
+	    (t->op == THREAD_ADD || t->op == THREAD_SUB || t->op == THREAD_MUL || t->op == THREAD_SHL ||
+	    t->op == THREAD_ASHR));
+}
+
+static void
+note_number(Msl *m, Reg r)
+{
+	MslNode *n = msl_def(m, r);
+
+	if (n->is_number)
+		return;
+	n->is_number = true;
+	for (int i = 0; i < n->nin && adds_up(n->t); i++)
+		note_number(m, n->in[i]);
+}
+
+static void
+note_numbers(Msl *m, const ThreadNode *t)
+{
+	for (int i = 0; i < t->nin && t->kind != NODE_POINTER && !adds_up(t); i++)
+		if (!t->at || (t->in[i] != t->at->base && t->in[i] != t->at->offset))
+			note_number(m, t->in[i]);
 }
 
 static void
 note_node(Msl *m, MslNode *n, ThreadNode *t)
 {
+	note_numbers(m, t);
 	if (t->at)
 		note_access(m, n);
 	if (t->kind == NODE_UNPACK)
@@ -147,6 +197,7 @@ msl_keep_beside(Msl *m)
 void
 msl_note_uses(Msl *m)
 {
+	m->stored = NEW_ARRAY(m->mem, const ThreadNode *, m->t->kernel.nparam);
 	note_region(m, m->t->body);
 	for (int i = 0; i < m->t->functions.n; i++)
 		note_region(m, m->t->functions.at[i]->body);

@@ -6,6 +6,8 @@
  * int by C, so their results are cast back. */
 #include "emit/msl/msl.h"
 
+#include <string.h>
+
 /* What C makes of an operation on both. */
 static CType
 usual(CType a, CType b)
@@ -48,7 +50,16 @@ static bool
 is_exact(const Msl *m, const MslNode *n)
 {
 	ThreadRange r = msl_range(m, n);
-	return r.geometry || !msl_is_full(r, n->type);
+	return (r.geometry && !n->is_number) || !msl_is_full(r, n->type);
+}
+
+/* How strong the right operand of a sum or product that C computes as `c` has to be to stand without brackets: a sum or product of
+ * another width wraps elsewhere, and a quotient or remainder is no factor. */
+static int
+right_strength(const MslNode *n, Expr b, CType c, int strength)
+{
+	bool same = n->t->op == THREAD_ADD || (n->t->op == THREAD_MUL && !strpbrk(b.text, "/%"));
+	return same && without_sign(b.c) == without_sign(c) ? strength : strength + 1;
 }
 
 /* a + b, a - b, a * b */
@@ -57,7 +68,7 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 {
 	RegType t = n->type;
 	Expr a = msl_lanes(m, n, 0), b = msl_lanes(m, n, 1);
-	int w = MAX(a.width, b.width), right = n->t->op == THREAD_MUL || n->t->op == THREAD_ADD ? strength : strength + 1;
+	int w = MAX(a.width, b.width);
 	if (t == REG_I8 || t == REG_I16 || w > 1) {
 		CType c = c_plain(t);
 		if (n->t->op == THREAD_MUL && w == 1)
@@ -67,7 +78,7 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 			b = msl_as(m, b, c, b.width);
 		}
 		return narrow_result(m, arena_printf(m->mem, "%s %s %s", msl_wrap(m, a, strength), sign,
-		    msl_wrap(m, b, right)), strength, w, c);
+		    msl_wrap(m, b, right_strength(n, b, c, strength))), strength, w, c);
 	}
 	bool safe = is_exact(m, n);
 	if (a.is_literal)
@@ -99,7 +110,7 @@ sum(Msl *m, const MslNode *n, const char *sign, int strength)
 	else if (b.is_literal && b.v >= 0 && b.v <= INT32_MAX && !a.is_literal)
 		b.text = arena_printf(m->mem, "%lld", (long long)b.v);
 	const char *s = arena_printf(m->mem, "%s %s %s", msl_wrap(m, a, strength), minus ? "-" : sign,
-	    msl_wrap(m, b, right));
+	    msl_wrap(m, b, right_strength(n, b, c, strength)));
 	return msl_made(s, strength, 1, c);
 }
 
