@@ -33,6 +33,26 @@ is_never_negative(Lower *l, Reg r)
 	return thread_range(thread_module_of(l->b), r).lo >= 0;
 }
 
+/* a / b, or a % b, by a constant.  Where a has 31 bits, a product of 64 bits and a shift do: of 2^p / b rounded up, with p
+ * 31 + log2 b rounded up, the product is off by less than 2^(p - 31) a (Granlund and Montgomery).  LLVM would take the
+ * upper half of one of 128 bits, which ptxas 13.0 gets wrong for numbers that unrolling a loop makes known. */
+static Reg
+by_constant(Lower *l, const Elem *x, bool remains, Reg a, Reg b)
+{
+	ThreadRange r = thread_range(thread_module_of(l->b), a);
+	bool shifts = (x->divisor & (x->divisor - 1)) == 0;
+
+	if (l->t->kind != TARGET_PTX || x->reg != REG_I64 || shifts || r.lo < 0 || r.hi > INT32_MAX || x->divisor < 0 ||
+	    x->divisor > INT32_MAX) {
+		ThreadOp as_signed = remains ? THREAD_SREM : THREAD_SDIV, as_unsigned = remains ? THREAD_UREM : THREAD_UDIV;
+		return lower_op2(l, x->is_signed ? as_signed : as_unsigned, a, b);
+	}
+	int p = 31 + log2_ceil(x->divisor);
+	Reg inverse = lower_i64(l, (int64_t)(((UINT64_C(1) << p) + (uint64_t)x->divisor - 1) / (uint64_t)x->divisor));
+	Reg q = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_MUL, a, inverse), lower_i64(l, p));
+	return remains ? lower_op2(l, THREAD_SUB, a, lower_op2(l, THREAD_MUL, q, b)) : q;
+}
+
 static Reg
 quotient(Lower *l, const Elem *x, Reg a, Reg b)
 {
@@ -40,7 +60,7 @@ quotient(Lower *l, const Elem *x, Reg a, Reg b)
 	if (x->has_divisor && x->divisor == 0)
 		return zero;
 	if (x->has_divisor && x->divisor != -1)
-		return lower_op2(l, x->is_signed ? THREAD_SDIV : THREAD_UDIV, a, b);
+		return by_constant(l, x, false, a, b);
 	if (!x->is_signed || is_never_negative(l, b)) {
 		ThreadOp how = x->is_signed ? THREAD_SDIV : THREAD_UDIV;
 		Reg q = lower_op2(l, how, a, lower_op2(l, x->is_signed ? THREAD_SMAX : THREAD_UMAX, b, one));
@@ -58,7 +78,7 @@ static Reg
 remainder_of(Lower *l, const Elem *x, Reg a, Reg b, Reg q)
 {
 	if (x->has_divisor && x->divisor != 0 && x->divisor != -1)
-		return lower_op2(l, x->is_signed ? THREAD_SREM : THREAD_UREM, a, b);
+		return by_constant(l, x, true, a, b);
 	return lower_op2(l, THREAD_SUB, a, lower_op2(l, THREAD_MUL, q, b));
 }
 
