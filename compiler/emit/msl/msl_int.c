@@ -53,8 +53,8 @@ is_exact(const Msl *m, const MslNode *n)
 	return (r.geometry && !n->is_number) || !msl_is_full(r, n->type);
 }
 
-/* How strong the right operand of a sum or product that C computes as `c` has to be to stand without brackets: a sum or product of
- * another width wraps elsewhere, and a quotient or remainder is no factor. */
+/* How strong the right operand of a sum or product that C computes as `c` has to be to have no brackets: one of another
+ * width wraps elsewhere, and a quotient or remainder is no factor. */
 static int
 right_strength(const MslNode *n, Expr b, CType c, int strength)
 {
