@@ -54,7 +54,7 @@ int_text(Msl *m, int64_t v, CType c)
 	bool wide = c == C_LONG || c == C_ULONG;
 	const char *end = c == C_UINT ? "u" : c == C_LONG ? "L" : c == C_ULONG ? "ul" : "";
 	uint64_t bits = c == C_UINT ? (uint32_t)v : (uint64_t)v;
-	if (v == INT64_MIN || (c == C_INT && v == INT32_MIN))
+	if (c_is_signed(c) && (v == INT64_MIN || (c == C_INT && v == INT32_MIN)))
 		return wide ? "(-9223372036854775807L - 1)" : "(-2147483647 - 1)";
 	if (!c_is_signed(c))
 		return arena_printf(m->mem, bits >= 65536 && (bits & (bits - 1)) ? "0x%llx%s" : "%llu%s",
