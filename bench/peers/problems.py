@@ -186,9 +186,11 @@ def tf32(f):
 
 
 def scaled_mm(fast):
+    one = []
+
     def call(t):
-        one = torch.ones((), device="cuda")
-        return torch._scaled_mm(t["a"], t["b"].T, scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=fast, out=t["c"])
+        one[:] = one or [torch.ones((), device="cuda")]
+        return torch._scaled_mm(t["a"], t["b"].T, scale_a=one[0], scale_b=one[0], out_dtype=BF16, use_fast_accum=fast, out=t["c"])
     return call
 
 
@@ -294,7 +296,8 @@ def type_problems():
     for n in (1024, 4096, 8192):
         row("NT bf16", n, n, n, BF16, BF16, into, constants={"T": "bf16", "O": "bf16"})
     row("NT f16", 4096, 4096, 4096, F16, F16, into, constants={"T": "f16", "O": "f16"})
-    row("NT tf32", 4096, 4096, 4096, F32, F32, tf32(into), constants={"T": "f32", "O": "f32"})
+    for n in (4096, 8192):
+        row("NT tf32", n, n, n, F32, F32, tf32(into), constants={"T": "f32", "O": "f32"})
     for n in (4096, 8192):
         row("NT int8", n, n, n, torch.int8, torch.int32, lambda t: torch._int_mm(t["a"], t["b"].T, out=t["c"]), "nt_bytes",
             {"T": "i8"})
