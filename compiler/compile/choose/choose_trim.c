@@ -1,14 +1,14 @@
-/* Tiles of which many rows lie outside of the tensor, of products with weights that warpgroups decode.
+/* Tiles of which rows lie outside of the tensor, of products with weights that warpgroups decode.
  *
- * Tensor maps take long for such rows, which copies by threads leave out: 33 x 8192 x 8192 in int4 takes 39.6 us on an H200
- * in a tile of 64 rows, 27.0 in one of 40, which no map serves; 72 rows 57.2 in one of 128 and 37.1 in one of 72.  Of fewer
- * rows outside that brings nothing: 40 x 6144 x 5120 takes 17.5 and 17.6, 50 x 8192 x 8192 25.8 and 27.6. */
+ * Tensor maps take long for such rows, and products as long as for others: 33 x 8192 x 8192 in int4 takes 39.6 us on an
+ * H200 in a tile of 64 rows, 22.4 in one of 40; 50 rows 25.9 in one of 64 and 25.0 in one of 56; 100 rows 46.0 in one of
+ * 128 and 30.0 in one of 104. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 
 #include <string.h>
 
-enum { ROWS_LEAST = 17, ROWS_STEP = 8, OUTSIDE = 5, TILE = 2 };         /* two fifths of the tile outside */
+enum { ROWS_LEAST = 17, ROWS_STEP = 8 };
 
 typedef struct Trim {
 	Kernel *k;
@@ -54,7 +54,7 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 	cx->mem = mem;
 	for (int i = 0; i < n; i++) {
 		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
-		if (rows < ROWS_LEAST || OUTSIDE * (was - rows) < TILE * was || !decodes(&x) || !has_warpgroups(&x))
+		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !decodes(&x) || !has_warpgroups(&x))
 			continue;
 		*tile = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
 		*tile = has_warpgroups(&x) ? *tile : was;
