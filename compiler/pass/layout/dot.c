@@ -146,7 +146,7 @@ lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained, bool orders)
 	Module *m = dot->home->func->module;
 	attr_set_mma(m, dot, mma->name);
 	if (orders)
-		dot_order(dot, mma, along);
+		dot_order(dot, mma, along, chained);
 	c = dot_in_order(dot, &c, 2, false);
 	dot->out[0].layout = layout_intern(m, &c);
 }
@@ -200,7 +200,7 @@ lay_out_dot(Op *dot, const Target *t)
 	if (mma && !fits)
 		reason = "a dot of five dimensions is smaller than an instruction";
 	if (fits)
-		lay_out_mma(fits, mma, warps, chained, !chained && t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX));
+		lay_out_mma(fits, mma, warps, chained, t->lanes == 32 && !(t->has & HAS_SIMDGROUP_MATRIX));
 	else
 		lay_out_fma(dot, log2_ceil(t->lanes), warps, reason);
 }

@@ -62,8 +62,9 @@ void dot_split_tf32(Op *dot);
 /* dot_operand.c */
 /* Is the right operand unpacked from elements of 8 bits and less, of an instruction that has wider ones? */
 bool dot_unpacks(const Op *dot, const MmaInfo *mma);
-/* The order in which the instruction goes along K, where another than its own makes unpacking cheaper. */
-void dot_order(Op *dot, const MmaInfo *mma, const int *along);
+/* The order in which the instruction goes along K, or along rows or columns, where another than its own makes unpacking
+ * cheaper; of a product that feeds another one along K alone. */
+void dot_order(Op *dot, const MmaInfo *mma, const int *along, bool chained);
 
 /* expand.c: dot_scaled as multiplications by its scales and a dot. */
 void expand_dot_scaled(Op *op);

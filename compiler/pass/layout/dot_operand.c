@@ -171,7 +171,7 @@ order_side(Op *dot, const MmaInfo *mma, int which, const int *along)
 }
 
 void
-dot_order(Op *dot, const MmaInfo *mma, const int *along)
+dot_order(Op *dot, const MmaInfo *mma, const int *along, bool chained)
 {
 	const Type *t = dot->in[0]->type;
 	Origin of[] = {operand_origin(dot, 0, true), operand_origin(dot, 1, true)};
@@ -180,7 +180,7 @@ dot_order(Op *dot, const MmaInfo *mma, const int *along)
 	int n = log2_ceil(t->extent[t->rank - 1]);
 	bool is_half = dtype_info[mma->a].bits == HALF_BITS;
 	bool both = bits[0] == bits[1] && least > PACKED_BITS;  /* too many conversions at once for a thread's registers */
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && !chained; i++)
 		if (!of[i].runs && order_side(dot, mma, i, along))
 			return;
 	if (!least || least >= dtype_info[mma->a].bits || least > 8 || both)
