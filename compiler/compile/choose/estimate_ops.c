@@ -309,6 +309,19 @@ staged_bytes(const Estimate *e, const Type *t)
 	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
 }
 
+/* Is a tile, or what it is converted to, what a loop begins with?  Threads have it in registers. */
+static bool
+begins_loop(const Estimate *e, const Value *v)
+{
+	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body))
+		for (int i = 3; i < op->nin && op->kind == OP_FOR; i++) {
+			const Op *cast = op->in[i]->def && op->in[i]->def->kind == OP_CAST ? op->in[i]->def : NULL;
+			if (op->in[i] == v || (cast && cast->in[0] == v))
+				return true;
+		}
+	return false;
+}
+
 /* Elements that threads load one by one into registers, a trip ahead, and put into two buffers (pass pipeline). */
 static bool
 is_filled(const Estimate *e, const Op *op, int *dim)
@@ -379,7 +392,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
-		e->once += in_loop || op->out[0].type->rank < 2 ? 0 : bytes;
+		e->once += in_loop || op->out[0].type->rank < 2 || begins_loop(e, &op->out[0]) ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && map_reason(op, e->t))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
