@@ -117,6 +117,9 @@ bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n);
 
+/* choose_facts.c: what the bill of a function does not know, as a factor; of few rows, and of a loop with merge. */
+double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged);
+
 /* choose_whole.c: one product, or several side by side, with decoded weights */
 bool choose_decodes(const Func *f);
 /* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many. */
@@ -144,6 +147,7 @@ void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBi
 /* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
 bool choose_may_split(const Bound *b, const Target *t, bool by_itself);
 bool choose_places_all(const Bound *b, const Target *t);        /* do clusters of so many blocks run at once? */
+bool choose_takes_turns(const Bound *b, const Target *t, int64_t split);        /* … of those that would share its loops? */
 bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the last programs (pass stream) */
 /* Two blocks share the last programs of what is chosen, a kernel in roles, where that is clearly better: its `split` is 2
  * then. */

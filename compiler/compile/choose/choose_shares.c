@@ -49,17 +49,22 @@ search_add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	int split = search_split(s, false);
 	if (split <= 1)
 		return false;
-	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 1);
+	bool takes_turns = s->first->schedule.ctas == 0 && choose_takes_turns(s->first, s->t, split);
+	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 2);
 	int kept = 0;
 	for (int i = 0; i < *n; i++)
 		if (schedule_named((*values)[i].name) != SCHEDULE_SPLIT)
 			all[kept++] = (*values)[i];
 	all[kept++] = (NamedConst){intern(s->k->program->cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
+	if (takes_turns)
+		all[kept++] = (NamedConst){intern(s->k->program->cx->names, schedule_info[SCHEDULE_CTAS].text),
+		    {.kind = CONST_INT, .i = 1}, NOWHERE};
 	*values = all;
 	*n = kept;
 	if (s->how->why)
 		text_printf(&s->how->why->chosen,
-		    "  chosen: split = %d, as few programs leave multiprocessors idle\n", split);
+		    "  chosen: split = %d, as few programs leave multiprocessors idle%s\n", split,
+		    takes_turns ? ", and ctas = 1, since not all clusters of so many would run at once" : "");
 	return true;
 }
 

@@ -25,6 +25,7 @@ enum {
  * 106 to 94 (0.84), 1031 x 4104 x 4104 from 94 to 86 (0.71); but 4096^3 from 182 to 192 (1.03), and 5000 x 1000 x 1000 from
  * 28 to 31 (1.01). */
 static const double STREAM_SHARE = 0.95;
+static const double PLACED = 0.9, EVENLY = 0.8;         /* of the multiprocessors, by clusters of four and more */
 
 static bool
 has_loop(const Op *from)
@@ -82,11 +83,23 @@ choose_may_split(const Bound *b, const Target *t, bool by_itself)
 bool
 choose_places_all(const Bound *b, const Target *t)
 {
-	static const double PLACED = 0.9;
 	double programs = b->schedule.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(b->grid[i], 1);
 	return b->schedule.split <= 2 || programs <= SETS_SPLIT * floor(PLACED * t->rates->multiprocessors);
+}
+
+/* Blocks that share a loop with merge are no clusters, and join through memory, where clusters would take turns or crowd
+ * on some multiprocessors.  Decode on an H200 in clusters and without: 128 blocks by fours 21.2 and 14.1 us, by eights
+ * 37.5 and 28.0, 64 rows by fours 54.3 and 41.3; 112 by fours 14.2 and 12.2; but 96 18.2 and 19.8. */
+bool
+choose_takes_turns(const Bound *b, const Target *t, int64_t split)
+{
+	int64_t blocks = split;
+	for (int i = 0; i < b->naxis; i++)
+		blocks *= MAX(b->grid[i], 1);
+	return split > 2 && split <= SPLIT_CLUSTER && (t->has & HAS_CLUSTER) && (t->has & HAS_ATOMIC_ORDER) &&
+	    (double)blocks > EVENLY * t->rates->multiprocessors;
 }
 
 int

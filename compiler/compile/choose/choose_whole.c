@@ -34,7 +34,6 @@
 
 enum { SPLIT_BILLED = 4, NAMES_MOST = 8, TRIED_MOST = 24, FORMS_MOST = 48, PRODUCTS = 3 };
 enum { ROWS_LEAST = 17, ROWS_MOST = 64 };
-enum { LINE = 128, SCALES = 8 };                        /* bytes; of a group, by which its weights are more */
 /* Loops with a merge whose warps divide them: 276 us by the bill where the header's form has 304, and on an H200 207, 192
  * (attention_decode, 64 lengths of 1000 to 4096). */
 static const double MERGED = 0.9;
@@ -121,59 +120,6 @@ start(Whole *s)
 	cx->mem = s->mem;
 }
 
-/* Elements of a row that one warp has, where warps divide the loop and each copies at its own time. */
-static int64_t
-run_of_warp(const Func *f, const Layout *l, int64_t row)
-{
-	for (int i = 0; f->schedule.slices > 1 && l && i < l->in[IN_WARP]; i++) {
-		uint64_t mask = (UINT64_C(1) << l->out[l->rank - 1]) - 1;
-		int64_t image = (int64_t)(l->map.col[layout_in_at(l, IN_WARP) + i] & mask);
-		row = image > 0 ? MIN(row, image) : row;
-	}
-	return row;
-}
-
-/* Bytes of a row that come at once, of weights: the tile of the narrowest elements, of these the largest. */
-static double
-row_piece(const Func *f)
-{
-	double most = 0, piece = LINE;
-	int least = 64;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind != OP_COPY)
-			continue;
-		const Type *t = op->in[1 + op->in[0]->type->rank]->type;
-		int bits = dtype_info[t->elem].bits;
-		double bytes = (double)type_count(t) * bits / 8;
-		if (t->rank < 2 || bits > least || (bits == least && bytes <= most) || (most > 0 && SCALES * bytes <= most))
-			continue;
-		least = bits;
-		most = bytes;
-		piece = (double)run_of_warp(f, op->out[0].layout, t->extent[t->rank - 1]) * bits / 8;
-	}
-	return piece;
-}
-
-/* What pieces of lines of the L2 cache cost: others want the rest at other times.  16 x 4096 x 4096 in bf16 takes 11.5 us
- * on an H200 by 64 bytes of a row, 10.4 by 256; 16 x 14336 x 4096 32.6 and 30.3, in 8-bit floats 19.4 and 17.5.  By 16
- * bytes, of which a sector of memory has two, AWQ's words of 1 x 8192 x 8192 take 26.1 us, 15.9 by 32. */
-static double
-in_pieces(const Func *f)
-{
-	static const double HALF = 0.12, SECTOR = 32, PART = 0.4;
-	double piece = row_piece(f);
-	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / piece), 0);
-}
-
-/* What waiting for each other at each trip costs warps that do not divide the loop, beyond the bill: two products of 16 x
- * 11008 x 4096 take 58.3 us, 45.6 by it. */
-static double
-together(const Func *f)
-{
-	static const double TOGETHER = 1.15;
-	return f->schedule.slices > 1 ? 1 : TOGETHER;
-}
-
 /* Cycles with the present values; below 0: there is no bill. */
 static double
 bill_of(Whole *s, Bill *bill)
@@ -190,7 +136,7 @@ bill_of(Whole *s, Bill *bill)
 	if (m && s->is_by_warps && block_find(m->funcs.at[0]->body, OP_DOT_START))
 		*bill = (Bill){.cycles = -1, .refused = "warpgroups multiply: the estimate chooses among those"};
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	return bill->cycles < 0 ? -1 : bill->cycles * in_pieces(f) * (s->is_few ? together(f) : 1);
+	return bill->cycles < 0 ? -1 : bill->cycles * choose_beyond(f, s->t, s->is_few, s->is_merged);
 }
 
 static void
@@ -235,6 +181,15 @@ search_module(const Whole *s, const Bound *b)
 	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 
+/* Does the header or the caller say how many blocks share a loop? */
+static bool
+split_stands(const Whole *s, const Bound *b)
+{
+	const char *word = schedule_info[SCHEDULE_SPLIT].text;
+	return b->schedule.split > 0 || header_mentions(s->k, word) || ctparam_named(s->k, word) >= 0 ||
+	    s->how->is_fixed(s->how->user, word);
+}
+
 /* As many blocks as share the loop with the present values, where the header does not say. */
 static void
 add_parts(Whole *s)
@@ -242,13 +197,14 @@ add_parts(Whole *s)
 	const char *word = schedule_info[SCHEDULE_SPLIT].text;
 	Bound b;
 	start(s);
-	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b) || b.schedule.split > 0 ||
-	    header_mentions(s->k, word) || ctparam_named(s->k, word) >= 0 || s->how->is_fixed(s->how->user, word))
+	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b) || split_stands(s, &b))
 		return;
 	Module *m = search_module(s, &b);
 	int split = m ? choose_split_of(m->funcs.at[0], &b, s->t) : 1;
 	if (split > 1)
 		s->value[s->n++] = (NamedConst){word, {.kind = CONST_INT, .i = split}, NOWHERE};
+	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split))
+		s->value[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
 }
 
 /* The names from `at` on in all their values, the last ones first: of those that take the same by the bill larger steps
@@ -292,7 +248,7 @@ try_split(Whole *s, const Bound *first)
 {
 	Const two = {.kind = CONST_INT, .i = 2};
 	const TuneName name = {.name = schedule_info[SCHEDULE_SPLIT].text, .value = &two, .nvalue = 1};
-	if (first->schedule.split <= 0 && !header_mentions(s->k, name.name) && ctparam_named(s->k, name.name) < 0)
+	if (!split_stands(s, first))
 		try_all(s, first, &name);
 }
 
@@ -302,6 +258,8 @@ drop_idle(Whole *s)
 {
 	Bill bill;
 	for (int i = s->best_n - 1; i >= 0 && s->best_n > 1; i--) {
+		if (schedule_named(s->best_value[i].name) == SCHEDULE_CTAS)     /* the bill knows of no turns */
+			continue;
 		s->n = 0;
 		for (int k = 0; k < s->best_n; k++)
 			if (k != i)
@@ -382,7 +340,7 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	}
 	arena_close(s.mem);
 	arena_close(apart);
-		choose_trim(k, b, t, how, *values, *n);
+	choose_trim(k, b, t, how, *values, *n);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, b, &s.first, t, &how->why->chosen);
 	return *n > 0;
@@ -442,8 +400,7 @@ try_parts(Whole *s, const Bound *first)
 	static const double JOINED = 0.06;              /* more for each doubling */
 	const char *word = schedule_info[SCHEDULE_SPLIT].text;
 	int at = s->best_n;
-	if (at == NAMES_MOST || first->schedule.split > 0 || header_mentions(s->k, word) || !(s->t->has & HAS_CLUSTER) ||
-	    ctparam_named(s->k, word) >= 0 || s->how->is_fixed(s->how->user, word))
+	if (at == NAMES_MOST || !(s->t->has & HAS_CLUSTER) || split_stands(s, first))
 		return;
 	memcpy(s->value, s->best_value, sizeof s->value);
 	s->n = at;

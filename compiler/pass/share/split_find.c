@@ -87,7 +87,7 @@ find_loop(const Func *f)
 bool
 split_in_cluster(const Func *f, const Target *t)
 {
-	return (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER;
+	return (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER && f->schedule.ctas != 1;
 }
 
 bool
