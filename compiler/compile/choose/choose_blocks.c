@@ -416,6 +416,27 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	arena_close(apart);
 }
 
+static bool
+starts_longest(const Blocks *s)
+{
+	return s->bill.part[BILL_START] >= greatest(&s->bill);
+}
+
+/* Of what the model is too rough for, as sorting, it still knows that blocks take longest to start. */
+static void
+try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
+{
+	Bound b;
+	Module *m = compile_with(s, first, (Form){0}, &b);
+	if (m && blocks_tally(m->funcs.at[0])) {
+		if (most > 0)
+			try_blocks(s, first, all, n, 1);
+		return;
+	}
+	for (int programs = 1; programs <= most; programs *= 2)
+		try(s, first, (Form){.programs = programs});
+}
+
 static void
 search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
@@ -425,10 +446,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	bool is_rough = f && !blocks_modelled(f);
 	const char *none = !m      ? "it does not compile"
-	    : is_rough && !blocks_tally(f)
-	    ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
+	    : is_rough && !blocks_tally(f) && !starts_longest(s)
+	    ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
 	                                     : NULL;
 	if (none) {
 		why_none(s->how->why, none);
@@ -441,10 +462,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
 	s->best = s->bill.cycles * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
-	if (is_rough && most > 0)
-		try_blocks(s, first, all, n, 1);
-	if (is_rough)
+	if (is_rough) {
+		try_rough(s, first, all, n, most);
 		return;
+	}
 	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s) || can_gain_by_warps(s))
