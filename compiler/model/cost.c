@@ -53,8 +53,10 @@ add_issue(Walk *w, double n)
 static double
 arithmetic(Walk *w, const Op *op, double times)
 {
-	enum { DEPTH = 3 };
+	enum { DEPTH = 3, INDEX_DEPTH = 5 };
 	if (op->nin > 0 && cost_known(op->kind == OP_SELECT ? op->in[0] : &op->out[0], DEPTH))
+		return 0;
+	if (w->loop && op->out[0].type->rank == 1 && cost_is_index(&op->out[0], INDEX_DEPTH))
 		return 0;
 	double n = cost_distinct(w->varies, &op->out[0]) * w->inside[op->out[0].id] / (double)MAX(attr_equal(op), 1);
 	double special, issue = cost_work(op, &special);

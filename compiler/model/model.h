@@ -407,19 +407,19 @@ typedef struct ProgramCost {
 typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, PATH_ARITHMETIC, PATH_PARTS } PathPart;
 /* What lies in a slot otherwise than threads have it goes in small pieces: instructions of a thread beyond those of 8 bytes
  * each, of which one joins bytes to words, and passes over the banks of a warp; `bytes` of a thread. */
-double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
-/* The same of a conversion through shared memory, whose layout there is the best for both sides: gives instructions. */
-double cost_narrow(const Op *convert, const Target *t, double *shared);
+double cost_narrow(const Op *convert, const Target *t, double *shared);        /* of a conversion's sides: instructions */
+double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
-/* near/read_near.c: the share of a read's accesses, of so many elements each, that its threads have not made before */
-double cost_fresh(const Op *op, double vector);
+double cost_fresh(const Op *op, double vector);         /* near/read_near.c: the share of a read's accesses not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 /* near/elements.c: of a thread's elements those that differ, numbers that the compiler knows, shares inside of tensors */
 double cost_distinct(const uint32_t *varies, const Value *v);
 uint32_t cost_varying(const uint32_t *varies, const Op *op, const Value *v);
 bool cost_known(const Value *v, int depth);
+/* Is it made of indices and constants alone, so the same in each trip? */
+bool cost_is_index(const Value *v, int depth);
 double cost_inside_tensor(const Op *access, const Value *v);
 double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */

@@ -69,6 +69,18 @@ cost_known(const Value *v, int depth)
 	return known;
 }
 
+/* The assembler computes that before the loop. */
+bool
+cost_is_index(const Value *v, int depth)
+{
+	if (!v->def || depth == 0)
+		return false;
+	bool is = v->def->kind == OP_IOTA || v->def->kind == OP_CONST || op_has(v->def, ELEM) || v->def->kind == OP_RESHAPE;
+	for (int i = 0; i < v->def->nin && is; i++)
+		is = cost_is_index(v->def->in[i], depth - 1);
+	return is;
+}
+
 /* The share of a thread's elements of the tile that begin inside of the tensor, where its extents are numbers. */
 double
 cost_inside_tensor(const Op *access, const Value *v)
