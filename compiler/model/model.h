@@ -418,8 +418,7 @@ PathPart cost_path_part(const Op *op);                  /* work.c: of what its l
 double cost_distinct(const uint32_t *varies, const Value *v);
 uint32_t cost_varying(const uint32_t *varies, const Op *op, const Value *v);
 bool cost_known(const Value *v, int depth);
-/* Is it made of indices and constants alone, so the same in each trip? */
-bool cost_is_index(const Value *v, int depth);
+bool cost_is_index(const Value *v, int depth);             /* made of indices alone: the same in each trip */
 double cost_inside_tensor(const Op *access, const Value *v);
 double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */

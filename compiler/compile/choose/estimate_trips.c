@@ -2,6 +2,7 @@
  * and data. */
 #include "compile/choose/estimate.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { TRIPS_GUESS = 16, DEPTH = 14 };
@@ -124,6 +125,31 @@ reach(const Func *f, const Bound *b, const Op *loop)
 	return INT64_MIN;
 }
 
+/* The axes of the grid that say where a loop begins, in data or not. */
+static unsigned
+axes_of(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	unsigned axes = 0;
+	if (op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT))
+		axes = 1u << attr_axis(op);
+	for (int i = 0; op && depth > 0 && i < op->nin; i++)
+		axes |= axes_of(op->in[i], depth - 1);
+	return axes;
+}
+
+/* Where data says both where a loop begins and where it ends, as rows of a sparse matrix or segments do, the programs along
+ * the axes that choose among them share what there is; below 0: that is not known. */
+static double
+shared_reach(const Func *f, const Bound *b, const Op *loop)
+{
+	int64_t all = reach(f, b, loop), programs = 1;
+	unsigned axes = axes_of(loop->in[0], DEPTH);
+	for (int i = 0; i < b->naxis; i++)
+		programs *= axes >> i & 1 ? MAX(b->grid[i], 1) : 1;
+	return all == INT64_MIN ? -1 : (double)all / (double)programs;
+}
+
 double
 estimate_trips(const Func *f, const Bound *b, const Op *loop)
 {
@@ -137,6 +163,13 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	const Op *count = loop->in[1]->def;
 	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass pick counts */
 		return estimate_trips(f, b, count) / 2;
+	s.starts = true;
+	bool is_part = n >= 0 && hi == INT64_MIN && !has_rank(loop->in[0], 4) &&
+	    scalar(&s, loop->in[0], INT64_MIN, DEPTH) == INT64_MIN;
+	s.starts = false;
+	double part = is_part ? shared_reach(f, b, loop) : -1;
+	if (part >= 0)
+		return n ? part / (double)step : MAX(ceil(part / (double)step), 1);
 	if (hi == INT64_MIN && n >= 0 && (s.reach = reach(f, b, loop)) != INT64_MIN) {
 		s.end = end_of(loop);
 		hi = scalar(&s, loop->in[1], s.reach, DEPTH);
