@@ -7,6 +7,7 @@
 #include "pass/layout/anchor.h"
 #include "pass/layout/axis.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The operand that a pointer comes from, one op back; NULL: there is no one such. */
@@ -75,6 +76,8 @@ measure_access(InspectLine *x, const Op *op, const InspectArg *arg, const Target
 		x->least = 1 << x->layout->in[IN_LANE] >> 3;
 		return;
 	}
+	double fresh = cost_fresh(op, vector);
+	x->again = halo > 0 && fresh < 1 ? -1 : (int)lround(x->accesses * (1 - fresh));
 	inspect_sectors(arg, op, vector, x);
 	x->cause = inspect_cause(arg, op, x->tile, x->layout, vector, mem);
 }

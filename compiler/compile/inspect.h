@@ -42,6 +42,7 @@ typedef struct InspectLine {
 	bool sectors_known;                             /* else its indices are data */
 	int touched, least;                             /* 32-byte sectors of a warp's worst access; fewest for its bytes */
 	double mean;                                    /* times the fewest, of eight programs; 0: all are alike */
+	int again;                                      /* accesses that reads before it have made; -1: parts of all */
 	const char *cause;                              /* why it touches more sectors, or is narrow; NULL: neither */
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */

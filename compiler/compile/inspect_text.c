@@ -58,6 +58,10 @@ put_memory(const InspectLine *x, Text *out)
 		return;
 	text_printf(out, "%d access%s of %d byte%s a thread, ", x->accesses, x->accesses == 1 ? "" : "es", x->bytes,
 	    x->bytes == 1 ? "" : "s");
+	if (x->again > 0)
+		text_printf(out, "%d of which its threads have made for reads before it, ", x->again);
+	else if (x->again < 0)
+		text_put(out, "less the elements that reads before it have brought its threads, ");
 	put_sectors(x, out);
 	if (x->cause)
 		text_printf(out, " (%s)", x->cause);
