@@ -55,14 +55,8 @@ conflicts_json(const InspectLine *x)
 {
 	json_t *all = json_array();
 	Text t = {0};
-	for (int i = 0; x->pairs && i < x->pairs->n; i++) {
-		const BarrierPair *p = &x->pairs->at[i];
-		if (p->at != x->op || (p->before->kind == OP_WAIT && x->pair->before->kind != OP_WAIT))
-			continue;
-		t.n = 0;
-		inspect_pair(p, &t);
+	for (int nth = 0; inspect_conflict(x, &nth, &t); t.n = 0)
 		json_array_append_new(all, json_string(t.at));
-	}
 	text_close(&t);
 	return all;
 }
@@ -114,6 +108,12 @@ unattributed_json(const Inspection *x)
 }
 
 static json_t *
+times_json(double n)
+{
+	return n >= 0 ? json_real(n) : json_null();
+}
+
+static json_t *
 line_json(const InspectLine *x)
 {
 	Text type = {0}, details = {0};
@@ -121,16 +121,19 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o}", "line", x->op->place.line, "col", x->op->place.col, "what",
-	    x->what, "tile", type.at ? type.at : "", "details", details.at ? details.at : "", "bytes", x->bytes, "accesses",
-	    x->accesses, "sectors", sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
+	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:s?, s:i}", "line", x->op->place.line, "col",
+	    x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "details",
+	    details.at ? details.at : "", "bytes", x->bytes, "accesses", x->accesses, "sectors",
+	    sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
 	    "bounds_tested", x->tested, "into_shared", banks_json(&x->in), "from_shared", banks_json(&x->out), "way",
 	    x->way, "shared_at", (json_int_t)x->smem, "shared_bytes", (json_int_t)x->smem_bytes, "needed_lines",
 	    x->smem_bytes > 0 ? json_pack("[i, i]", x->live_from, x->live_to) : json_null(), "reason", x->reason,
 	    "pair", pair_json(x->pair), "counted", counted_json(x->counted), "cause", x->cause,
 	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null(), "outside",
 	    outside_json(&x->outside), "wider_bytes", x->wider, "runs",
-	    x->kind == INSPECT_BARRIER && x->runs >= 0 ? json_real(x->runs) : json_null(), "conflicts", conflicts_json(x));
+	    times_json(x->runs), "runs_most", times_json(x->runs_most), "conflicts", conflicts_json(x), "across_warps",
+	    x->across, "not_ahead", x->not_ahead, "thread_elements",
+	    x->layout ? 1 << x->layout->in[IN_REGISTER] : 1);
 	text_close(&type);
 	text_close(&details);
 	return j;

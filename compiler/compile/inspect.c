@@ -93,6 +93,7 @@ note_access(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg
 	x->layout = v->layout;
 	x->tested = is_tensor ? bounds_tested(op, mem) : "";
 	measure_access(x, op, arg, t, mem);
+	x->not_ahead = is_tensor ? inspect_not_ahead(op, x->bytes, mem) : NULL;
 }
 
 static void
@@ -267,6 +268,15 @@ inspect_tensor(const Op *access)
 	return tensor_name(access->in[0]);
 }
 
+/* How much a pair says of why there is a barrier: what follows it later needs it too, and that a copy has landed matters to
+ * who reads it. */
+static int
+tells(const BarrierPair *p)
+{
+	bool is_own = p->after == p->at || (p->at->nregion && op_inside(p->after, p->at->region[0]));
+	return is_own && p->before->kind != OP_WAIT ? 3 : p->before->kind == OP_WAIT && !p->after_writes ? 2 : is_own;
+}
+
 /* What pass barrier put before an op; false: nothing. */
 static bool
 note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
@@ -276,8 +286,7 @@ note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
 	x->way = op_info[op->kind].text;
 	x->pairs = pairs;
 	for (int i = 0; i < pairs->n; i++)              /* what threads access rather than copies that have landed */
-		if (pairs->at[i].at == op && (!x->pair || x->pair->before->kind == OP_WAIT) &&
-		    (!x->pair || pairs->at[i].before->kind != OP_WAIT))
+		if (pairs->at[i].at == op && (!x->pair || tells(&pairs->at[i]) > tells(x->pair)))
 			x->pair = &pairs->at[i];
 	return is_block || attr_sync_warp(op);
 }
@@ -317,6 +326,20 @@ mbarriers_way(const Op *op, Arena *mem)
 	            : arena_printf(mem, "empty: until a slot of %s is read, and may be filled again", tensors.at);
 	text_close(&tensors);
 	return way;
+}
+
+/* Warps that hold a row of what is reduced together, and exchange its states. */
+static int
+warps_across(const Op *op)
+{
+	ReducePlan p;
+	int bits = 0;
+	if (op->kind == OP_SORT || op->kind == OP_TOPK || op->kind == OP_HISTOGRAM || !op->in[0]->layout)
+		return 1;
+	plan_reduce(op, &p);
+	for (int i = 0; i < p.nruns; i++)
+		bits += p.run[i].in == IN_WARP ? p.run[i].n : 0;
+	return 1 << bits;
 }
 
 static bool
@@ -373,6 +396,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		x->way = x->smem_bytes == 0                       ? "within a warp"
 		    : op->home->func->schedule.warps > 1 ? "across warps"
 		                                         : "through shared memory";
+		x->across = x->smem_bytes ? warps_across(op) : 1;
 		break;
 	case OP_FOR:
 		x->kind = INSPECT_LOOP;
@@ -459,6 +483,7 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 			continue;
 		note_life(&x, f);
 		inspect_outside(&x, arg);
+		inspect_runs(&x, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

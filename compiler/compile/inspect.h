@@ -6,6 +6,8 @@
 #include "compile/compile.h"
 #include "model/timeline.h"
 
+enum { INSPECT_BLOCKS = 32 };                           /* the most of a multiprocessor, on every target of NVIDIA's */
+
 typedef enum InspectKind {
 	INSPECT_ACCESS,
 	INSPECT_COPY,
@@ -48,6 +50,7 @@ typedef struct InspectLine {
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	BankPlan in, out;                           /* to shared memory, and from it */
 	int moves;                                      /* a thread's, of a get or put; 0: by matrices, not known */
+	const char *not_ahead;                          /* reads of a loop with copies: why it is none; NULL */
 	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */
 	int64_t smem, smem_bytes;                       /* scratch or buffer: where, and how large; 0 bytes: none */
@@ -58,7 +61,8 @@ typedef struct InspectLine {
 	const BarrierPairs *pairs;                      /* with those of the other accesses that need it */
 	InspectOutside outside;
 	int wider;                                      /* bytes that a thread's access could have; 0: no more */
-	double runs;                                    /* barriers: times a program, at most; -1: not known */
+	double runs, runs_most;                         /* times a program, in the mean and at most; -1: not known */
+	int across;                                     /* reductions: warps that hold a row of it together */
 	const char *of;                                 /* whose elements it moves, by the source's name; NULL: not known */
 } InspectLine;
 
@@ -123,12 +127,19 @@ void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
 bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
+/* inspect_barrier.c */
+
 /* What one access of a barrier's pair does: "writes", "waits at"; and to what: "bytes 0 to 4095 of shared memory". */
 const char *inspect_deed(const Op *op, bool writes);
 void inspect_memory(const BarrierPair *p, Text *out);
 void inspect_pair(const BarrierPair *p, Text *out);     /* "put of 11:15 writes slots of a, which it reads" */
+/* Of all that need a barrier the next ones that are alike, in words, from pair *nth on; false: there are no more. */
+bool inspect_conflict(const InspectLine *x, int *nth, Text *out);
 
-/* outside.c: fills outside and wider of an access or a copy, and runs of a barrier. */
+/* outside.c: fills outside and wider of an access or a copy, and runs. */
+/* Why a read of `bytes` at once, in a loop whose other tiles are copied some trips ahead, is none of them
+ * (pass/async/candidate.c); NULL: it is in no such loop, or it is for another reason. */
+const char *inspect_not_ahead(const Op *op, int bytes, Arena *mem);
 void inspect_outside(InspectLine *x, const InspectArg *arg);
 void inspect_runs(InspectLine *x, const InspectArg *arg);
 /* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:

@@ -83,98 +83,11 @@ put_place(const InspectLine *x, Text *out)
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }
 
-/* ---- why there is a barrier ---- */
-
-const char *
-inspect_deed(const Op *op, bool writes)
-{
-	switch (op->kind) {
-	case OP_MBARRIER: return "initialises";
-	case OP_AWAIT: return "waits at";
-	case OP_ARRIVE: case OP_EXPECT: return "arrives at";
-	case OP_WAIT: return "ends copies into";
-	case OP_SENT: return "ends copies from";
-	default: return writes ? "writes" : "reads";
-	}
-}
-
-/* The buffer that an access is of; NULL: of no one. */
-static const Op *
-buffer_of(const Op *access)
-{
-	for (int i = 0; i < access->nin; i++)
-		if (buffer_owner(access->in[i]) && buffer_owner(access->in[i])->kind == OP_ALLOC)
-			return buffer_owner(access->in[i]);
-	return NULL;
-}
-
-/* The buffer whose slots both accesses are of; NULL: of other memory, or of two. */
-static const Op *
-slots_of(const BarrierPair *p)
-{
-	const Op *a = buffer_of(p->before), *b = buffer_of(p->after);
-	a = a || (p->before->kind != OP_SENT && p->before->kind != OP_WAIT) ? a : b;
-	b = b || (p->after->kind != OP_ARRIVE && p->after->kind != OP_EXPECT) ? b : a;
-	return a == b ? a : NULL;
-}
-
-/* Those that are initialised or awaited; NULL: none are. */
-static const Op *
-mbarriers_of(const BarrierPair *p)
-{
-	const Op *a = p->before;
-	return a->kind == OP_MBARRIER ? a : a->kind == OP_AWAIT ? buffer_owner(a->in[0]) : NULL;
-}
-
-/* False: it is not known what is there. */
-static bool
-put_held(const BarrierPair *p, Text *out)
-{
-	Text tensors = {0};
-	const Op *slots = slots_of(p), *owner = slots ? slots : mbarriers_of(p);
-	if (owner)
-		inspect_held(p->at->home->func, owner, &tensors);
-	bool found = tensors.n > 0;
-	if (found)
-		text_printf(out, "%s of %s", slots ? "slots" : "the mbarriers", tensors.at);
-	text_close(&tensors);
-	return found;
-}
-
-void
-inspect_memory(const BarrierPair *p, Text *out)
-{
-	if (p->is_global)
-		text_put(out, inspect_tensor(p->before));
-	else if (p->hi <= p->lo)
-		text_put(out, "shared memory");
-	else if (!put_held(p, out))
-		text_printf(out, "bytes %lld to %lld of shared memory", (long long)p->lo, (long long)p->hi - 1);
-}
-
 /* The access that needs a barrier before an 'if', which may be the compiler's own; NULL: it is before an access. */
 static const Op *
 inner_access(const InspectLine *x)
 {
 	return x->pair && x->pair->after != x->op && x->op->kind == OP_IF ? x->pair->after : NULL;
-}
-
-void
-inspect_pair(const BarrierPair *p, Text *out)
-{
-	const Op *a = p->before, *b = p->after;
-	const char *of = a->kind == OP_CONVERT || a->kind == OP_REDUCE ? inspect_name(a->in[0]) : "";
-	text_printf(out, "%s%s%s %s %d:%d %s ", op_info[a->kind].text, *of ? " of " : "", of, *of ? "at" : "of",
-	    a->place.line, a->place.col, inspect_deed(a, p->before_writes));
-	inspect_memory(p, out);
-	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
-	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
-		text_put(out, ", which must be over");
-	else if ((b == p->at && b->kind != OP_ROLES) || p->at->kind == OP_IF)
-		text_printf(out, ", which it %s", inspect_deed(b, p->after_writes));
-	else if (b != p->at)
-		text_printf(out, ", which %s of %d:%d %s", op_info[b->kind].text, b->place.line, b->place.col,
-		    inspect_deed(b, p->after_writes));
 }
 
 void

@@ -1,4 +1,4 @@
-/* What part of a tile lies outside of its tensor, how wide its accesses could be, and how often a barrier runs, at the
+/* What part of a tile lies outside of its tensor, how wide its accesses could be, and how often an op runs, at the
  * sizes of one launch.
  *
  *     read %x … {extents = [4096]}      of x: [NC, 3136]: 23 % of the elements are padding
@@ -6,6 +6,7 @@
  * Each index is evaluated (address.c) in program and trip 0, 1, 2 … along every axis at once, counted modulo how many there
  * are, so that each axis is gone over evenly.  Ranges that begin where data says count as inside. */
 #include "compile/address.h"
+#include "pass/async/pipeline.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,7 +28,7 @@ runs_in(const Op *op, const InspectArg *arg, int64_t nth)
 {
 	double runs = 1;
 	for (const Op *loop = op->home->parent; loop; loop = loop->home->parent) {
-		Walk w = {.arg = arg, .nth = nth};
+		Walk w = {.arg = arg, .nth = nth, .wraps = true};
 		int64_t from, to, step;
 		if (loop->kind == OP_WHILE)
 			return -1;
@@ -161,11 +162,40 @@ inspect_outside(InspectLine *l, const InspectArg *arg)
 		find_wider(l, arg, x);
 }
 
-/* ---- barriers ---- */
+/* ---- what is not copied ahead ---- */
+
+const char *
+inspect_not_ahead(const Op *op, int bytes, Arena *mem)
+{
+	bool copies = false;
+	for (const Op *in = op->home->first; in; in = op_after(in, op->home))
+		copies |= in->kind == OP_WAIT || in->kind == OP_AWAIT;
+	if (op->kind != OP_READ || !copies || op->out[0].type->rank == 0 || !op->home->parent ||
+	    op->home->parent->kind != OP_FOR)
+		return NULL;
+	if (!access_fill_is_zero(op))
+		return "copies put 0 where the tensor ends, and this read another value";
+	if (strchr(attr_index(op), 'g'))
+		return "its indices are data";
+	if (bytes < COPY_LEAST)
+		return arena_printf(mem, "asynchronous copies take 4, 8 or 16 bytes, and this takes %d at once",
+		    bytes);
+	return NULL;
+}
+
+/* ---- how often ---- */
 
 void
 inspect_runs(InspectLine *l, const InspectArg *arg)
 {
-	double first = arg ? runs_in(l->op, arg, 0) : -1, last = arg ? runs_in(l->op, arg, INT32_MAX) : -1;
-	l->runs = first < 0 || last < 0 ? -1 : MAX(first, last);
+	double sum = 0;
+	l->runs = l->runs_most = -1;
+	for (int64_t nth = 0; arg && nth < SAMPLES; nth++) {
+		double runs = runs_in(l->op, arg, nth);
+		if (runs < 0)
+			return;
+		sum += runs;
+		l->runs_most = MAX(l->runs_most, runs);
+	}
+	l->runs = arg ? sum / SAMPLES : -1;
 }

@@ -199,13 +199,13 @@ inspect_warps(const Inspection *x, Text *by)
 void
 inspect_resources(Inspection *x, int registers, int spills, int stack)
 {
-	enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024 }; /* on every target; shared memory that the driver keeps */
+	enum { SYSTEM_BYTES = 1024 };                   /* of a block's shared memory, which the driver keeps */
 	static const char by_registers[] = "by registers";
 	int warps = MAX(func_warps(x->f), 1);
 	x->registers = registers;
 	x->spills = spills;
 	x->stack = stack;
-	x->blocks = BLOCKS_MOST;
+	x->blocks = INSPECT_BLOCKS;
 	x->held_by = "by the most blocks, 32";
 	hold(x, x->t->max_warps / warps, "by the block's size");
 	if (registers > 0)                              /* given out to a warp in eights for each thread */

@@ -109,6 +109,9 @@ limits_json(const Inspection *x)
 	json_t *all = json_array();
 	json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "warps", "has", t->max_warps, "needs", warps,
 					 "unit", "warps"));
+	if (t->kind == TARGET_PTX)
+		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "blocks", "has", INSPECT_BLOCKS, "needs",
+						 1, "unit", "blocks"));
 	if (t->shared_bytes_unit > 0)
 		json_array_append_new(all, json_pack("{s:s, s:i, s:I, s:s}", "of", "shared memory", "has",
 						 t->shared_bytes_unit, "needs",
@@ -143,6 +146,16 @@ roofline_json(const Inspection *x)
 	    work * b->programs / b->cycles, "peak", peak, "bytes", bytes_cycle);
 }
 
+/* What all products would take by the instruction of warpgroups, where those of warps make them; null elsewhere. */
+static json_t *
+wgmma_json(const Inspection *x)
+{
+	const TargetRates *r = x->t->rates;
+	double us = bill_us(&x->bill, x->t, x->bill.part[BILL_PRODUCTS]);
+	bool slower = x->all_mma && !x->all_wgmma && (x->t->has & HAS_WGMMA) && r->products_warpgroup > 0;
+	return slower ? json_real(us * r->products_warp / r->products_warpgroup) : json_null();
+}
+
 /* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
 static json_t *
 bill_json(const Inspection *x)
@@ -160,9 +173,10 @@ bill_json(const Inspection *x)
 	bill_total(b, x->t, &total);
 	bill_longest(b, x->t, &longest);
 	inspect_longest(x, &line);
-	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o}", "us", b->cycles / x->t->rates->clock,
+	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
 	    "memory_bytes_us", x->t->rates->memory_rate * x->t->rates->clock, "blocks", b->blocks, "parts", parts, "total",
-	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x));
+	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x),
+	    "wgmma_products_us", wgmma_json(x));
 	text_close(&total);
 	text_close(&longest);
 	text_close(&line);

@@ -43,8 +43,7 @@ typedef struct Barrier {
 	int nsync;                                      /* barriers put so far */
 	bool checks;                                    /* puts none: */
 	const Op *missing;                              /* the first op that lacks one */
-	BarrierPairs *pairs;                            /* what needs each barrier is wanted there; NULL: it is not */
-	Arena *mem;
+	PairNotes notes;                                /* what needs each barrier */
 } Barrier;
 
 /* ---- barriers ---- */
@@ -73,35 +72,8 @@ static void
 sync_before(Barrier *k, Op *op)
 {
 	put_sync(k, op, attr_sync(op), attr_set_sync);
+	pairs_close(&k->notes, op, &k->open, k->tmp);
 	k->open.n = 0;
-}
-
-/* ---- the pair of accesses that needs a barrier ---- */
-
-static bool
-comes_first(const Op *a, const Op *b)
-{
-	for (const Op *op = a->home->func->body->first; op; op = op_after(op, a->home->func->body))
-		if (op == a || op == b)
-			return op == a;
-	return true;
-}
-
-/* Each pair of accesses once. */
-static void
-note_pair(Barrier *k, const Op *at, const Effect *before, const Effect *after)
-{
-	if (!k->pairs)
-		return;
-	for (const BarrierPair *p = k->pairs->at; p < k->pairs->at + k->pairs->n; p++)
-		if (p->at == at && p->before == before->op && p->after == after->op)
-			return;
-	BarrierPair pair = {.at = at, .before = before->op, .after = after->op, .before_writes = before->write,
-	    .after_writes = after->write, .is_global = before->global,
-	    .lo = after->hi ? MAX(before->lo, after->lo) : before->lo,
-	    .hi = after->hi ? MIN(before->hi, after->hi) : before->hi};
-	pair.is_earlier = before->op == after->op || !comes_first(before->op, after->op);
-	vec_push(k->mem, k->pairs, pair);
 }
 
 /* ---- ops ---- */
@@ -117,7 +89,7 @@ releases(Barrier *k, const Op *op)
 		return false;
 	for (int i = 0; i < k->open.n; i++)
 		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic) {
-			note_pair(k, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
+			pairs_note(&k->notes, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
 			return true;
 		}
 	return false;
@@ -179,7 +151,7 @@ arrival_scope(Barrier *k, const Op *op)
 		if (op->kind == OP_EXPECT && is_other)
 			continue;                       /* what it counts is of its own slot */
 		if (is_arrived(e) && (!by_warp || !is_of_warp(e))) {
-			note_pair(k, op, e, &(Effect){.op = op, .write = true});
+			pairs_note(&k->notes, op, e, &(Effect){.op = op, .write = true});
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
 		}
 	}
@@ -194,9 +166,10 @@ find_hazard(Barrier *k, const Op *at, const Effect *e)
 	for (int i = 0; i < k->open.n; i++) {
 		SyncScope scope = effect_hazard(&k->open.at[i], e);
 		if (scope == SYNC_BLOCK || (scope == SYNC_WARP && !attr_sync(at)))
-			note_pair(k, at, &k->open.at[i], e);
+			pairs_note(&k->notes, at, &k->open.at[i], e);
 		most = MAX(most, scope);
 	}
+	pairs_note_later(&k->notes, e);
 	return most;
 }
 
@@ -226,6 +199,7 @@ add_scratch(Barrier *k, const Op *op, const OpPlan *plan)
 		effects_add(&k->open, scratch_write(op, k->t, plan, k->tmp), k->tmp);
 		return;
 	} else {
+		pairs_close(&k->notes, NULL, NULL, NULL);
 		k->open.n = 0;
 	}
 	effects_add(&k->open, scratch_read(op, k->t, plan, k->tmp), k->tmp);
@@ -272,8 +246,10 @@ visit(Barrier *k, Op *op)
 	}
 	if (op->kind == OP_DOT_WAIT)
 		end_awaits(k);
-	if (op->kind == OP_CLUSTER_BARRIER || (attr_cluster(op) && op->kind != OP_SPLIT_PUT))
+	if (op->kind == OP_CLUSTER_BARRIER || (attr_cluster(op) && op->kind != OP_SPLIT_PUT)) {
 		k->open.n = 0;
+		pairs_close(&k->notes, NULL, NULL, NULL);
+	}
 }
 
 /* ---- loops ---- */
@@ -318,6 +294,7 @@ walk_iterations(Barrier *k, Op *op, bool is_cut)
 		if (!leaves_effects(k, op))
 			break;
 		advance_iteration(&k->open, body);
+		advance_iteration(&k->notes.closed, body);
 		if (op_is_over_programs(op))
 			close_global(&k->open);
 		if (is_cut)
@@ -397,7 +374,7 @@ copies_before_readers(Barrier *k, const Op *branch)
 		for (const Op *op = branch->region[r]->first; op; op = op_after(op, branch->region[r])) {
 			bool begins = op->kind == OP_COPY || op->kind == OP_EXPECT;
 			Effects effects = begins ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
-			for (int i = 0; i < effects.n && most != SYNC_BLOCK; i++)
+			for (int i = 0; i < effects.n && (k->notes.pairs || most != SYNC_BLOCK); i++)
 				if (!effects.at[i].global) {
 					SyncScope scope = find_hazard(k, branch, &effects.at[i]);
 					most = MAX(most, scope);
@@ -419,11 +396,16 @@ walk_branch(Barrier *k, Op *op)
 	}
 	Effects before = effects_copy(&k->open, k->tmp);
 
+	const PairNotes notes = k->notes;
 	walk(k, op->region[0]);
 	Effects then = k->open;
+	const Op *last = k->notes.at;
 	k->open = before;
+	k->notes = notes;
 	walk(k, op->region[1]);
 	effects_join(&k->open, &then, k->tmp);
+	if (last != notes.at || k->notes.at != notes.at)
+		pairs_close(&k->notes, NULL, NULL, NULL);
 }
 
 /* All see what was set up; then the roles part. */
@@ -433,11 +415,12 @@ walk_roles(Barrier *k, Op *op)
 	Effects left = {0};
 
 	if (k->open.n) {
-		note_pair(k, op, &k->open.at[0], &(Effect){.op = op});
+		pairs_note(&k->notes, op, &k->open.at[0], &(Effect){.op = op});
 		sync_before(k, op);
 	}
 	for (int r = 0; r < op->nregion; r++) {
 		k->open = (Effects){0};
+		pairs_close(&k->notes, NULL, NULL, NULL);
 		if (r > 0 || !attr_lone(op))
 			walk(k, op->region[r]);
 		effects_join(&left, &k->open, k->tmp);
@@ -463,7 +446,8 @@ walk(Barrier *k, Block *b)
 static const Op *
 run(Func *f, const Target *t, bool checks, BarrierPairs *pairs, Arena *mem)
 {
-	Barrier k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .checks = checks, .pairs = pairs, .mem = mem};
+	Barrier k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .checks = checks,
+	    .notes = {.pairs = pairs, .mem = mem}};
 
 	axis_keep(f);
 	k.filled = find_filled(f->body, k.tmp);

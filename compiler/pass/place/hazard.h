@@ -4,6 +4,7 @@
  *     effect.c         what an op does to memory            hazard.c      which two effects need a barrier, of what scope
  *     distance.c       which elements two accesses touch, in one iteration and in different ones
  *     iteration.c      what the end of an iteration makes of the effects
+ *     barrier_pairs.c  the accesses that need each barrier, for people
  *     proxy.c          fences of bulk copies */
 #ifndef TEGULA_HAZARD_H
 #define TEGULA_HAZARD_H
@@ -80,5 +81,23 @@ void advance_iteration(Effects *open, const Block *loop);
 bool has_distant_slot(const Effects *open);
 /* The slots of a ring that are open when its loop ends. */
 void close_rings(Effects *open, const Op *loop);
+
+/* ---- barrier_pairs.c: the accesses that need each barrier, where that is wanted (pairs is not NULL) ---- */
+
+typedef struct PairNotes {
+	BarrierPairs *pairs;
+	Arena *mem;
+	const Op *at;                                   /* the op behind the last barrier; NULL: none, or inside an op */
+	Effects closed;                                 /* those before it, which it orders with what follows */
+	const Op *shown_at;                             /* the op behind the first barrier after a wait for copies */
+	Effects shown;                                  /* what that wait ended */
+} PairNotes;
+
+/* Each pair of accesses once. */
+void pairs_note(PairNotes *k, const Op *at, const Effect *before, const Effect *after);
+/* A barrier before `at` (NULL: inside an op) ends what is open. */
+void pairs_close(PairNotes *k, const Op *at, const Effects *open, Arena *tmp);
+/* An access behind the last barrier may need it too. */
+void pairs_note_later(PairNotes *k, const Effect *after);
 
 #endif
