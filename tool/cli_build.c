@@ -175,7 +175,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
 	LineCosts lines = {0};
-	Bill own;
+	Bill own = {.blocks = 0};
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
@@ -188,9 +188,6 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
 		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
-		if (!estimate_timeline(f, b, t, m->cx->mem, &lines, own.blocks, &out->bill,
-		    &out->timeline))
-			out->timeline = (Timeline){0};
 	}
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
@@ -202,5 +199,8 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		spill_warn_likely(m, t, b, out->pressure);
 	}
 	text_close(&ptx);
+	int blocks = out->blocks > 0 ? out->blocks : own.blocks;
+	if (!is_billed || !estimate_timeline(f, b, t, m->cx->mem, &lines, blocks, &out->bill, &out->timeline))
+		out->timeline = (Timeline){0};
 	return ok;
 }

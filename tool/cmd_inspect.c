@@ -163,10 +163,9 @@ tried_json(const Tried *c, const Target *t)
 	why_values(c, &values);
 	if (c->cycles >= 0)
 		bill_print(&c->bill, t, &bill);
-	if (c->cycles >= 0)
-		why_margin(c, t, &bill);
-	json_t *j = json_pack("{s:s, s:o, s:s?, s:s?, s:b}", "values", values.at, "estimated_us",
-	    c->cycles >= 0 ? json_real(c->bill.cycles / target_rates(t)->clock) : json_null(), "bill", bill.at, "refused",
+	json_t *j = json_pack("{s:s, s:o, s:o, s:s?, s:s?, s:b}", "values", values.at, "estimated_us",
+	    c->cycles >= 0 ? json_real(c->bill.cycles / target_rates(t)->clock) : json_null(), "ranked_us",
+	    c->cycles >= 0 ? json_real(c->cycles / target_rates(t)->clock) : json_null(), "bill", bill.at, "refused",
 	    c->refused, "chosen", c->is_chosen);
 	text_close(&values);
 	text_close(&bill);

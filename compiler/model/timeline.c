@@ -36,6 +36,8 @@ typedef struct Clock {
 	int at, trip;
 	double warps, turn;                             /* cycles from one instruction of a warp to its next */
 	double now, from;                               /* from: where the span began that is open */
+	double end;                                     /* of its loop; 0: not all of its trips are shown */
+	bool is_behind;                                 /* it is past that */
 } Clock;
 
 typedef struct Sim {
@@ -49,6 +51,7 @@ typedef struct Sim {
 	Ring ring[RINGS];
 	int nrings;
 	double *ready;
+	const char **read;                              /* by value: the tensor that threads read it from; NULL: none */
 	double copied, multiplied;                      /* until when memory, and the matrix unit, are taken */
 	Times product;                                  /* ends of those begun */
 	double group;                                   /* when the group of cp_async that is open lands */
@@ -90,7 +93,7 @@ static void
 span(Sim *s, int row, SpanKind kind, int trip, int slot, double from, double to)
 {
 	if (to - from >= 1)
-		vec_push(s->mem, &s->out->spans, ((TimeSpan){row, kind, trip, slot, from, to}));
+		vec_push(s->mem, &s->out->spans, ((TimeSpan){row, kind, trip, slot, NULL, from, to}));
 }
 
 /* Of phase k in its slot of the ring; NULL: there is none. */
@@ -119,8 +122,36 @@ close_span(Sim *s, int role)
 {
 	Clock *c = &s->role[role];
 	bool copies = s->nroles > 1 && role == 0;
-	span(s, role, copies ? SPAN_COPY : SPAN_COMPUTE, c->trip, -1, c->from, c->now);
+	SpanKind kind = c->is_behind ? SPAN_BEHIND : copies ? SPAN_COPY : SPAN_COMPUTE;
+	span(s, role, kind, c->trip, -1, c->from, c->now);
 	c->from = c->now;
+}
+
+/* No slot is read behind the loop. */
+static void
+end_loop(Sim *s, int role)
+{
+	Clock *c = &s->role[role];
+	close_span(s, role);
+	for (int i = 0; i < s->out->spans.n && role == s->nroles - 1; i++)
+		if (s->out->spans.at[i].to < 0)
+			s->out->spans.at[i].to = MAX(c->now, s->out->spans.at[i].from);
+	c->end = c->now;
+	c->is_behind = true;
+}
+
+/* Until a value has come that threads read. */
+static void
+wait_for_read(Sim *s, int role, const Value *v)
+{
+	static const double SHORT = 32;                 /* cycles that arithmetic waits for, too */
+	Clock *c = &s->role[role];
+	if (!s->read[v->id] || s->ready[v->id] < c->now + SHORT || s->trips <= 0)
+		return;
+	close_span(s, role);
+	span(s, role, SPAN_WAIT, c->trip, -1, c->now, s->ready[v->id]);
+	s->out->spans.at[s->out->spans.n - 1].read = s->read[v->id];
+	c->now = c->from = s->ready[v->id];
 }
 
 static Ring *
@@ -177,7 +208,7 @@ do_copy(Sim *s, Clock *c, const Op *op)
 	if (!r)
 		return;
 	int k = v ? r->done.n - 1 : r->done.n, blocks = __builtin_popcountll((uint64_t)attr_mask(op));
-	if (k < 0 || (!v && k >= s->trips))
+	if (k < 0 || k >= s->trips)              /* a branch that copies is followed where there is no trip for it */
 		return;
 	name_rows(s, r, op);
 	s->copied = MAX(s->copied, from) + bytes * s->memory * s->blocks / MAX(blocks, 1);
@@ -200,6 +231,7 @@ wait_until(Sim *s, int role, Ring *r, int k, double until)
 	Clock *c = &s->role[role];
 	bool reads = s->nroles == 1 || role == 1;
 	close_span(s, role);
+	c->is_behind = false;
 	if (until > c->now)
 		span(s, role, SPAN_WAIT, k, k % MAX(r->slots, 1), c->now, until);
 	c->now = c->from = MAX(c->now, until);
@@ -208,7 +240,7 @@ wait_until(Sim *s, int role, Ring *r, int k, double until)
 		if (s->nroles == 1 && k > 0)
 			release(s, r, k - 1, c->now);
 		int slot = k % r->slots;
-		vec_push(s->mem, &s->out->spans, ((TimeSpan){r->row + slot, SPAN_READ, k, slot, c->now, -1}));
+		vec_push(s->mem, &s->out->spans, ((TimeSpan){r->row + slot, SPAN_READ, k, slot, NULL, c->now, -1}));
 	} else if (!reads) {
 		c->trip = k;
 	}
@@ -259,12 +291,15 @@ do_product(Sim *s, Clock *c, const Op *op, double cycles)
 }
 
 static void
-do_work(Sim *s, Clock *c, const Step *step)
+do_work(Sim *s, int role, const Step *step)
 {
+	Clock *c = &s->role[role];
 	const Op *op = step->op;
 	const LineCost *x = spent_on(s, op);
-	for (int i = 0; i < op->nin; i++)
+	for (int i = 0; i < op->nin; i++) {
+		wait_for_read(s, role, op->in[i]);
 		c->now = MAX(c->now, s->ready[op->in[i]->id]);
+	}
 	double issue = x ? x->used.issue / x->times * c->turn : 0, takes = x ? MAX(issue, busy(s, c, x)) * step->times : 0;
 	double latency = x ? x->latency * step->times : 0;
 	if (op->kind == OP_DOT_START) {
@@ -278,8 +313,11 @@ do_work(Sim *s, Clock *c, const Step *step)
 	if (op->kind == OP_DOT)
 		latency = 0;
 	c->now += takes;
-	for (int i = 0; i < op->nout; i++)
+	bool reads = op->kind == OP_READ && !op->in[0]->def;
+	for (int i = 0; i < op->nout; i++) {
 		s->ready[op->out[i].id] = c->now + MAX(latency - takes, 0);
+		s->read[op->out[i].id] = reads ? s->f->param[op->in[0]->index].name : NULL;
+	}
 }
 
 static bool
@@ -291,8 +329,13 @@ do_step(Sim *s, int role)
 	bool reads = role == s->nroles - 1;
 	const LineCost *x;
 	Ring *r;
+	if (!op && !step->to) {
+		end_loop(s, role);
+		return true;
+	}
 	if (!op) {
 		s->ready[step->to->id] = s->ready[step->from->id];
+		s->read[step->to->id] = s->read[step->from->id];
 		return true;
 	}
 	switch (op->kind) {
@@ -328,7 +371,7 @@ do_step(Sim *s, int role)
 		c->now += x ? x->used.issue / x->times * c->turn : 0;
 		break;
 	default:
-		do_work(s, c, step);
+		do_work(s, role, step);
 	}
 	return true;
 }
@@ -396,7 +439,19 @@ find_period(const Sim *s)
 	return period;
 }
 
-/* How much of its last trip each role waits. */
+/* Of its last trip that is shown, and of all that are, how much a role waits. */
+static void
+add_wait(const Sim *s, TimeRow *row, const TimeSpan *x)
+{
+	const Clock *c = &s->role[x->row];
+	double to = c->end > 0 ? c->end : c->now;
+	double last = MAX(MIN(x->to, to) - MAX(x->from, to - s->out->period), 0) / s->out->period;
+	*(x->read ? &row->reads : &row->waits) += last;
+	row->begins += x->read ? 0 : MAX(MIN(x->to, to) - x->from, 0) / to;
+	row->read = x->read && last > 0 ? x->read : row->read;
+}
+
+/* What it all comes to. */
 static void
 summarise(Sim *s)
 {
@@ -409,12 +464,10 @@ summarise(Sim *s)
 		end = MAX(end, x->to);
 	}
 	t->cycles = end;
-	for (int i = 0; i < t->spans.n; i++) {
-		const TimeSpan *x = &t->spans.at[i];
-		double to = x->row < s->nroles ? s->role[x->row].now : 0;
-		if (x->row < s->nroles && x->kind == SPAN_WAIT && t->period > 0)
-			t->rows.at[x->row].waits += MAX(MIN(x->to, to) - MAX(x->from, to - t->period), 0) / t->period;
-	}
+	t->behind = s->role[s->nroles - 1].end > 0 ? end - s->role[s->nroles - 1].end : 0;
+	for (int i = 0; i < t->spans.n; i++)
+		if (t->spans.at[i].row < s->nroles && t->spans.at[i].kind == SPAN_WAIT && t->period > 0)
+			add_wait(s, &t->rows.at[t->spans.at[i].row], &t->spans.at[i]);
 }
 
 bool
@@ -428,6 +481,7 @@ timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, d
 	counted.by_op = true;
 	cost_program(f, t, &counted, mem, &c);
 	s.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
+	s.read = NEW_ARRAY(mem, const char *, MAX(f->nvalues, 1));
 	list_roles(&s, c.warps);
 	bool ok = s.trips > 0 && run(&s) && out->rows.n > s.nroles;
 	for (int i = 0; i < s.nroles; i++)
@@ -436,17 +490,4 @@ timeline_make(Func *f, const Target *t, const CostFacts *facts, double blocks, d
 	if (ok)
 		summarise(&s);
 	return ok;
-}
-
-void
-timeline_scale(Timeline *t, double cycles)
-{
-	double all = t->cycles + MAX(t->of - t->trips, 0) * t->period;
-	t->scale = all > 0 && cycles > 0 ? cycles / all : 1;
-	t->cycles *= t->scale;
-	t->period *= t->scale;
-	for (int i = 0; i < t->spans.n; i++) {
-		t->spans.at[i].from *= t->scale;
-		t->spans.at[i].to *= t->scale;
-	}
 }

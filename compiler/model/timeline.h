@@ -7,6 +7,7 @@
 
 typedef enum SpanKind {
 	SPAN_COPY, SPAN_WAIT, SPAN_COMPUTE,             /* of a role */
+	SPAN_BEHIND,                                    /* of a role, behind the loop */
 	SPAN_FILL, SPAN_READ,                           /* of a slot: copies are under way; it is read, or kept for that */
 } SpanKind;
 
@@ -14,6 +15,7 @@ typedef struct TimeSpan {
 	int row;
 	SpanKind kind;
 	int trip, slot;                                 /* of the ring that is waited for, or filled; slot -1: none */
+	const char *read;                               /* what is waited for, which threads read; NULL: copies */
 	double from, to;                                /* cycles */
 } TimeSpan;
 
@@ -21,7 +23,9 @@ typedef struct TimeRow {
 	const char *name;                               /* "copies"; of slots the tensors that they hold, "a, b" */
 	bool is_role;
 	int slot;
-	double waits;                                   /* roles: share of the last trip that is shown */
+	double waits, begins;                           /* for copies: share of the last trip shown, and of all shown */
+	double reads;                                   /* for what threads read themselves: share of that trip */
+	const char *read;                               /* the tensor that most of that is for; NULL: none */
 } TimeRow;
 
 typedef struct Timeline {
@@ -31,6 +35,7 @@ typedef struct Timeline {
 	double of;                                      /* that the loop runs */
 	double blocks;                                  /* of a multiprocessor, which do the same at once */
 	double cycles, period;                          /* of all that is shown; from one trip to the next, at its end */
+	double behind;                                  /* of cycles, what follows the loop; 0: not all trips are shown */
 	double scale;                                   /* by which all of it is shorter than its ops in turn take */
 } Timeline;
 
@@ -45,7 +50,7 @@ void timeline_scale(Timeline *t, double cycles);
 
 /* ---- inside ---- */
 
-/* An op, or (op is NULL) a value that becomes another's. */
+/* An op, or (op is NULL) a value that becomes another's, or (to is NULL) the end of a loop that waits for copies. */
 typedef struct Step {
 	const Op *op;
 	const Value *to, *from;

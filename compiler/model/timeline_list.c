@@ -1,6 +1,6 @@
 /* Lists the ops that a role executes.  The loop over programs runs once, a loop that waits for copies as often as is shown,
  * after which the list is cut if it runs more often; a trip of any other loop stands for all of them.  Of a branch the
- * first region counts: prologues and loops copy where there is one more trip. */
+ * first region counts: prologues and loops copy where there is one more trip.  And what is shown, on the launch's scale. */
 #include "model/timeline.h"
 
 static bool
@@ -54,6 +54,8 @@ list_loop(StepList *c, const Op *op, double times)
 	for (int i = 0; yield && i < op->nout && i < yield->nin; i++)
 		bind(c, &op->out[i], yield->in[i]);
 	c->is_cut = (is_shown && trips > n) || over_programs;
+	if (is_shown && !c->is_cut)
+		bind(c, NULL, NULL);
 	return !c->is_cut;
 }
 
@@ -73,4 +75,18 @@ list_block(StepList *c, const Block *b, double times)
 			vec_push(c->mem, &c->step, ((Step){.op = op, .times = times}));
 	}
 	return true;
+}
+
+void
+timeline_scale(Timeline *t, double cycles)
+{
+	double all = t->cycles + MAX(t->of - t->trips, 0) * t->period;
+	t->scale = all > 0 && cycles > 0 ? cycles / all : 1;
+	t->cycles *= t->scale;
+	t->period *= t->scale;
+	t->behind *= t->scale;
+	for (int i = 0; i < t->spans.n; i++) {
+		t->spans.at[i].from *= t->scale;
+		t->spans.at[i].to *= t->scale;
+	}
 }

@@ -203,6 +203,33 @@ layouts_json(const json_t *stages)
 	return all;
 }
 
+/* Each reason for which schedules were refused, how many, and the first of them. */
+static json_t *
+refused_json(const ChooseWhy *why)
+{
+	json_t *all = json_array(), *one;
+	size_t k;
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		bool had = c->cycles >= 0;
+		json_array_foreach(all, k, one) {
+			json_t *count = json_object_get(one, "count");
+			if (had || strcmp(json_string_value(json_object_get(one, "refused")), c->refused) != 0)
+				continue;
+			json_integer_set(count, json_integer_value(count) + 1);
+			had = true;
+		}
+		if (had)
+			continue;
+		Text values = {0};
+		why_values(c, &values);
+		one = json_pack("{s:s, s:i, s:s}", "refused", c->refused, "count", 1, "first", values.at);
+		json_array_append_new(all, one);
+		text_close(&values);
+	}
+	return all;
+}
+
 /* What the compiler compared before it took this schedule, in sentences and as a list; null where there are no rates. */
 static json_t *
 compared_json(const ChooseWhy *why, const Inspection *x)
@@ -216,8 +243,8 @@ compared_json(const ChooseWhy *why, const Inspection *x)
 	for (int i = 0; i < why->tried.n; i++)
 		refused += why->tried.at[i].cycles < 0;
 	why_say(why, t, x->bill.cycles, &text);
-	json_t *j = json_pack("{s:s, s:s?, s:i, s:i, s:o}", "text", text.at, "not_compared", why->none, "count",
-	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN));
+	json_t *j = json_pack("{s:s, s:s?, s:i, s:i, s:o, s:o}", "text", text.at, "not_compared", why->none, "count",
+	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN), "refusals", refused_json(why));
 	text_close(&text);
 	return j;
 }

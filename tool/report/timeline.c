@@ -3,14 +3,21 @@
 
 static const double OWN = 0.9;                          /* a scale that needs no words */
 
+/* "; all warps wait 0 % of it for copies (7 % of all shown, until the first have come)" */
 static void
 put_waits(const Timeline *t, Text *out)
 {
 	for (int i = 0; i < t->rows.n && t->rows.at[i].is_role; i++) {
 		bool parted = t->rows.at[1].is_role;
 		const char *who = !parted ? "all warps wait" : i ? "those that compute wait" : "those that copy wait";
-		text_printf(out, "%s %s %.0f %% of it for %s", i ? "," : ";", who, 100 * t->rows.at[i].waits,
+		const TimeRow *r = &t->rows.at[i];
+		text_printf(out, "%s %s %.0f %% of it for %s", i ? "," : ";", who, 100 * r->waits,
 		    parted && i == 0 ? "a free slot" : "copies");
+		if (100 * (r->begins - r->waits) >= 1 && (!parted || i))
+			text_printf(out, " (%.0f %% of all shown, until the first have come)", 100 * r->begins);
+		if (r->read)
+			text_printf(out, " and %.0f %% for what they read themselves (%s), which no copy brings ahead",
+			    100 * r->reads, r->read);
 	}
 }
 
@@ -22,7 +29,10 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 	text_put(out, "By the model");
 	if (t->blocks > 1)
 		text_printf(out, ", %.3g blocks of a multiprocessor sharing its means,", t->blocks);
-	text_printf(out, " the first %d of %.0f trips take %.0f cycles", n, t->of, t->cycles);
+	text_printf(out, " %s %d of %.0f trips take %.0f cycles", n < t->of ? "the first" : "all", n, t->of,
+	    t->cycles - t->behind);
+	if (t->behind > 0)
+		text_printf(out, " (and what follows the loop %.0f)", t->behind);
 	if (t->period > 0) {
 		text_printf(out, ", and the last of these %.0f", t->period);
 		put_waits(t, out);
@@ -35,14 +45,14 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 		text_printf(out, ": by themselves they would take %.2f times as long, ", 1 / t->scale);
 		text_put(out, "and the estimate overlaps those that do not depend on each other");
 	}
-	text_put(out, ".");
+	text_put(out, ". The bill's waiting is more: each instruction that needs the one before counts there.");
 }
 
 json_t *
 report_timeline(const Timeline *t, const TargetRates *rates)
 {
 	static const char *const word[] = {[SPAN_COPY] = "copies", [SPAN_WAIT] = "waits", [SPAN_COMPUTE] = "computes",
-	    [SPAN_FILL] = "filled", [SPAN_READ] = "read"};
+	    [SPAN_BEHIND] = "behind the loop", [SPAN_FILL] = "filled", [SPAN_READ] = "read"};
 	json_t *rows = json_array(), *spans = json_array();
 	Text text = {0};
 	if (t->rows.n == 0) {
@@ -59,8 +69,8 @@ report_timeline(const Timeline *t, const TargetRates *rates)
 	}
 	for (int i = 0; i < t->spans.n; i++) {
 		const TimeSpan *x = &t->spans.at[i];
-		json_array_append_new(spans, json_pack("{s:i, s:s, s:i, s:i, s:f, s:f}", "row", x->row, "does",
-		    word[x->kind], "trip", x->trip, "slot", x->slot, "from", x->from, "to", x->to));
+		json_array_append_new(spans, json_pack("{s:i, s:s, s:i, s:i, s:s?, s:f, s:f}", "row", x->row, "does",
+		    word[x->kind], "trip", x->trip, "slot", x->slot, "reads", x->read, "from", x->from, "to", x->to));
 	}
 	put_text(t, rates, &text);
 	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:f}", "trips", (int)MIN(t->trips, t->of),

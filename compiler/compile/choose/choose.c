@@ -75,7 +75,7 @@ cycles_of(const Search *s, Bill *bill)
 	open.specialize = -1;
 	if (s->adds_roles && s->bound.schedule.specialize == 0 && (choose_count_dots(f) == 2 || dots_part(f)) &&
 	    choose_roles(f, &open, s->t)) {
-		*bill = (Bill){.cycles = -1, .refused = "it would be parted into roles all the same"};
+		*bill = (Bill){.cycles = -1, .refused = "passes give it a producer warp (roles) all the same"};
 		return -1;
 	}
 	if (choose_shares_last(&s->bound.schedule) && s->adds_split && choose_reads_beside(f)) {
@@ -127,9 +127,9 @@ try(Search *s)
 	if (!take_schedule(s))
 		reason = "the header refuses it";
 	else if (!choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
-		reason = "multiprocessors have programs enough: no blocks share a loop";
+		reason = "split does not pay where all multiprocessors have programs";
 	else if (s->is_whole && !choose_places_all(&s->bound, s->t))
-		reason = "clusters of so many blocks would take turns";
+		reason = "so many clusters do not fit at once and would take turns";
 	if (reason) {
 		why_tried(s->how->why, s->value, s->n, -1, NULL, reason);
 		return;

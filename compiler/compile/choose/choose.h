@@ -13,6 +13,7 @@ typedef struct Tried {
 	const char *refused;                                    /* … for this */
 	Bill bill;
 	bool is_chosen;
+	const char *own;                                        /* the values that the header has; or NULL */
 } Tried;
 
 /* What was chosen, and why (choose_why.c). */
@@ -20,6 +21,7 @@ typedef struct ChooseWhy {
 	Text chosen;                                            /* lines: what was chosen, and what else would take */
 	Arena *mem;                                             /* of `tried`; NULL: only the lines are wanted */
 	VEC(Tried) tried;
+	int warps;                                              /* that the header's own has; 0: not known */
 	const char *none;                                       /* why nothing was compared; or NULL */
 	const char *because;                                    /* why the least was not chosen; or NULL */
 } ChooseWhy;

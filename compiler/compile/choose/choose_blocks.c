@@ -156,15 +156,16 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 		return "registers spill";
 	double reads = blocks_reads_ahead(f);
 	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
-		return "its code would be long";
+		return "so many copies of the loop's body would make the code too long";
 	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_AHEAD))
-		return "reads ahead would take more registers";
+		return "the reads of so many trips at once would take too many registers";
 	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
 		return "a thread would hold many elements";
 	if (s->rows && x.strip == 0 && x.warps > 0 && x.warps < s->rule && bill->registers > REGISTERS_ROWS)
-		return "fewer warps would take most of the registers";
+		return "so few warps would take most of the registers, and few blocks fit";
 	bool together = x.programs > 1 || f->schedule.batch > 1;
-	return together && bill->registers > REGISTERS_TOGETHER ? "programs together would take more registers" : NULL;
+	together &= bill->registers > REGISTERS_TOGETHER;
+	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
 static void
@@ -449,7 +450,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	    : is_rough && !blocks_tally(f) && !starts_longest(s)
-	    ? "the model is too rough for its loops or operations: the rules of tiles' sizes stand"
+	    ? "the model that compares numbers of warps does not know its operations, or loops with products, well "
+	      "enough: warps follow from the tiles' sizes"
 	                                     : NULL;
 	if (none) {
 		why_none(s->how->why, none);
@@ -457,6 +459,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	}
 	why_tried(s->how->why, NULL, 0, s->bill.cycles, &s->bill, NULL);
 	s->rule = f->schedule.warps;
+	if (s->how->why)
+		s->how->why->warps = s->rule;
 	int most = programs_most(s, first, f, all, n);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);

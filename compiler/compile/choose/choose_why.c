@@ -117,6 +117,57 @@ find_origin(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n
 	return of;
 }
 
+/* Which values "the header's own" has: its own, and the warps that follow from the tiles' sizes. */
+static void
+put_own(const ChooseWhy *why, const Bound *header, Text *out)
+{
+	for (int i = 0; i < header->nct; i++) {
+		text_printf(out, "%s%s = ", out->n ? ", " : "", header->ct[i].name);
+		const_text(&header->ct[i].value, out);
+	}
+	int warps = header->schedule.warps > 0 ? header->schedule.warps : why->warps;
+	if (warps > 0 && !named_const(header->ct, header->nct, schedule_info[SCHEDULE_WARPS].text))
+		text_printf(out, "%swarps = %d", out->n ? ", " : "", warps);
+}
+
+/* Has it the header's own values, though they were said one by one? */
+static bool
+is_own(const Tried *c, const Tried *own, const ChooseWhy *why, const Bound *header)
+{
+	if (c->n == 0 || c->cycles < 0 || memcmp(c->bill.part, own->bill.part, sizeof c->bill.part) != 0)
+		return false;
+	for (int i = 0; i < c->n; i++) {
+		bool is_warps = schedule_named(c->value[i].name) == SCHEDULE_WARPS && header->schedule.warps <= 0 &&
+		    (!why->warps || c->value[i].value.i == why->warps);
+		if (!is_warps && !says_nothing(&c->value[i]) && !has(header->ct, header->nct, &c->value[i]))
+			return false;
+	}
+	return true;
+}
+
+/* The header's own values stand there once. */
+static void
+join_own(ChooseWhy *why, const Bound *header)
+{
+	Tried *own = NULL;
+	int n = 0;
+	for (int i = 0; i < why->tried.n; i++)
+		own = why->tried.at[i].n == 0 && why->tried.at[i].cycles >= 0 ? &why->tried.at[i] : own;
+	if (!own)
+		return;
+	Tried kept = *own;
+	Text text = {0};
+	put_own(why, header, &text);
+	kept.own = text_take(&text, why->mem);
+	for (int i = 0; i < why->tried.n; i++)
+		kept.is_chosen |= is_own(&why->tried.at[i], own, why, header) && why->tried.at[i].is_chosen;
+	const Tried before = *own;
+	for (int i = 0; i < why->tried.n; i++)
+		if (!is_own(&why->tried.at[i], &before, why, header))
+			why->tried.at[n++] = why->tried.at[i].n == 0 ? kept : why->tried.at[i];
+	why->tried.n = n;
+}
+
 void
 why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 {
@@ -129,6 +180,8 @@ why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 	Tried *of = any ? NULL : find_origin(why, header, chosen, n);
 	if (of)
 		of->is_chosen = true;
+	if (why->mem)
+		join_own(why, header);
 	if (why->tried.n > 0)
 		qsort(why->tried.at, (size_t)why->tried.n, sizeof *why->tried.at, by_cycles);
 }
@@ -161,20 +214,28 @@ why_values(const Tried *c, Text *out)
 {
 	if (c->n == 0)
 		text_put(out, "the header's own");
+	if (c->own && *c->own)
+		text_printf(out, " (%s)", c->own);
 	for (int i = 0; i < c->n; i++) {
 		text_printf(out, "%s%s = ", i ? ", " : "", c->value[i].name);
 		const_text(&c->value[i].value, out);
 	}
 }
 
-/* A choice is compared by its time and what it has to gain: a distance from the header's warps, for one. */
+/* A choice is ranked by its time and what it has to gain: a distance from the header's warps, for one. */
+static bool
+is_ranked(const Tried *c)
+{
+	static const double SAME = 0.005;
+	return fabs(c->cycles / c->bill.cycles - 1) >= SAME;
+}
+
 void
 why_margin(const Tried *c, const Target *t, Text *out)
 {
-	static const double SAME = 0.005;
-	if (fabs(c->cycles / c->bill.cycles - 1) < SAME)
+	if (!is_ranked(c))
 		return;
-	text_put(out, ", compared as ");
+	text_put(out, ", ranked as ");
 	bill_put_time(c->cycles / target_rates(t)->clock, out);
 	text_put(out, " us");
 }
@@ -253,12 +314,17 @@ why_print(const ChooseWhy *why, const Target *t, Text *out)
 static void
 say_none(const ChooseWhy *why, Text *out)
 {
-	const Tried *first = why->tried.n ? &why->tried.at[0] : NULL;
-	bool refused = first && first->cycles < 0;
+	const Tried *first = NULL;
+	int refused = 0;
+	for (int i = why->tried.n - 1; i >= 0; i--) {
+		first = why->tried.at[i].cycles < 0 ? &why->tried.at[i] : first;
+		refused += why->tried.at[i].cycles < 0;
+	}
 	const char *none = why->none ? why->none : refused ? "none other can be" : "nothing is left open";
 	text_printf(out, "No other schedule was compared: %s. ", none);
 	if (refused)
-		text_printf(out, "%d that were tried were refused, the first since %s. ", why->tried.n, first->refused);
+		text_printf(out, "Of %d that were tried %d %s refused, the first since %s. ", why->tried.n, refused,
+		    refused == 1 ? "was" : "were", first->refused);
 }
 
 /* The least of those that were not chosen; what was chosen may stand there twice, once as the header's own. */
@@ -305,7 +371,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		text_put(out, ". ");
 	}
 	if (taken && fabs(taken->bill.cycles - cycles) > SAME * cycles)
-		text_printf(out, "They were compared before layouts are known: by that estimate this takes %.1f us. ",
+		text_printf(out, "All were compared by an estimate that knows no layouts yet; by it this takes %.1f us. ",
 		    taken->bill.cycles / target_rates(t)->clock);
 	if (next) {
 		text_put(out, is_less ? "By the estimate " : taken ? "The next best, " : "The least of them, ");
@@ -316,6 +382,9 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		why_margin(next, t, out);
 		text_put(out, ". ");
 	}
+	if (taken && (is_ranked(taken) || (next && is_ranked(next))))
+		text_put(out, "They are ranked by the time with a margin that another has to be better by: for values away "
+			      "from the header's, more work at once, and forms that the model knows less of. ");
 	if (is_less)
 		text_printf(out, "It was not taken: %s. ", because_of(why, taken));
 	bool is_own = own >= 0 && taken && taken->bill.cycles == why->tried.at[own].bill.cycles;

@@ -320,9 +320,12 @@ model_reason(Estimate *e, bool chain, bool is_one_round)
 	if (e->decodes_less)
 		return "with fewer warps, warpgroups decode in registers";
 	if (e->split > 1 && e->warpgroup_dots < e->dots)
-		return "blocks that share products of few rows, which wait for memory, are not modelled";
+		return "split is not modelled for products of few rows, which wait for memory";
 	if (e->parted && !e->chained && (chain || e->warpgroup_dots < e->dots))
-		return "roles are modelled for independent products of warpgroups, or chained ones that run at once";
+		return e->warpgroup_dots < e->dots
+		    ? "a producer warp (specialize) is modelled for products by wgmma alone, and these are by mma.sync"
+		    : "a producer warp (specialize) for products that need one another's results is modelled where two "
+		      "warpgroups compute at once, each with 64 rows";
 	return NULL;
 }
 
@@ -340,9 +343,9 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 	if (e->parted && e->ranks > 2 && !is_plain)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && e->filled > 0)
-		return "no tensor map brings an operand that one role would copy";
+		return "a producer warp (specialize) copies by tensor maps, and an operand has none";
 	if (e->parted && !e->chained && is_few && !is_plain)
-		return "a multiprocessor has fewer than two programs, which roles need";
+		return "a producer warp (specialize) pays from two programs a multiprocessor on";
 	return NULL;
 }
 
@@ -453,7 +456,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	if (e.stages <= 0)
 		e.stages = STAGES_MOST;
 	if (!find_form(&e))
-		return refuse(bill, "no tensor map brings its tiles, which are padded");
+		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
+		    "products does not know padded tiles");
 	walk(&e, f->body, false, 1, &e.block);
 	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
 	const char *reason = model_reason(&e, chain, each <= 1);

@@ -144,7 +144,7 @@ static double
 shared_reach(const Func *f, const Bound *b, const Op *loop)
 {
 	int64_t all = reach(f, b, loop), programs = 1;
-	unsigned axes = axes_of(loop->in[0], DEPTH);
+	unsigned axes = axes_of(loop->in[0], 8);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= axes >> i & 1 ? MAX(b->grid[i], 1) : 1;
 	return all == INT64_MIN ? -1 : (double)all / (double)programs;

@@ -34,6 +34,7 @@ typedef struct Unroll {
 	Block *body;
 	int n;
 	bool *late, *early;                             /* by the value's id: follows from what is carried; is read ahead */
+	const char *why;                                /* the last loop that nothing is read ahead in is so */
 	Value **map[TRIPS_MOST];
 } Unroll;
 
@@ -69,7 +70,7 @@ mark_early(Unroll *u, const Op *op)
 static bool
 find_early(Unroll *u)
 {
-	bool any = false;
+	bool any = false, reads_any = false;
 	Arena *tmp = u->m->cx->tmp;
 	u->late = NEW_ARRAY(tmp, bool, u->f->nvalues);
 	u->early = NEW_ARRAY(tmp, bool, u->f->nvalues);
@@ -77,8 +78,12 @@ find_early(Unroll *u)
 		u->late[u->body->arg[i].id] = true;
 	for (const Op *op = u->body->first; op != u->body->last; op = op->next) {
 		bool reads = is_plain_read(u->f, op), late = !reads && (!op_has(op, PURE) || op->nregion > 0);
-		if (stays(op))
+		if (stays(op)) {
+			u->why = op_is_control(op) ? "a loop or branch in the loop keeps its reads in their place"
+			                           : "a product, buffer or PTX in the loop keeps its reads in their place";
 			return false;
+		}
+		reads_any |= op->kind == OP_READ;
 		for (int i = 0; i < op->nin; i++)
 			late |= u->late[op->in[i]->id];
 		for (int i = 0; i < op->nout; i++)
@@ -88,6 +93,9 @@ find_early(Unroll *u)
 		mark_early(u, op);
 		any = true;
 	}
+	if (!any)
+		u->why = reads_any ? "where the loop reads follows from the trip before, or it reads what is written"
+		                   : "the loop reads no tensor";
 	return any;
 }
 
@@ -193,5 +201,5 @@ pass_unroll(Func *f, const Target *t)
 {
 	Unroll u = {.m = f->module, .f = f, .n = MIN(f->schedule.unroll, TRIPS_MOST)};
 	if (u.n > 1 && !walk(&u, f->body))
-		f->unroll_reason = "no loop reads what it could read trips ahead";
+		f->unroll_reason = u.why ? u.why : "no loop's steps are known";
 }
