@@ -67,23 +67,32 @@ add_once(int64_t *set, int n, int64_t x)
 }
 
 void
-layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *touched, int *least)
+access_sectors(const int64_t *at, int lanes, int width, int *touched, int *least)
 {
-	int fast = l->rank > 0 ? l->out[l->rank - 1] : 0;
-	int width = bytes << vector;
 	int64_t sectors[WARP_MAX * 8], starts[WARP_MAX];
-	int nsectors = 0, nstarts = 0, lanes = 1 << l->in[IN_LANE];
+	int nsectors = 0, nstarts = 0;
 	assert(lanes <= WARP_MAX && width <= SECTOR * 4);
 	for (int lane = 0; lane < lanes; lane++) {
-		uint64_t at = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER]);
-		int64_t row = (int64_t)(at >> fast), x = (int64_t)(at & ((UINT64_C(1) << fast) - 1));
-		int64_t address = row * row_bytes + x * bytes;
-		nstarts = add_once(starts, nstarts, address);
-		for (int64_t s = address / SECTOR; s <= (address + width - 1) / SECTOR; s++)
+		nstarts = add_once(starts, nstarts, at[lane]);
+		for (int64_t s = at[lane] / SECTOR; s <= (at[lane] + width - 1) / SECTOR; s++)
 			nsectors = add_once(sectors, nsectors, s);
 	}
 	*touched = nsectors;
 	*least = (nstarts * width + SECTOR - 1) / SECTOR;
+}
+
+void
+layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *touched, int *least)
+{
+	int fast = l->rank > 0 ? l->out[l->rank - 1] : 0, lanes = 1 << l->in[IN_LANE];
+	int64_t address[WARP_MAX];
+	assert(lanes <= WARP_MAX);
+	for (int lane = 0; lane < lanes; lane++) {
+		uint64_t at = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER]);
+		int64_t row = (int64_t)(at >> fast), x = (int64_t)(at & ((UINT64_C(1) << fast) - 1));
+		address[lane] = row * row_bytes + x * bytes;
+	}
+	access_sectors(address, lanes, bytes << vector, touched, least);
 }
 
 /* `to`: from registers, lanes and so on to the offset in shared memory. */
@@ -143,22 +152,20 @@ layout_by_offset(const Layout *l, const Layout *shared, int order[F2_MAX])
 	return r;
 }
 
-/* Distinct words that the lanes [from, from + n) ask of the busiest bank.  Each bank has a list of its own: all of them
- * are short where there are few conflicts, which is what is looked for. */
+/* Distinct words that so many lanes ask of the busiest bank.  Each bank has a list of its own: all of them are short where
+ * there are few conflicts, which is what is looked for. */
 static int
-worst_bank(const F2 *to, int registers, int bytes, int width, int from, int n, int *words)
+worst_bank(const int64_t *at, int lanes, int width, int *words)
 {
 	int64_t seen[BANKS][WARP_MAX * 4];
 	int count[BANKS] = {0}, worst = 0;
-	for (int lane = from; lane < from + n; lane++) {
-		int64_t address = (int64_t)f2_apply(to, (uint64_t)lane << registers) * bytes;
-		for (int64_t w = address / BANK_BYTES; w <= (address + width - 1) / BANK_BYTES; w++) {
+	for (int lane = 0; lane < lanes; lane++)
+		for (int64_t w = at[lane] / BANK_BYTES; w <= (at[lane] + width - 1) / BANK_BYTES; w++) {
 			int bank = (int)(w % BANKS), before = count[bank];
 			count[bank] = add_once(seen[bank], before, w);
 			*words += count[bank] - before;
 			worst = MAX(worst, count[bank]);
 		}
-	}
 	return worst;
 }
 
@@ -169,18 +176,28 @@ lanes_at_once(int lanes, int width)
 	return width <= BANK_BYTES ? lanes : MAX(1, lanes * BANK_BYTES / width);
 }
 
-static void
-passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int *least)
+void
+access_passes(const int64_t *at, int lanes, int width, int *passes, int *least)
 {
-	int lanes = 1 << l->in[IN_LANE], width = bytes << vector;
-	assert(lanes <= WARP_MAX && width <= 16);
 	int group = lanes_at_once(lanes, width);
+	assert(lanes <= WARP_MAX && width <= 16);
 	*passes = *least = 0;
 	for (int from = 0; from < lanes; from += group) {
 		int words = 0;
-		*passes += worst_bank(to, l->in[IN_REGISTER], bytes, width, from, group, &words);
+		*passes += worst_bank(at + from, group, width, &words);
 		*least += (words + BANKS - 1) / BANKS;
 	}
+}
+
+static void
+passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int *least)
+{
+	int lanes = 1 << l->in[IN_LANE];
+	int64_t at[WARP_MAX];
+	assert(lanes <= WARP_MAX);
+	for (int lane = 0; lane < lanes; lane++)
+		at[lane] = (int64_t)f2_apply(to, (uint64_t)lane << l->in[IN_REGISTER]) * bytes;
+	access_passes(at, lanes, bytes << vector, passes, least);
 }
 
 void

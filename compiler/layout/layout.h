@@ -126,6 +126,10 @@ int layout_contiguous(const Layout *l, int dim);
 int layout_contiguous_rows(const Layout *l, int dim);
 /* Registers that hold distinct elements (log2), lanes and warps that repeat others' elements (bit masks). */
 uint64_t layout_free_bits(const Layout *l, InDim d);
+/* Of accesses of `width` bytes at the lanes' addresses: sectors of global memory that they touch, or passes over the banks
+ * of shared memory, and the fewest that hold as many bytes. */
+void access_sectors(const int64_t *at, int lanes, int width, int *touched, int *least);
+void access_passes(const int64_t *at, int lanes, int width, int *passes, int *least);
 /* 32-byte sectors that one warp's access touches, and the fewest that could hold the bytes: elements of
  * `bytes`, tile rows of dimension rank-1 contiguous in memory and each row `row_bytes` apart (aligned to 32). */
 void layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *touched, int *least);

@@ -102,12 +102,15 @@ memory_of(Lower *l, const State *s, Reg rank)
 }
 
 static void
-store_words(Lower *l, const State *s, Reg base, Space space, const Reg *word)
+move_words(Lower *l, const State *s, Reg base, Space space, Reg *word, bool loads)
 {
 	for (int w = 0; w < s->total; w += s->vector) {
 		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base, .align = 4 * s->vector,
 			.offset = own_offset(l, s), .constant = words_at(l, w)};
-		thread_store(l->b, &a, word + w);
+		if (loads)
+			thread_load(l->b, &a, word + w);
+		else
+			thread_store(l->b, &a, word + w);
 	}
 }
 
@@ -124,9 +127,9 @@ lower_split_put(Lower *l, Op *op)
 			n += s.words;
 		}
 	if (attr_cluster(op))
-		store_words(l, &s, lower_scratch(l, op), SPACE_SHARED, word);
+		move_words(l, &s, lower_scratch(l, op), SPACE_SHARED, word, false);
 	else
-		store_words(l, &s, memory_of(l, &s, lower_split_rank(l)), SPACE_GLOBAL, word);
+		move_words(l, &s, memory_of(l, &s, lower_split_rank(l)), SPACE_GLOBAL, word, false);
 }
 
 /* The address of shared memory in the block of that rank (REG_I32). */
@@ -151,16 +154,6 @@ load_peer(Lower *l, const State *s, Reg rank, Reg *word)
 	}
 }
 
-static void
-load_words(Lower *l, const State *s, Reg base, Space space, Reg *word)
-{
-	for (int w = 0; w < s->total; w += s->vector) {
-		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base,
-			.align = 4 * s->vector, .offset = own_offset(l, s), .constant = words_at(l, w)};
-		thread_load(l->b, &a, word + w);
-	}
-}
-
 void
 lower_split_get(Lower *l, Op *op)
 {
@@ -169,11 +162,11 @@ lower_split_get(Lower *l, Op *op)
 	Reg rank = lower_regs(l, op->in[1])[0];
 	int n = 0;
 	if (split_gets_own(op))
-		load_words(l, &s, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s.put))), SPACE_SHARED, word);
+		move_words(l, &s, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s.put))), SPACE_SHARED, word, true);
 	else if (attr_cluster(s.put))
 		load_peer(l, &s, rank, word);
 	else
-		load_words(l, &s, memory_of(l, &s, rank), SPACE_GLOBAL, word);
+		move_words(l, &s, memory_of(l, &s, rank), SPACE_GLOBAL, word, true);
 	for (int r = 0; r < s.nregs; r++) {
 		bool has = split_put_has(s.put, r);
 		if (has)

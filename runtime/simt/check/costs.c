@@ -1,14 +1,14 @@
 /* What warps' accesses cost, counted: passes over the 32 banks of shared memory, sectors of 32 bytes of global memory.
  *
  * Threads run one after the other, so the lanes of one access come at different times.  They are gathered by the call
- * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, as the cost
- * model does (layout/cost.c), and one that some lanes are masked out of is not. */
+ * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, by what the cost
+ * model uses (layout/cost.c), and one that some lanes are masked out of is not. */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOG_GATHERED = 12, BANKS = 32, WORD = 4, SECTOR = 32, LONGEST = 16 };
+enum { LOG_GATHERED = 12, LONGEST = 16 };
 
 typedef struct Gathered {
 	const void *from;
@@ -16,7 +16,7 @@ typedef struct Gathered {
 	int site, warp, bytes;
 	bool is_shared;                                 /* a copy makes both from one call */
 	uint32_t lanes;
-	uint64_t at[SIMT_LANES];
+	int64_t at[SIMT_LANES];
 } Gathered;
 
 struct Costs {
@@ -51,49 +51,6 @@ costs_begin(Check *c)
 {
 	if (c->costs)
 		memset(c->costs->slot, 0, sizeof *c->costs->slot << c->costs->log);
-}
-
-static int
-add_once(uint64_t *set, int n, uint64_t x)
-{
-	for (int i = 0; i < n; i++)
-		if (set[i] == x)
-			return n;
-	set[n] = x;
-	return n + 1;
-}
-
-/* Accesses of 8 and 16 bytes go by half and quarter warps. */
-static void
-count_banks(const Gathered *g, SimtCost *out)
-{
-	int group = g->bytes <= WORD ? SIMT_LANES : SIMT_LANES * WORD / g->bytes;
-	for (int from = 0; from < SIMT_LANES; from += group) {
-		uint64_t seen[SIMT_LANES * LONGEST / WORD];
-		int n = 0, count[BANKS] = {0}, worst = 0;
-		for (int l = from; l < from + group; l++)
-			for (uint64_t w = g->at[l] / WORD; w <= (g->at[l] + (uint64_t)g->bytes - 1) / WORD; w++) {
-				int before = n;
-				n = add_once(seen, n, w);
-				count[w % BANKS] += n - before;
-				worst = MAX(worst, count[w % BANKS]);
-			}
-		out->worst += worst;
-		out->least += (n + BANKS - 1) / BANKS;
-	}
-}
-
-static void
-count_sectors(const Gathered *g, SimtCost *out)
-{
-	uint64_t seen[SIMT_LANES * 2], starts[SIMT_LANES];
-	int nstarts = 0;
-	for (int l = 0; l < SIMT_LANES; l++) {
-		nstarts = add_once(starts, nstarts, g->at[l]);
-		for (uint64_t s = g->at[l] / SECTOR; s <= (g->at[l] + (uint64_t)g->bytes - 1) / SECTOR; s++)
-			out->worst = add_once(seen, out->worst, s);
-	}
-	out->least = (nstarts * g->bytes + SECTOR - 1) / SECTOR;
 }
 
 /* The worst access of a place in the source is the one furthest from its least. */
@@ -140,14 +97,11 @@ costs_touch(Costs *c, const SimtThread *t, uint64_t at, int bytes, bool is_share
 		*g = (Gathered){.from = from, .steps = t->steps, .site = t->site, .warp = t->warp, .bytes = bytes,
 			.is_shared = is_shared};
 	g->lanes |= lane;
-	g->at[t->lane] = at;
+	g->at[t->lane] = (int64_t)at;
 	if (g->lanes != UINT32_MAX)
 		return;
 	SimtCost x = {.site = t->site, .is_shared = is_shared, .is_write = is_write, .bytes = bytes, .n = 1};
-	if (is_shared)
-		count_banks(g, &x);
-	else
-		count_sectors(g, &x);
+	(is_shared ? access_passes : access_sectors)(g->at, SIMT_LANES, bytes, &x.worst, &x.least);
 	x.total = x.worst;
 	x.least_total = x.least;
 	add_cost(&c->cost, &c->n, &c->room, &x);
