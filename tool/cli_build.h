@@ -39,6 +39,14 @@ bool cli_cubin(const Cli *cli, Module *m, const Target *t, const Bound *b, Text 
 
 /* cli_expect.c */
 
+/* Of a fact of an `expect` block. */
+typedef enum FactResult {
+	FACT_FALSE, FACT_TRUE,
+	FACT_UNKNOWN,                                   /* it takes an assembler, and there is none */
+	FACT_OPEN,                                      /* it depends on data: *why */
+	FACT_MEANINGLESS,                               /* *why says what cannot be asked */
+} FactResult;
+
 typedef void (*ExpectRow)(void *user, const char *kernel, const char *target, const char *fact,
     const char *found, FactResult r);
 /* Every fact that the expect blocks of a file state, of one kernel or (`only` is NULL) all, goes to `row`.  False after

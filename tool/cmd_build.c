@@ -1,5 +1,6 @@
 /* build, opt and fmt: from text to text. */
 #include "tool/cli_build.h"
+#include "tool/fmt/fmt.h"
 
 #include <string.h>
 

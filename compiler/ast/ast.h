@@ -254,7 +254,6 @@ void ast_import(Compile *cx, Ast *ast);
 
 /* print.c */
 
-void ast_print(const Ast *ast, Text *out);                      /* canonical source: tegula fmt */
 void ast_dump(const Compile *cx, const Ast *ast, Text *out);    /* the tree, one node a line: --emit=ast */
 void expr_print(const Expr *e, Text *out);                      /* one expression as source text */
 void type_expr_print(const TypeExpr *t, Text *out);             /* `in strided f16[N, cdiv(K, 128)]` */

@@ -1,4 +1,4 @@
-/* What print.c and format*.c share: source text from the tree.  Private to ast/. */
+/* Source text from the tree, for what prints more than one line of it (tool/fmt/). */
 #ifndef TEGULA_AST_PRINT_H
 #define TEGULA_AST_PRINT_H
 
@@ -30,29 +30,5 @@ int layout_indent(const Printer *p);                    /* columns */
 void layout_break(Printer *p);                          /* a new line, indented */
 void layout_expr(Printer *p, const Expr *e, int least, int after);
 void layout_exprs(Printer *p, const ExprList *l, int after);
-
-/* format.c: statements, comments and blank lines */
-
-const Comment *format_pending(const Printer *p);
-bool format_comment_before(const Printer *p, int line, int col);
-void format_indent(Printer *p);
-void format_blank(Printer *p, int line);
-void format_comments(Printer *p, Place unit, int line, int col);
-void format_end_line(Printer *p, int line);
-void format_simple(Printer *p, const Stmt *s);
-bool format_is_simple(const Stmt *s);
-void format_open(Printer *p, Place braces);
-void format_close(Printer *p, Place braces);
-void format_block(Printer *p, const StmtList *l, Place braces);
-
-/* format_header.c */
-
-void format_params(Printer *p, const ParamList *l);
-void format_kernel_head(Printer *p, const Item *k);
-
-/* format_item.c */
-
-void format_item(Printer *p, const Item *item);
-void format_item_comments(Printer *p, const Item *item);
 
 #endif

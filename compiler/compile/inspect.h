@@ -148,14 +148,4 @@ bool inspect_held(const Func *f, const Op *owner, Text *out);
 /* The let, or else the tensor, that a value is made of; "" if several are. */
 const char *inspect_name(const Value *v);
 
-typedef enum FactResult {
-	FACT_FALSE, FACT_TRUE,
-	FACT_UNKNOWN,                                   /* it takes an assembler, and there is none */
-	FACT_OPEN,                                      /* it depends on data: *why */
-	FACT_MEANINGLESS,                               /* *why says what cannot be asked */
-} FactResult;
-
-/* A fact of an `expect` block.  *found is what its left side came to, as text. */
-FactResult inspect_fact(const Inspection *x, const Expr *fact, Arena *mem, const char **found, const char **why);
-
 #endif

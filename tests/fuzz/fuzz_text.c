@@ -14,6 +14,7 @@
 #include "pass/pass.h"
 #include "sema/sema.h"
 #include "tests/options.h"
+#include "tool/fmt/fmt.h"
 
 #include <stdlib.h>
 #include <string.h>

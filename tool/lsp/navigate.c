@@ -1,4 +1,5 @@
 /* Where names are defined and used, what a file consists of, and its canonical form. */
+#include "tool/fmt/fmt.h"
 #include "tool/lsp/lsp.h"
 
 #include <string.h>

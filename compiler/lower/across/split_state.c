@@ -162,7 +162,8 @@ lower_split_get(Lower *l, Op *op)
 	Reg rank = lower_regs(l, op->in[1])[0];
 	int n = 0;
 	if (split_gets_own(op))
-		move_words(l, &s, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s.put))), SPACE_SHARED, word, true);
+		move_words(l, &s, thread_pointer(l->b, l->shared, lower_i32(l, attr_smem(s.put))), SPACE_SHARED, word,
+		    true);
 	else if (attr_cluster(s.put))
 		load_peer(l, &s, rank, word);
 	else

@@ -1,8 +1,8 @@
 /* What warps' accesses cost, counted: passes over the 32 banks of shared memory, sectors of 32 bytes of global memory.
  *
  * Threads run one after the other, so the lanes of one access come at different times.  They are gathered by the call
- * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, by what the cost
- * model uses (layout/cost.c), and one that some lanes are masked out of is not. */
+ * that compiled code makes, the turn of loops it is in, and the warp; an access of all 32 lanes is counted, as the cost
+ * model counts it (layout/cost.c), and one that some lanes are masked out of is not. */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>

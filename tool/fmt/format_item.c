@@ -1,6 +1,6 @@
 /* Items as source again: what `tegula fmt` writes of imports, functions, kernels, references, examples and expectations
  * (format.c writes statements and comments, format_header.c a kernel's header). */
-#include "ast/print.h"
+#include "tool/fmt/fmt.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* A kernel's or function's header as source again: parameters, compile-time parameters and clauses. */
-#include "ast/print.h"
+#include "tool/fmt/fmt.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * puts each parameter on a line of its own, and one inside of a statement moves before it.  Formatting what
  * was formatted changes nothing: all that is decided here depends on the tree, and for comments and blank
  * lines on which line of the source holds the end of one thing and the start of the next. */
-#include "ast/print.h"
+#include "tool/fmt/fmt.h"
 
 #include <string.h>
 
