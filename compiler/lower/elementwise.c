@@ -1,7 +1,8 @@
 /* Elementwise arithmetic, register by register, as ops.def says it.
  *
  * Sums, differences and products of f16 and bf16 are made two at once where the machine can: f32 has more than twice
- * their bits and two, so that rounding to it first changes nothing, and both ways give the same.
+ * their bits and two, so that rounding to it first changes nothing, and both ways give the same.  So are the lesser and the
+ * greater of two, which PTX defines as those of f32.
  *
  * A machine's integers are not so: division by zero and the least integer over -1 are undefined, shifts are too from
  * the width on.  Operands are guarded and results chosen, except where a constant operand says that nothing can happen.
@@ -353,7 +354,12 @@ halves(Lower *l, const Elem *x, const Reg *const in[3], Reg *out, int n)
 {
 	bool is_half = x->t == TY_F16, adds = x->kind == OP_ADD, multiplies = x->kind == OP_MUL;
 	PrimKind how = !is_half ? PRIM_FMA_BF16X2 : adds ? PRIM_ADD_F16X2 : multiplies ? PRIM_MUL_F16X2 : PRIM_SUB_F16X2;
-	if ((!is_half && x->t != TY_BF16) || (!adds && !multiplies && x->kind != OP_SUB) || n % 2 ||
+	bool orders = (x->kind == OP_MIN || x->kind == OP_MAX) && !x->propagate_nan;
+	if (orders && x->kind == OP_MIN)
+		how = is_half ? PRIM_MIN_F16X2 : PRIM_MIN_BF16X2;
+	else if (orders)
+		how = is_half ? PRIM_MAX_F16X2 : PRIM_MAX_BF16X2;
+	if ((!is_half && x->t != TY_BF16) || (!adds && !multiplies && !orders && x->kind != OP_SUB) || n % 2 ||
 	    (prim_info[how].needs & ~l->t->has))
 		return false;
 	for (int r = 0; r < n; r += 2) {
@@ -368,7 +374,8 @@ halves(Lower *l, const Elem *x, const Reg *const in[3], Reg *out, int n)
 		Reg a = thread_pack(l->b, &in[0][r], 2), b = thread_pack(l->b, &in[1][r], 2), both;
 		Reg product[] = {a, b, lower_i32(l, (int32_t)0x80008000)};
 		Reg sum[] = {adds ? a : b, lower_i32(l, (int32_t)(adds ? 0x3f803f80 : 0xbf80bf80)), adds ? b : a};
-		thread_prim(l->b, how, is_half || multiplies ? product : sum, is_half ? 2 : 3, NULL, 0, &both, 1);
+		bool takes_two = is_half || orders;
+		thread_prim(l->b, how, takes_two || multiplies ? product : sum, takes_two ? 2 : 3, NULL, 0, &both, 1);
 		thread_unpack(l->b, both, x->reg, &out[r], 2);
 	}
 	return true;

@@ -160,6 +160,21 @@ halves(DType type, uint64_t x, uint64_t y, uint64_t z)
 	return (uint64_t)v[0][0] | (uint64_t)v[0][1] << 16;
 }
 
+/* The lesser or greater of both halves: a number before NaN, -0 below 0. */
+static uint64_t
+lesser_halves(DType type, uint64_t x, uint64_t y, bool greater)
+{
+	uint64_t both = 0;
+	for (int shift = 0; shift < 32; shift += 16) {
+		uint16_t a = (uint16_t)(x >> shift), b = (uint16_t)(y >> shift);
+		double v = dtype_load_f64(type, &a, 0), w = dtype_load_f64(type, &b, 0);
+		bool less = v < w || (v == w && signbit(v) && !signbit(w));
+		uint16_t one = isnan(v) ? b : isnan(w) || less != greater ? a : b;
+		both |= (uint64_t)one << shift;
+	}
+	return both;
+}
+
 #define CONVERSION(symbol, result)                                                                 \
 	PRIMITIVE(symbol)                                                                          \
 	{                                                                                          \
@@ -175,6 +190,10 @@ CONVERSION(simt_halves_sub_f16, halves(TY_F16, in[1], 0xbc00bc00, in[0]))
 CONVERSION(simt_halves_mul_f16, halves(TY_F16, in[0], in[1], 0x80008000))
 CONVERSION(simt_halves_fma_f16, halves(TY_F16, in[0], in[1], in[2]))
 CONVERSION(simt_halves_fma_bf16, halves(TY_BF16, in[0], in[1], in[2]))
+CONVERSION(simt_halves_min_f16, lesser_halves(TY_F16, in[0], in[1], false))
+CONVERSION(simt_halves_max_f16, lesser_halves(TY_F16, in[0], in[1], true))
+CONVERSION(simt_halves_min_bf16, lesser_halves(TY_BF16, in[0], in[1], false))
+CONVERSION(simt_halves_max_bf16, lesser_halves(TY_BF16, in[0], in[1], true))
 #undef CONVERSION
 
 /* To the nearest of 10 bits of fraction, away from zero between two. */

@@ -169,6 +169,10 @@ halves(void **state)
 	assert_int_equal(word(PRIM_MUL_F16X2, 0x00014200, 0xbc00c000, 0), 0x8001c600);
 	assert_int_equal(word(PRIM_FMA_F16X2, 0x64f06410, 0x2c002c00, 0xd480d480), 0x4700c700);
 	assert_int_equal(word(PRIM_FMA_BF16X2, 0xc0403fc0, 0x3f804000, 0x43083e80), 0x43054050);
+	assert_int_equal(word(PRIM_MAX_F16X2, 0x80003c00, 0x00007e00, 0), 0x00003c00);          /* -0 and 0, 1 and NaN */
+	assert_int_equal(word(PRIM_MIN_F16X2, 0x00007e00, 0x8000bc00, 0), 0x8000bc00);
+	assert_int_equal(word(PRIM_MAX_BF16X2, 0xc0403fc0, 0x3f80ff80, 0), 0x3f803fc0);         /* -3 and 1, 1.5 and -inf */
+	assert_int_equal(word(PRIM_MIN_BF16X2, 0xc0403fc0, 0x3f80ff80, 0), 0xc040ff80);
 }
 
 static void
