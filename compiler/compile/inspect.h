@@ -120,6 +120,8 @@ int inspect_warps(const Inspection *x, Text *by);
 /* Blocks that the grid has for the fullest multiprocessor; 0: not known. */
 int inspect_grid(const Inspection *x);
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
+/* Is a compile-time value the extent of tiles and of no tensor, so that others may do? */
+bool inspect_is_tile(const Func *f, const Bound *b, int64_t v);
 void inspect_print(const Inspection *x, Text *out);
 /* The line that takes the most of the bill's longest part: "mostly line 6, which waits for memory's latency"; nothing
  * where no line takes any. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static void
-add_stage(json_t *stages, const char *name, StageKind kind, const char *text)
+add_stage(json_t *stages, const char *name, StageKind kind, const char *text, const char *ptx)
 {
 	static const char *const word[] = {"tir", "thread", "llvm", "ptx", "metal", "sass"};
 	json_t *last = json_array_get(stages, json_array_size(stages) - 1);
@@ -14,7 +14,7 @@ add_stage(json_t *stages, const char *name, StageKind kind, const char *text)
 		return;
 	}
 	json_array_append_new(stages, json_pack("{s:s, s:s, s:s, s:o, s:[]}", "name", name, "kind", word[kind],
-					  "text", text, "lines", report_lines(kind, text), "same"));
+					  "text", text, "lines", report_lines(kind, text, ptx), "same"));
 }
 
 /* "// after NAME\n" begins each dump.  The file's name, which each repeats, is left out. */
@@ -32,7 +32,7 @@ add_dumps(json_t *stages, char *dumps)
 			next[-1] = '\0';
 		if (strncmp(text, "file ", 5) == 0 && strchr(text, '\n'))
 			text = strchr(text, '\n') + 1;
-		add_stage(stages, name, REPORT_TIR, text);
+		add_stage(stages, name, REPORT_TIR, text, NULL);
 		if (next)
 			next[-1] = '\n';
 	}
@@ -46,7 +46,7 @@ add_code(json_t *stages, Module *m, const Target *t)
 	if (t->kind == TARGET_METAL) {
 		ok = compile_metal(m, t, NULL, &out, NULL, NULL);
 		if (ok)
-			add_stage(stages, "Metal", REPORT_METAL, out.at);
+			add_stage(stages, "Metal", REPORT_METAL, out.at, NULL);
 		text_close(&out);
 		return ok;
 	}
@@ -60,11 +60,11 @@ add_code(json_t *stages, Module *m, const Target *t)
 		out.n = 0;
 		ok = compile_text(m, t, stage[i].stage, &out, NULL);
 		if (ok)
-			add_stage(stages, stage[i].name, stage[i].kind, out.at);
+			add_stage(stages, stage[i].name, stage[i].kind, out.at, NULL);
 	}
 	Text listing = {0};
 	if (ok && cli_listing(t, &out, &listing))
-		add_stage(stages, "SASS", REPORT_SASS, listing.at);
+		add_stage(stages, "SASS", REPORT_SASS, listing.at, out.at);
 	text_close(&listing);
 	text_close(&out);
 	return ok;
@@ -334,14 +334,15 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	if (profile && add_code(stages, m, t))
 		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
-		    "s:O, s:O, s:o, s:o}",
+		    "s:O, s:O, s:o, s:o, s:o}",
 		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
 		    summary_json(&x, &why), "timeline", report_timeline(&x.timeline, t->rates), "tuning", tuning,
 		    "profile", profile, "warnings",
-		    warnings_json(cx, k), "compared", compared_json(&why, &x));
+		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
+		    report_variants(cli, k, t, &x, &bound));
 	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);

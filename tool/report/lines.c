@@ -6,6 +6,10 @@
  *     PTX          .loc 1 6 13                   for all lines up to the next mark
  *     Metal        // 6: let v = ...             the same
  *     SASS         //## File "f.tgl", line 6     the same
+ *
+ * ptxas moves an instruction without its mark, so that it stands under another line's: a product of tensor cores between
+ * the addresses of the next one.  Kinds of instructions that PTX has too are of a line that has such: of the marked one,
+ * else of the only one; products, which follow one another, of the last one's line.
  */
 #include "tool/report/report.h"
 
@@ -85,6 +89,79 @@ line_of(Reader *r, const char *s, const char *end)
 	return 0;
 }
 
+/* ---- machine code ---- */
+
+/* What becomes what.  A load that is no ld of PTX's is not among them, nor what several of PTX's become. */
+static const struct {
+	const char *sass, *ptx;
+} kinds[] = {
+    {"HGMMA.", "wgmma.mma"}, {"IGMMA.", "wgmma.mma"}, {"QGMMA.", "wgmma.mma"}, {"HMMA.", "mma.sync"},
+    {"IMMA.", "mma.sync"}, {"QMMA.", "mma.sync"}, {"UTMALDG.", "cp.async.bulk.tensor"},
+    {"UTMASTG.", "cp.async.bulk.tensor"}, {"LDGSTS.", "cp.async.c"}, {"LDSM.", "ldmatrix"}, {"STSM.", "stmatrix"},
+    {"LDG.", "ld."}, {"STG.", "st."}, {"BAR.SYNC", "bar"}, {"SHFL.", "shfl"}, {"MUFU.EX2", "ex2"},
+};
+enum { KINDS = LEN(kinds) };
+
+typedef struct Homes {
+	long *line[KINDS];                              /* of PTX that have that kind, in order, each once */
+	int n[KINDS];
+	long last[KINDS];                               /* of the last instruction of machine code; 0: none yet */
+} Homes;
+
+static void
+add_home(Homes *h, int kind, long line)
+{
+	for (int i = 0; i < h->n[kind]; i++)
+		if (h->line[kind][i] == line)
+			return;
+	h->line[kind] = realloc(h->line[kind], (size_t)(h->n[kind] + 1) * sizeof *h->line[kind]);
+	if (!h->line[kind])
+		die("out of memory");
+	h->line[kind][h->n[kind]++] = line;
+}
+
+static bool
+has_word(const char *s, const char *end, const char *word)
+{
+	size_t n = strlen(word);
+	for (; s + n <= end; s++)
+		if (strncmp(s, word, n) == 0 && (s[-1] == ' ' || s[-1] == '\t'))
+			return true;
+	return false;
+}
+
+static void
+find_homes(Homes *h, const char *ptx)
+{
+	Reader r = {.kind = REPORT_PTX};
+	for (const char *s = ptx, *end; *s; s = *end ? end + 1 : end) {
+		end = strchr(s, '\n');
+		end = end ? end : s + strlen(s);
+		long line = line_of(&r, s, end);
+		for (int k = 0; k < KINDS && line > 0 && *s == '\t'; k++)
+			if (has_word(s + 1, end, kinds[k].ptx))
+				add_home(h, k, line);
+	}
+}
+
+/* Where an instruction of machine code came from, by what its mark says. */
+static long
+home_of(Homes *h, const char *s, const char *end, long marked)
+{
+	int k = 0;
+	while (k < KINDS && !has_word(s + 1, end, kinds[k].sass))
+		k++;
+	if (k == KINDS || h->n[k] == 0 || marked == 0)
+		return marked;
+	for (int i = 0; i < h->n[k]; i++)
+		if (h->line[k][i] == marked)
+			return h->last[k] = marked;
+	bool is_known = h->n[k] == 1 || strstr(kinds[k].sass, "MMA.");
+	return !is_known ? marked : h->last[k] ? h->last[k] : h->line[k][0];
+}
+
+/* ---- LLVM IR ---- */
+
 /* !7 = !DILocation(line: 6, column: 13, scope: !3) */
 static void
 find_locations(Reader *r, const char *text)
@@ -107,17 +184,23 @@ find_locations(Reader *r, const char *text)
 }
 
 json_t *
-report_lines(StageKind kind, const char *text)
+report_lines(StageKind kind, const char *text, const char *ptx)
 {
 	Reader r = {.kind = kind};
+	Homes homes = {.n = {0}};
 	json_t *all = json_array();
+	if (kind == REPORT_SASS && ptx)
+		find_homes(&homes, ptx);
 	if (kind == REPORT_LLVM)
 		find_locations(&r, text);
 	for (const char *s = text, *end; *s; s = *end ? end + 1 : end) {
 		end = strchr(s, '\n');
 		end = end ? end : s + strlen(s);
-		json_array_append_new(all, json_integer(line_of(&r, s, end)));
+		long line = line_of(&r, s, end);
+		json_array_append_new(all, json_integer(end > s ? home_of(&homes, s, end, line) : line));
 	}
+	for (int k = 0; k < KINDS; k++)
+		free(homes.line[k]);
 	free(r.location);
 	return all;
 }

@@ -5,6 +5,7 @@
  *     count.c         the sectors that only a run tells, by the emulator
  *     tuning.c        the tuner's table, estimated and measured
  *     timeline.c      the timeline of a pipelined loop
+ *     variants.c      estimates with other tiles
  *     lines.c         which source line each line of a stage came from
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
@@ -14,8 +15,9 @@
 
 typedef enum StageKind { REPORT_TIR, REPORT_THREAD, REPORT_LLVM, REPORT_PTX, REPORT_METAL, REPORT_SASS } StageKind;
 
-/* For each line of a stage's text the line of the source that it came from, 0 where it says none. */
-json_t *report_lines(StageKind kind, const char *text);
+/* For each line of a stage's text the line of the source that it came from, 0 where it says none; `ptx`: that machine code
+ * was made of, or NULL. */
+json_t *report_lines(StageKind kind, const char *text, const char *ptx);
 
 /* All that the page shows of one kernel for a target (NULL: its source only), to be released; NULL after errors in its
  * cx, or (*misuse) after printing. */
@@ -28,6 +30,9 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
 /* Null where the kernel has nothing to tune, or its text is of standard input, as the explorer's, which is not to wait;
  * NULL after printing. */
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
+
+/* variants.c: estimates of the launch with other tiles, a list; empty where there are none. */
+json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b);
 
 /* Null where there is none. */
 json_t *report_timeline(const Timeline *t, const TargetRates *r);
