@@ -217,10 +217,7 @@ note_shared(InspectLine *x, const Op *op, const Target *t)
 	x->of = inspect_name(op->kind == OP_PUT ? tile : slot);
 	if (!slot->layout || !tile->layout)
 		return;
-	BankPlan *way = op->kind == OP_PUT ? &x->in : &x->out;
-	*way = plan_slot(op, t, &x->way);
-	if (way->bytes > 0)
-		x->moves = MAX((int)cost_elements(tile) * dtype_info[tile->type->elem].bits / 8 / way->bytes, 1);
+	*(op->kind == OP_PUT ? &x->in : &x->out) = plan_slot(op, t, &x->way);
 }
 
 static void

@@ -49,7 +49,6 @@ typedef struct InspectLine {
 	const InspectCount *counted;                    /* where they are not known: by a run; NULL: there was none */
 	const char *tested;                             /* dimensions whose bounds are tested, "0, 1"; "" none */
 	BankPlan in, out;                           /* to shared memory, and from it */
-	int moves;                                      /* a thread's, of a get or put; 0: by matrices, not known */
 	const char *not_ahead;                          /* reads of a loop with copies: why it is none; NULL */
 	const char *no_map;                             /* copies by threads: why no tensor map serves them; NULL */
 	const char *way;                                /* conversions: "registers", "shuffles", "shared memory" … */

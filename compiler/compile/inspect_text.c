@@ -114,10 +114,6 @@ inspect_details(const InspectLine *x, Text *out)
 		if (x->of && *x->of)
 			text_printf(out, "of %s%s", x->of, x->way ? ", " : "");
 		text_put(out, x->way ? x->way : "");
-		if (x->moves > 0) {
-			put_next(out, begun);
-			text_printf(out, "%d access%s a thread", x->moves, x->moves == 1 ? "" : "es");
-		}
 		break;
 	case INSPECT_DOT:
 		text_put(out, x->reason ? x->reason : x->way);

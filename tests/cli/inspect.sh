@@ -104,7 +104,7 @@ cp "$top/dsl_examples/attention.tgl" "$top/dsl_examples/attention_backward.tgl" 
 expect 0 'not parted into roles: one warpgroup has all rows' inspect attention.tgl --example large -D BM=64 -D BN=64 -D warps=4
 expect 0 'products of a trip wait for each other: those at the chain' inspect attention_backward.tgl attention_gradients \
     --example large
-expect 0 "get *bf16\[64, 128\] *ldmatrix.trans" inspect matmul.tgl --example large --target=sm_86
+expect 0 "get *bf16\[64, 128\] *of b, ldmatrix.trans" inspect matmul.tgl --example large --target=sm_86
 expect 0 "convert .*through shared memory; into shared memory" inspect transpose.tgl --example large
 expect 0 "4 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=8
 expect 0 "8 blocks of a multiprocessor asked for" inspect held.tgl norm -D warps=4 -D BLOCK=4096
@@ -433,7 +433,7 @@ END
 expect 0 'read a .* of 1 byte a thread, .* no wider, since rows are 511 bytes apart' inspect odd.tgl
 holds grep -q '2 programs for 132 multiprocessors: 130 have none' "$out"
 holds grep -q 'mostly line 1, which waits for ' "$out"
-expect 0 'barrier .* before this reduce: reduce of 4:14 reads .* in an earlier iteration, which it writes' inspect turns.tgl turns -D warps=4
+expect 0 'barrier .* before this reduce: reduce.* 4:14 reads .* in an earlier iteration, which it writes' inspect turns.tgl turns -D warps=4
 expect 0 'barrier .* before this store: load of 10:13 reads x, which it writes' inspect turns.tgl strays -D warps=4
 # other chips' rates are published ones; the cpu device has no accesses to show
 expect 0 'by published figures, not measured' inspect matmul.tgl --target=sm_80 --example large
