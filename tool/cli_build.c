@@ -1,7 +1,7 @@
 /* What the commands that compile share: a kernel of a file, bound to an example's sizes, as a module. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
-#include "tool/cli_build.h"
+#include "tool/report/report.h"
 #include "model/model.h"
 
 #include <string.h>

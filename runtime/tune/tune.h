@@ -2,8 +2,7 @@
  *
  * tune_values.c has values by name, tune_lookup.c finds what is known for a launch, tune_space.c makes the candidates,
  * tune_order.c puts the likely ones first, tune_build.c compiles them, tune_compare.c looks at what they compute, by the
- * bounds of tune_error.c, tune_halving.c measures, tune.c puts it together and tune_store.c (cache.h) keeps it;
- * tune_table.c shows it beside the model's estimates. */
+ * bounds of tune_error.c, tune_halving.c measures, tune.c puts it together and tune_store.c (cache.h) keeps it. */
 #ifndef TEGULA_TUNE_H
 #define TEGULA_TUNE_H
 
@@ -140,33 +139,6 @@ void tune_prune_built(Tuner *t);
 
 /* tune_order.c: Tuner.order, by what the cost model expects, where it knows the target */
 void tune_order(Tuner *t);
-
-/* tune_table.c: candidates with estimates, and with what was measured of them */
-
-typedef struct TuneRow {
-	const char *values;             /* "BM = 64, warps = 4"; "default" of the first */
-	bool is_default;
-	double us;                      /* that the cost model expects; 0: not known */
-	double seconds, noise;          /* measured; 0: it was not */
-	const char *dropped;            /* why it is not measured; NULL: it may be */
-} TuneRow;
-
-typedef struct TuneTable {
-	VEC(TuneRow) rows;
-	TuneKey key;                    /* without a device */
-	const char *default_values;
-	int64_t combinations;
-	bool sampled;
-	const char *device, *winner, *why;      /* of what was measured; NULL: nothing */
-	Arena *mem;
-} TuneTable;
-
-/* `seconds`: for estimates.  False, without a report: the kernel has nothing to tune, or cannot be bound. */
-bool tune_table(TglKernel *k, const char *target, const TglCaseOptions *o, double seconds, Arena *mem, TuneTable *out);
-/* The row of these values, which is added if there is none. */
-TuneRow *tune_table_row(TuneTable *t, const char *values);
-/* Takes a kept result that is of this kernel and these sizes, the first of a GPU; true. */
-bool tune_table_take(void *table, const TuneEntry *e);
 
 /* tune_build.c */
 

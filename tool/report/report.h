@@ -6,6 +6,7 @@
  *     tuning.c        the tuner's table, estimated and measured
  *     timeline.c      the timeline of a pipelined loop
  *     variants.c      estimates with other tiles
+ *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
@@ -33,6 +34,20 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
 /* variants.c: estimates of the launch with other tiles, a list; empty where there are none. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b);
+/* why.c */
+
+/* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least
+ * first, refusals last. */
+void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
+/* "BM = 128, warps = 8" */
+void why_values(const Tried *c, Text *out);
+/* ", ranked as 151 us", where that is not its time. */
+void why_margin(const Tried *c, const Target *t, Text *out);
+/* A line for each of the best and one for each reason of a refusal. */
+void why_print(const ChooseWhy *why, const Target *t, Text *out);
+/* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the
+ * kernel takes by the bill of what was made. */
+void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
 
 /* Null where there is none. */
 json_t *report_timeline(const Timeline *t, const TargetRates *r);

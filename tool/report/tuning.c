@@ -11,6 +11,100 @@
 #include <string.h>
 
 static const double SECONDS = 2;                            /* for estimates */
+static const double ESTIMATING = 0.1;                   /* of a budget, as in tune_order.c */
+
+typedef struct TuneRow {
+	const char *values;             /* "BM = 64, warps = 4"; "default" of the first */
+	bool is_default;
+	double us;                      /* that the cost model expects; 0: not known */
+	double seconds, noise;          /* measured; 0: it was not */
+	const char *dropped;            /* why it is not measured; NULL: it may be */
+} TuneRow;
+
+typedef struct TuneTable {
+	VEC(TuneRow) rows;
+	TuneKey key;                    /* without a device */
+	const char *default_values;
+	int64_t combinations;
+	bool sampled;
+	const char *device, *winner, *why;      /* of what was measured; NULL: nothing */
+	Arena *mem;
+} TuneTable;
+
+static void
+take_candidates(const Tuner *t, Arena *mem, TuneTable *out)
+{
+	for (int i = 0; i < t->at.n; i++) {
+		const Candidate *c = &t->at.at[i];
+		TuneRow r = {.values = i ? candidate_values(t, c) : "default", .is_default = i == 0,
+		    .us = c->cycles > 0 && t->target->rates ? c->cycles / t->target->rates->clock : 0,
+		    .dropped = c->dropped ? c->why : NULL};
+		if (i == 0)
+			out->default_values = candidate_values(t, c);
+		vec_push(mem, &out->rows, r);
+	}
+	out->combinations = t->combinations;
+	out->sampled = t->sampled;
+}
+
+/* False, without a report: the kernel has nothing to tune, or cannot be bound. */
+static bool
+table_open(TglKernel *k, const char *target, const TglCaseOptions *o, Arena *mem, TuneTable *out)
+{
+	TglCase c = {.k = k};
+	Compile *cx = k->program->compile;
+	Tuner t = {.c = &c, .k = k, .mem = mem, .target = target_named(target), .start = device_clock()};
+	Reports hidden = reports_hide(cx, mem);
+	*out = (TuneTable){.mem = mem};
+	t.budget = SECONDS / ESTIMATING;
+	bool ok = k->k->item->tune.n > 0 && case_choose_example(&c, o) &&
+	          binding_collect(k, o->args, o->nargs, true, &c.b) && case_bind(&c);
+	if (ok) {
+		binding_pointers(k, &c.b);
+		ok = tune_space(&t);
+	}
+	if (ok) {
+		tune_key(k, &t.binding, NULL, c.example, mem, &out->key);
+		take_candidates(&t, mem, out);
+	}
+	reports_restore(cx, &hidden);
+	binding_close(&c.b);
+	return ok;
+}
+
+/* The row of these values, which is added if there is none. */
+static TuneRow *
+table_row(TuneTable *t, const char *values)
+{
+	for (int i = 0; i < t->rows.n; i++) {
+		TuneRow *r = &t->rows.at[i];
+		if (strcmp(r->values, values) == 0 || (r->is_default && strcmp(t->default_values, values) == 0))
+			return r;
+	}
+	vec_push(t->mem, &t->rows, ((TuneRow){.values = arena_strdup(t->mem, values)}));
+	return &t->rows.at[t->rows.n - 1];
+}
+
+/* Takes a kept result that is of this kernel and these sizes, the first of a GPU; true. */
+static bool
+table_take(void *user, const TuneEntry *e)
+{
+	TuneTable *t = user;
+	bool is_this = strcmp(e->key.kernel, t->key.kernel) == 0 && strcmp(e->key.dtypes, t->key.dtypes) == 0 &&
+	               strcmp(e->key.sizes, t->key.sizes) == 0 &&
+	               memcmp(&e->key.hash, &t->key.hash, TUNE_HASH_BYTES) == 0;
+	if (!is_this || strncmp(e->key.device, "cpu,", 4) == 0 || t->device)
+		return true;
+	t->device = arena_strdup(t->mem, e->key.device);
+	TuneRow *plain = &t->rows.at[0], *won;
+	plain->seconds = e->plain;
+	won = table_row(t, e->values);
+	won->seconds = e->seconds;
+	t->winner = won->values;
+	t->why = won->is_default ? "nothing was faster beyond noise"
+	                         : arena_printf(t->mem, "%.3g times as fast as the default", e->plain / e->seconds);
+	return true;
+}
 
 static const char *
 word(const json_t *j, const char *name)
@@ -31,7 +125,7 @@ take_result(TuneTable *t, const json_t *j)
 	for (size_t i = 0; i < json_array_size(all); i++) {
 		const json_t *c = json_array_get(all, i);
 		bool is_default = json_is_true(json_object_get(c, "default"));
-		TuneRow *r = is_default ? &t->rows.at[0] : tune_table_row(t, word(c, "values"));
+		TuneRow *r = is_default ? &t->rows.at[0] : table_row(t, word(c, "values"));
 		r->seconds = json_number_value(json_object_get(c, "seconds"));
 		r->noise = json_number_value(json_object_get(c, "noise"));
 		r->dropped = r->seconds > 0 ? NULL : arena_strdup(t->mem, word(c, "why"));
@@ -52,7 +146,7 @@ read_tuned(const char *path, TuneTable *t)
 	json_t *all = text.n ? json_loadb(text.at, text.n, 0, NULL) : NULL;
 	for (size_t i = 0; i < json_array_size(all); i++)
 		take_result(t, json_array_get(all, i));
-	bool ok = json_is_array(all) || (!all && text.n && tune_read(text.at, tune_table_take, t, &line, &why));
+	bool ok = json_is_array(all) || (!all && text.n && tune_read(text.at, table_take, t, &line, &why));
 	if (!ok)
 		cli_wrong("%s:%d: this is no result of tuning: %s", path, line, why);
 	json_decref(all);
@@ -132,12 +226,12 @@ make(Session *s, TglKernel *k, const Target *target)
 	if (!session_args(s, k, &args, &o.nargs, &opened))
 		return NULL;
 	o.args = args;
-	if (!tune_table(k, target->name, &o, SECONDS, cli->mem, &t))
+	if (!table_open(k, target->name, &o, cli->mem, &t))
 		return json_null();
 	if (cli_has(cli, OPT_TUNED) && !read_tuned(cli->value[OPT_TUNED], &t))
 		return NULL;
 	if (!cli_has(cli, OPT_TUNED))
-		tune_each(context_cache(s->cx), tune_table_take, &t);
+		tune_each(context_cache(s->cx), table_take, &t);
 	return table_json(cli, &t);
 }
 

@@ -172,17 +172,7 @@ void choose_explain(const NamedConst *chosen, int n, const Bound *header, const 
 void why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused);
 void why_none(ChooseWhy *why, const char *reason);
 void why_because(ChooseWhy *why, const char *reason);
-/* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least
- * first, refusals last. */
-void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
-/* "BM = 128, warps = 8" */
-void why_values(const Tried *c, Text *out);
-/* ", compared as 151 us", where that is not its time. */
-void why_margin(const Tried *c, const Target *t, Text *out);
-/* A line for each of the best and one for each reason of a refusal. */
-void why_print(const ChooseWhy *why, const Target *t, Text *out);
-/* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the
- * kernel takes by the bill of what was made. */
-void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
+/* Is that value among these? */
+bool choose_has(const NamedConst *all, int n, const NamedConst *v);
 
 #endif
