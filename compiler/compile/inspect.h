@@ -4,7 +4,7 @@
 #define TEGULA_INSPECT_H
 
 #include "compile/compile.h"
-#include "model/timeline.h"
+#include "model/model.h"
 
 enum { INSPECT_BLOCKS = 32 };                           /* the most of a multiprocessor, on every target of NVIDIA's */
 
@@ -80,7 +80,6 @@ typedef struct Inspection {
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
-	Timeline timeline;                              /* of its pipelined loop; no rows: there is none, or no rates */
 	const char *guessed;                            /* lines that say which trips the bill guesses; or NULL */
 	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
 } Inspection;

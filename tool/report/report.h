@@ -4,7 +4,7 @@
  *     gather.c        compiles and collects: stages, figures, layouts
  *     count.c         the sectors that only a run tells, by the emulator
  *     tuning.c        the tuner's table, estimated and measured
- *     timeline.c      the timeline of a pipelined loop
+ *     timeline.c      the timeline of a pipelined loop, by clocks of its roles (clocks.c, clock_list.c)
  *     variants.c      estimates with other tiles
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
@@ -49,8 +49,8 @@ void why_print(const ChooseWhy *why, const Target *t, Text *out);
  * kernel takes by the bill of what was made. */
 void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
 
-/* Null where there is none. */
-json_t *report_timeline(const Timeline *t, const TargetRates *r);
+/* Of a function that went through the whole pipeline, with the bill of its launch.  Null where there is none. */
+json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch);
 
 /* Appends JSON as it may stand in a script element. */
 void report_put_json(const json_t *j, Text *out);

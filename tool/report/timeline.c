@@ -1,5 +1,7 @@
-/* The timeline of a pipelined loop (model/timeline.c) as JSON, with what it comes to in a sentence. */
+/* The timeline of a pipelined loop (clocks.c) as JSON, with what it comes to in a sentence. */
+#include "compile/choose/estimate.h"
 #include "tool/report/report.h"
+#include "tool/report/timeline.h"
 
 static const double OWN = 0.9;                          /* a scale that needs no words */
 
@@ -48,18 +50,29 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 	text_put(out, ". The bill's waiting is more: each instruction that needs the one before counts there.");
 }
 
-json_t *
-report_timeline(const Timeline *t, const TargetRates *rates)
+/* False: no loop is pipelined, or the target has no rates. */
+static bool
+find(Func *f, const Bound *b, const Target *t, const Bill *launch, Arena *mem, Timeline *out)
+{
+	LineCosts lines = {0};
+	Bill own;
+	if (launch->cycles <= 0)
+		return false;
+	estimate_bill(f, b, t, mem, &lines, &own);
+	LaunchPace p = estimate_pace(f, b, t, mem, &lines, own.blocks, launch);
+	if (!timeline_make(f, t, &p.facts, p.blocks, p.memory, mem, out))
+		return false;
+	timeline_scale(out, p.cycles);
+	return out->rows.n > 0;
+}
+
+static json_t *
+timeline_json(const Timeline *t, const TargetRates *rates)
 {
 	static const char *const word[] = {[SPAN_COPY] = "copies", [SPAN_WAIT] = "waits", [SPAN_COMPUTE] = "computes",
 	    [SPAN_BEHIND] = "behind the loop", [SPAN_FILL] = "filled", [SPAN_READ] = "read"};
 	json_t *rows = json_array(), *spans = json_array();
 	Text text = {0};
-	if (t->rows.n == 0) {
-		json_decref(rows);
-		json_decref(spans);
-		return json_null();
-	}
 	for (int i = 0; i < t->rows.n; i++) {
 		const TimeRow *r = &t->rows.at[i];
 		json_t *row = json_pack("{s:s, s:b}", "name", r->name, "role", r->is_role);
@@ -78,4 +91,11 @@ report_timeline(const Timeline *t, const TargetRates *rates)
 	    "text", text.at, "card", rates->card, "clock_ghz", rates->clock / 1000);
 	text_close(&text);
 	return j;
+}
+
+json_t *
+report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch)
+{
+	Timeline line;
+	return find(f, b, t, launch, f->module->cx->mem, &line) ? timeline_json(&line, t->rates) : json_null();
 }

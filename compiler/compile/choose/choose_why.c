@@ -1,4 +1,5 @@
-/* What the choice of a schedule notes for `inspect --explain`: all that was compared, with its bill, and what was refused. */
+/* What the choice of a schedule notes for `inspect --explain`: all that was compared, with its bill, and what was
+ * refused. */
 #include "compile/choose/choose.h"
 
 #include <string.h>

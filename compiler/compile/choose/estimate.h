@@ -3,7 +3,6 @@
 #define TEGULA_ESTIMATE_H
 
 #include "compile/inspect.h"
-#include "model/timeline.h"
 #include "sema/sema.h"
 
 /* Of the kernel as elaborated for `b` and simplified, with the warps and stages of its schedule, on a target that has
@@ -74,9 +73,15 @@ double estimate_astride(const Bound *b, const Op *read);
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
-/* Of the same, with the lines and the resident blocks that estimate_bill gave, on the scale of the launch's estimate.
- * False: there is none. */
-bool estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
-    const Bill *launch, Timeline *out);
+/* What a clock over the ops of the same goes by: on the scale of the launch, whose bill is given, with the lines and the
+ * resident blocks that estimate_bill gave. */
+typedef struct LaunchPace {
+	CostFacts facts;
+	double blocks, memory;                          /* of a multiprocessor at once; its cycles for a byte of copies */
+	double cycles;                                  /* of a program */
+} LaunchPace;
+
+LaunchPace estimate_pace(const Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
+    const Bill *launch);
 
 #endif

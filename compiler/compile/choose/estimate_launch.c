@@ -351,23 +351,21 @@ estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *l
 
 /* Copies take the longer of what they need of the L2 cache and of device memory, which gives each tensor once.  A program
  * takes the launch's time divided by those that follow one another. */
-bool
-estimate_timeline(Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
-    const Bill *launch, Timeline *out)
+LaunchPace
+estimate_pace(const Func *f, const Bound *b, const Target *t, Arena *mem, const LineCosts *lines, int resident,
+    const Bill *launch)
 {
-	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = launch_facts(&l, NULL);
+	Launch *l = NEW(mem, Launch);
 	const TargetRates *r = t->rates;
 	double programs = launch_programs(f, b), bytes = 0;
+	*l = (Launch){f, b, t, inspect_args(b, f, mem)};
 	for (int i = 0; i < lines->n; i++)
 		bytes += lines->at[i].used.bytes * programs;
 	double share = bytes > 0 ? MIN(estimate_bytes(b) / bytes, 1) : 1;
-	double memory = MAX(1 / r->l2_rate, share * r->multiprocessors / r->memory_rate);
 	double blocks = MAX(MIN(resident, programs / r->multiprocessors), 1);
-	if (!timeline_make(f, t, &facts, blocks, memory, mem, out))
-		return false;
-	timeline_scale(out, launch->cycles / MAX(launch->programs / blocks, 1));
-	return true;
+	return (LaunchPace){.facts = launch_facts(l, NULL), .blocks = blocks,
+	    .memory = MAX(1 / r->l2_rate, share * r->multiprocessors / r->memory_rate),
+	    .cycles = launch->cycles / MAX(launch->programs / blocks, 1)};
 }
 
 void

@@ -5,16 +5,16 @@
  *     copy … %full                            dot_start, dot_wait
  *                                             arrive %empty            the slot may be filled again
  *
- * The ops of each role are listed in the order in which it executes them (timeline_list.c), and a clock of each role runs
+ * The ops of each role are listed in the order in which it executes them (clock_list.c), and a clock of each role runs
  * over its list.  An op takes the longest of its instructions' issue and the means of the multiprocessor that
- * it shares (cost.c), and begins when its operands are ready.  Copies land a latency after their bytes have passed, one
+ * it shares, and begins when its operands are ready.  Copies land a latency after their bytes have passed, one
  * after another; products of warpgroups run one after another beside what follows them.  What waits at an mbarrier goes on
  * when the other role's clock has passed what it waits for.  Phases are counted, not computed: the k-th wait of a consumer
  * is for the k-th phase, that of a producer for the phase that frees its slot.  Loops without roles have one list.
  *
  * Blocks that share a multiprocessor share its means; what a block does besides the loop is left out behind the trips that
  * are shown. */
-#include "model/timeline.h"
+#include "tool/report/timeline.h"
 
 #include <string.h>
 

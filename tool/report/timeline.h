@@ -1,5 +1,5 @@
-/* When the roles of a pipelined loop copy, wait and compute (timeline.c); and the ops that one of them executes, one after
- * the other, over which its clock runs (timeline_list.c). */
+/* When the roles of a pipelined loop copy, wait and compute (clocks.c); and the ops that one of them executes, one after
+ * the other, over which its clock runs (clock_list.c). */
 #ifndef TEGULA_TIMELINE_H
 #define TEGULA_TIMELINE_H
 
@@ -66,7 +66,7 @@ typedef struct StepList {
 	Arena *mem;
 } StepList;
 
-/* timeline_list.c: those of a block; false: they are cut. */
+/* clock_list.c: those of a block; false: they are cut. */
 bool list_block(StepList *c, const Block *b, double times);
 
 #endif
