@@ -45,6 +45,17 @@
 		}                                                                                  \
 	}
 
+/* X(suffix, type, what sums are computed in, bits), and of integers X(suffix, type, least, greatest). */
+#define UNSIGNED(X)                                                                                \
+	X(u8, uint8_t, uint32_t, 8) X(u16, uint16_t, uint32_t, 16) X(u32, uint32_t, uint32_t, 32)  \
+	X(u64, uint64_t, uint64_t, 64)
+#define FLOATS(X) X(f32, float, float, 32) X(f64, double, double, 64)
+#define INTEGERS(X)                                                                                \
+	X(i8, int8_t, INT8_MIN, INT8_MAX) X(i16, int16_t, INT16_MIN, INT16_MAX)                    \
+	X(i32, int32_t, INT32_MIN, INT32_MAX) X(i64, int64_t, INT64_MIN, INT64_MAX)                \
+	X(u8, uint8_t, 0, UINT8_MAX) X(u16, uint16_t, 0, UINT16_MAX)                               \
+	X(u32, uint32_t, 0, UINT32_MAX) X(u64, uint64_t, 0, UINT64_MAX)
+
 /* Entries by dtype of a table: X of the functions f_u8 and so on, by width or by sign too, and of the two for floats. */
 #define BY_WIDTH(X, f)                                                                             \
 	[TY_BOOL] = X(f##_u8), [TY_I8] = X(f##_u8), [TY_U8] = X(f##_u8), [TY_I16] = X(f##_u16),    \

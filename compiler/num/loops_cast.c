@@ -188,7 +188,7 @@ LEVEL(loop_round_to)(DType to)
 	}                                                                                          \
 	UNARY(name, T, R, name##_one(a))
 
-#define FROM_FLOAT(s, T)                                                                           \
+#define FROM_FLOAT(s, T, ...)                                                                      \
 	UNARY(s##_bool, T, uint8_t, a != 0)                                                      \
 	SATURATE(s##_i8, T, int8_t, int32_t, INT8_MIN, INT8_MAX, 128)                              \
 	SATURATE(s##_i16, T, int16_t, int32_t, INT16_MIN, INT16_MAX, 32768)                        \
@@ -202,7 +202,7 @@ LEVEL(loop_round_to)(DType to)
 	SATURATE(s##_u4, T, uint8_t, int32_t, 0, 15, 16)
 
 /* Between integers the width and the target's sign decide; the source's sign only when it widens. */
-#define FROM_INT(s, T)                                                                             \
+#define FROM_INT(s, T, ...)                                                                        \
 	UNARY(s##_bool, T, uint8_t, a != 0)                                                      \
 	UNARY(s##_8, T, uint8_t, a)                                                              \
 	UNARY(s##_16, T, uint16_t, a)                                                            \
@@ -213,20 +213,12 @@ LEVEL(loop_round_to)(DType to)
 	UNARY(s##_f32, T, float, a)                                                              \
 	UNARY(s##_f64, T, double, a)
 
-FROM_FLOAT(f32, float)
-FROM_FLOAT(f64, double)
+FLOATS(FROM_FLOAT)
 UNARY(f32_f32, float, float, a)
 UNARY(f32_f64, float, double, a)
 UNARY(f64_f32, double, float, a)
 UNARY(f64_f64, double, double, a)
-FROM_INT(i8, int8_t)
-FROM_INT(i16, int16_t)
-FROM_INT(i32, int32_t)
-FROM_INT(i64, int64_t)
-FROM_INT(u8, uint8_t)
-FROM_INT(u16, uint16_t)
-FROM_INT(u32, uint32_t)
-FROM_INT(u64, uint64_t)
+INTEGERS(FROM_INT)
 
 #define FLOAT_ROW(s)                                                                               \
 	{                                                                                          \

@@ -22,10 +22,7 @@ __extension__ typedef unsigned __int128 uint128;
 	BINARY(eq_##s, U, uint8_t, a == b)                                                         \
 	BINARY(ne_##s, U, uint8_t, a != b)
 
-ANY_SIGN(u8, uint8_t, uint32_t, 8)
-ANY_SIGN(u16, uint16_t, uint32_t, 16)
-ANY_SIGN(u32, uint32_t, uint32_t, 32)
-ANY_SIGN(u64, uint64_t, uint64_t, 64)
+UNSIGNED(ANY_SIGN)
 BINARY(umulhi_u8, uint8_t, uint8_t, ((uint32_t)a * b) >> 8)
 BINARY(umulhi_u16, uint16_t, uint16_t, ((uint32_t)a * b) >> 16)
 BINARY(umulhi_u32, uint32_t, uint32_t, ((uint64_t)a * b) >> 32)
@@ -132,10 +129,8 @@ EACH_SIGN(i64, u64, int64_t, uint64_t, uint64_t, 64)
 
 /* The magnitude of an unsigned number; bool: 0 or 1 in a byte; sums are "or", products "and", the rest as for u8 */
 UNARY(not_bool, uint8_t, uint8_t, !a)
-UNARY(same_u8, uint8_t, uint8_t, a)
-UNARY(same_u16, uint16_t, uint16_t, a)
-UNARY(same_u32, uint32_t, uint32_t, a)
-UNARY(same_u64, uint64_t, uint64_t, a)
+#define SAME(s, T, ...) UNARY(same_##s, T, T, a)
+UNSIGNED(SAME)
 
 #define SAME_ROW(OPK, f) [OPK] = {BY_WIDTH(SELF, f)}
 #define SIGN_ROW(OPK, f) [OPK] = {BY_SIGN(SELF, f)}

@@ -76,22 +76,15 @@ enum { LANES = 64, CHUNK = 8192, BAND = 64, STRIP = 512 };
 		}                                                                                  \
 	}
 
-#define ARITHMETIC(s, T, W)                                                                        \
+#define ARITHMETIC(s, T, W, ...)                                                                     \
 	ROW_FOLD(sum_##s, T, W, 0, (W)a + (W)b)                                                    \
 	ROW_FOLD(prod_##s, T, W, 1, (W)a *(W)b)
 
-#define BITS(s, T) ROW_FOLD(xor_##s, T, T, 0, a ^ b)
+#define BITS(s, T, ...) ROW_FOLD(xor_##s, T, T, 0, a ^ b)
 
-ARITHMETIC(f32, float, float)
-ARITHMETIC(f64, double, double)
-ARITHMETIC(u8, uint8_t, uint32_t)
-ARITHMETIC(u16, uint16_t, uint32_t)
-ARITHMETIC(u32, uint32_t, uint32_t)
-ARITHMETIC(u64, uint64_t, uint64_t)
-BITS(u8, uint8_t)
-BITS(u16, uint16_t)
-BITS(u32, uint32_t)
-BITS(u64, uint64_t)
+FLOATS(ARITHMETIC)
+UNSIGNED(ARITHMETIC)
+UNSIGNED(BITS)
 ROW_FOLD(any, uint8_t, uint8_t, 0, a | b)
 ROW_FOLD(all, uint8_t, uint8_t, 1, a & b)
 
@@ -102,19 +95,12 @@ ROW_FOLD(all, uint8_t, uint8_t, 1, a & b)
 	ROW_FOLD(max_##s, T, T, low, b > a ? b : a)                                                \
 	ROW_FOLD(min_##s, T, T, high, b < a ? b : a)
 
-EXTREMES(i8, int8_t, INT8_MIN, INT8_MAX)
-EXTREMES(i16, int16_t, INT16_MIN, INT16_MAX)
-EXTREMES(i32, int32_t, INT32_MIN, INT32_MAX)
-EXTREMES(i64, int64_t, INT64_MIN, INT64_MAX)
-EXTREMES(u8, uint8_t, 0, UINT8_MAX)
-EXTREMES(u16, uint16_t, 0, UINT16_MAX)
-EXTREMES(u32, uint32_t, 0, UINT32_MAX)
-EXTREMES(u64, uint64_t, 0, UINT64_MAX)
+INTEGERS(EXTREMES)
 EXTREMES(of_f32, float, -INFINITY, INFINITY)
 EXTREMES(of_f64, double, -INFINITY, INFINITY)
 
 /* How many of n elements `step` apart are NaN. */
-#define COUNT_NAN(s, T)                                                                            \
+#define COUNT_NAN(s, T, ...)                                                                       \
 	static int64_t nans_##s(const T *x, int64_t n, int64_t step)                               \
 	{                                                                                          \
 		int64_t c = 0;                                                                     \
@@ -123,8 +109,7 @@ EXTREMES(of_f64, double, -INFINITY, INFINITY)
 		return c;                                                                          \
 	}
 
-COUNT_NAN(f32, float)
-COUNT_NAN(f64, double)
+FLOATS(COUNT_NAN)
 
 /* The extreme by comparison, then NaN by the rule: all elements are NaN, or (name##_nan) any is. */
 #define EXTREME_FLOAT(name, plain, s, T, start)                                                    \
@@ -209,27 +194,19 @@ EXTREME_FLOAT(min_f64, min_of_f64, f64, double, INFINITY)
 				}                                                                  \
 		}                                                                                  \
 	}
-#define ARG_INT(s, T)                                                                              \
+#define ARG_INT(s, T, ...)                                                                         \
 	FIND(s, T)                                                                                 \
 	ARG(max_##s, s, T, b > a)                                                                  \
 	ARG(min_##s, s, T, b < a)
-#define ARG_FLOAT(s, T)                                                                            \
+#define ARG_FLOAT(s, T, ...)                                                                       \
 	FIND(s, T)                                                                                 \
 	ARG(max_##s, s, T, b > a || (a != a && b == b))                                            \
 	ARG(min_##s, s, T, b < a || (a != a && b == b))                                            \
 	ARG(max_##s##_nan, s, T, b > a || (b != b && a == a))                                      \
 	ARG(min_##s##_nan, s, T, b < a || (b != b && a == a))
 
-ARG_INT(i8, int8_t)
-ARG_INT(i16, int16_t)
-ARG_INT(i32, int32_t)
-ARG_INT(i64, int64_t)
-ARG_INT(u8, uint8_t)
-ARG_INT(u16, uint16_t)
-ARG_INT(u32, uint32_t)
-ARG_INT(u64, uint64_t)
-ARG_FLOAT(f32, float)
-ARG_FLOAT(f64, double)
+INTEGERS(ARG_INT)
+FLOATS(ARG_FLOAT)
 
 /* ---- the table ---- */
 

@@ -24,34 +24,22 @@ typedef void (*LineFn)(void *x, int64_t n, void *carry);
 		}                                                                                  \
 		*(T *)carry = a;                                                                   \
 	}
-#define LINES_ANY(s, T, W)                                                                         \
+#define LINES_ANY(s, T, W, ...)                                                                    \
 	LINE(sum_##s, T, (W)a + (W)b)                                                              \
 	LINE(prod_##s, T, (W)a *(W)b)
-#define LINES_ORDER(s, T)                                                                          \
+#define LINES_ORDER(s, T, ...)                                                                     \
 	LINE(max_##s, T, b > a ? b : a)                                                            \
 	LINE(min_##s, T, b < a ? b : a)
-#define LINES_FLOAT(s, T)                                                                          \
+#define LINES_FLOAT(s, T, ...)                                                                     \
 	LINE(max_##s, T, a != a || b > a ? b : a)                                                  \
 	LINE(min_##s, T, a != a || b < a ? b : a)                                                  \
 	LINE(max_nan_##s, T, b != b || b > a ? b : a)                                              \
 	LINE(min_nan_##s, T, b != b || b < a ? b : a)
 
-LINES_ANY(u8, uint8_t, uint32_t)
-LINES_ANY(u16, uint16_t, uint32_t)
-LINES_ANY(u32, uint32_t, uint32_t)
-LINES_ANY(u64, uint64_t, uint64_t)
-LINES_ANY(f32, float, float)
-LINES_ANY(f64, double, double)
-LINES_ORDER(u8, uint8_t)
-LINES_ORDER(u16, uint16_t)
-LINES_ORDER(u32, uint32_t)
-LINES_ORDER(u64, uint64_t)
-LINES_ORDER(i8, int8_t)
-LINES_ORDER(i16, int16_t)
-LINES_ORDER(i32, int32_t)
-LINES_ORDER(i64, int64_t)
-LINES_FLOAT(f32, float)
-LINES_FLOAT(f64, double)
+UNSIGNED(LINES_ANY)
+FLOATS(LINES_ANY)
+INTEGERS(LINES_ORDER)
+FLOATS(LINES_FLOAT)
 
 static LineFn
 line_of(const Reduce *r, DType t)
