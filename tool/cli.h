@@ -110,6 +110,9 @@ bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills
 
 /* A tensor as NumPy prints one: [[1.  2.] ... [3.  4.]], long dimensions cut to their ends. */
 void cli_show_tensor(TglTensor *t, Text *out);
+/* For rank 1 or 2: each cell says warp, lane and register ("w1 l03 r2") of its first holder, with the number of holders
+ * where there are several. */
+void cli_draw_layout(const Layout *l, Text *out);
 void cli_show_seconds(double s, Text *out);                 /* 12.3 us */
 void cli_print_index(const TglCheck *r);                    /* the worst element: "[2, 0]" */
 json_t *cli_json_resources(const TglResources *u);

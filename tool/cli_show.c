@@ -1,4 +1,5 @@
 /* Values as people read them: tensors the way NumPy prints, times with a unit. */
+#include "layout/layout.h"
 #include "tool/cli.h"
 
 #include <math.h>
@@ -115,4 +116,43 @@ cli_print_json(json_t *take)
 	json_dumpf(take, stdout, JSON_INDENT(1));
 	putchar('\n');
 	json_decref(take);
+}
+
+/* ---- layouts ---- */
+
+/* Who holds the element at a packed position: the least place, and how many places do. */
+static int
+holders(const Layout *l, uint64_t element, uint32_t first[IN_DIMS])
+{
+	uint64_t x, ker[F2_MAX];
+	if (!f2_solve(&l->map, element, &x))
+		return 0;
+	for (int d = 0; d < IN_DIMS; d++)
+		first[d] = (uint32_t)(x >> layout_in_at(l, (InDim)d) & ((UINT64_C(1) << l->in[d]) - 1));
+	return 1 << f2_kernel(&l->map, ker);
+}
+
+void
+cli_draw_layout(const Layout *l, Text *out)
+{
+	int fast = l->rank > 0 ? l->out[l->rank - 1] : 0;
+	uint64_t rows = UINT64_C(1) << (layout_out_bits(l) - fast), cols = UINT64_C(1) << fast;
+	for (uint64_t y = 0; y < rows; y++) {
+		text_printf(out, "%4llu:", (unsigned long long)y);
+		for (uint64_t x = 0; x < cols; x++) {
+			uint32_t p[IN_DIMS] = {0};
+			int n = holders(l, y << fast | x, p);
+			text_put(out, " ");
+			if (l->in[IN_BLOCK])
+				text_printf(out, "b%u", p[IN_BLOCK]);
+			if (l->in[IN_WARP])
+				text_printf(out, "w%u", p[IN_WARP]);
+			if (l->in[IN_LANE])
+				text_printf(out, "l%02u", p[IN_LANE]);
+			text_printf(out, "r%-2u", p[IN_REGISTER]);
+			if (n > 1)
+				text_printf(out, "*%d", n);
+		}
+		text_put(out, "\n");
+	}
 }

@@ -19,7 +19,7 @@ draw_layouts(const Module *m, Text *out)
 		text_printf(out, "%slayout #%d = ", i ? "\n" : "", i);
 		layout_print(m->layouts[i], out);
 		text_put(out, "\n");
-		layout_draw(m->layouts[i], out);
+		cli_draw_layout(m->layouts[i], out);
 	}
 }
 

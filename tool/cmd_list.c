@@ -186,7 +186,7 @@ cmd_layout(const Cli *cli)
 	}
 	layout_print(&l, &t);
 	text_put(&t, "\n");
-	layout_draw(&l, &t);
+	cli_draw_layout(&l, &t);
 	fwrite(t.at, 1, t.n, stdout);
 	text_close(&t);
 	return EXIT_GOOD;

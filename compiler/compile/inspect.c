@@ -458,12 +458,6 @@ note_life(InspectLine *x, const Func *f)
 		note_lines(x, wait);
 }
 
-bool
-inspect_lacks_sectors(const InspectLine *x)
-{
-	return x->accesses > 0 && !x->sectors_known && (x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY);
-}
-
 void
 inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, Inspection *out)
 {

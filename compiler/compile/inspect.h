@@ -125,7 +125,6 @@ void inspect_print(const Inspection *x, Text *out);
  * where no line takes any. */
 void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
-bool inspect_lacks_sectors(const InspectLine *x);       /* it is an access whose sectors are not known */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
 /* inspect_barrier.c */
 

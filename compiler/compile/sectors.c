@@ -39,16 +39,6 @@ inspect_args(const Bound *b, const Func *f, Arena *mem)
 	return arg;
 }
 
-static int
-add_once(int64_t *set, int n, int64_t x)
-{
-	for (int i = n - 1; i >= 0; i--)
-		if (set[i] == x)
-			return n;
-	set[n] = x;
-	return n + 1;
-}
-
 /* An access of a tile, as threads hold it, and what was found of it. */
 typedef struct Worst {
 	int touched, least, first;                      /* first: the register at which it begins */
@@ -70,8 +60,8 @@ count(Walk *w, const Op *op, const Type *tile, const Layout *l, int first, int v
 				return false;
 			if (where == AT_OUTSIDE)
 				continue;
-			nseen = add_once(seen, nseen, bits);
-			nsector = add_once(sector, nsector, bits >> 8);
+			nseen = set_add(seen, nseen, bits);
+			nsector = set_add(sector, nsector, bits >> 8);
 		}
 	*touched = nsector;
 	*least = (nseen * size + 8 * SECTOR - 1) / (8 * SECTOR);
@@ -141,7 +131,7 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 	}
 	for (int lane = 0; lane < 1 << l->in[IN_LANE]; lane++)
 		if (address_at(&worst.in, op, tile, l, lane, worst.first, &bits) == AT_KNOWN)
-			n = add_once(at, n, bits / 8);
+			n = set_add(at, n, bits / 8);
 	while (run < n && at[run] == at[run - 1] + bytes)
 		run++;
 	if (n > 0 && run == n && at[0] % SECTOR)
@@ -227,7 +217,7 @@ inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, con
 		if (where == AT_UNKNOWN)
 			return alone(lanes);
 		for (int64_t s = bits >> 8; where == AT_KNOWN && s <= (bits + vector * size - 1) >> 8; s++)
-			n = add_once(sector, n, s);
+			n = set_add(sector, n, s);
 	}
 	return n ? n : least;
 }

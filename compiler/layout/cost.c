@@ -55,9 +55,8 @@ layout_free_bits(const Layout *l, InDim d)
 	return free;
 }
 
-/* Adds x to a small set; returns the new count. */
-static int
-add_once(int64_t *set, int n, int64_t x)
+int
+set_add(int64_t *set, int n, int64_t x)
 {
 	for (int i = 0; i < n; i++)
 		if (set[i] == x)
@@ -73,9 +72,9 @@ access_sectors(const int64_t *at, int lanes, int width, int *touched, int *least
 	int nsectors = 0, nstarts = 0;
 	assert(lanes <= WARP_MAX && width <= SECTOR * 4);
 	for (int lane = 0; lane < lanes; lane++) {
-		nstarts = add_once(starts, nstarts, at[lane]);
+		nstarts = set_add(starts, nstarts, at[lane]);
 		for (int64_t s = at[lane] / SECTOR; s <= (at[lane] + width - 1) / SECTOR; s++)
-			nsectors = add_once(sectors, nsectors, s);
+			nsectors = set_add(sectors, nsectors, s);
 	}
 	*touched = nsectors;
 	*least = (nstarts * width + SECTOR - 1) / SECTOR;
@@ -162,7 +161,7 @@ worst_bank(const int64_t *at, int lanes, int width, int *words)
 	for (int lane = 0; lane < lanes; lane++)
 		for (int64_t w = at[lane] / BANK_BYTES; w <= (at[lane] + width - 1) / BANK_BYTES; w++) {
 			int bank = (int)(w % BANKS), before = count[bank];
-			count[bank] = add_once(seen[bank], before, w);
+			count[bank] = set_add(seen[bank], before, w);
 			*words += count[bank] - before;
 			worst = MAX(worst, count[bank]);
 		}

@@ -126,6 +126,7 @@ int layout_contiguous(const Layout *l, int dim);
 int layout_contiguous_rows(const Layout *l, int dim);
 /* Registers that hold distinct elements (log2), lanes and warps that repeat others' elements (bit masks). */
 uint64_t layout_free_bits(const Layout *l, InDim d);
+int set_add(int64_t *set, int n, int64_t x);            /* to a small set of n; its new count */
 /* Of accesses of `width` bytes at the lanes' addresses: sectors of global memory that they touch, or passes over the banks
  * of shared memory, and the fewest that hold as many bytes. */
 void access_sectors(const int64_t *at, int lanes, int width, int *touched, int *least);
@@ -197,8 +198,5 @@ void layout_print(const Layout *l, Text *out);
  * row_bytes = N, elem_bytes = N)`, extents as powers of two. NULL after success, else what is wrong (a constant string)
  * with *at, where. */
 const char *layout_parse(const char *text, Layout *out, int *at);
-/* For rank 1 or 2: each cell says warp, lane and register ("w1 l03 r2") of its first holder, with the number of holders
- * where there are several. */
-void layout_draw(const Layout *l, Text *out);
 
 #endif

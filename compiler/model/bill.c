@@ -20,7 +20,6 @@ enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILL
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
-static const double NEAR = 0.85;                        /* of the longest: a part that bounds the launch as well */
 static const double LITTLE = 0.005;                     /* of the total: what is left out */
 
 const char *const bill_part_names[BILL_PARTS] = {
@@ -268,31 +267,4 @@ bill_total(const Bill *b, const Target *t, Text *out)
 	}
 	put_added("the other parts, which overlap imperfectly, add", bill_us(b, t, b->each) - base, total, out);
 	put_added("filling and draining the multiprocessors add", b->fill / clock, total, out);
-}
-
-void
-bill_longest(const Bill *b, const Target *t, Text *out)
-{
-	BillPart most = bill_most(b);
-	double next = 0;
-	int near = 0, at = most;
-	for (int i = 0; i < BILL_PARTS; i++)
-		near += b->part[i] >= NEAR * b->part[most];
-	for (int i = 0; i < BILL_PARTS; i++)
-		if (i != (int)most && b->part[i] > next)
-			next = b->part[at = i];
-	if (near == 1) {
-		text_printf(out, "the longest part is %s", bill_part_names[most]);
-		if (next > 0) {
-			text_printf(out, "; the next, %s, is %.0f %% of it", bill_part_names[at],
-			    100 * next / b->part[most]);
-		}
-		return;
-	}
-	text_printf(out, "%s", bill_part_names[most]);
-	for (int i = 0, said = 1; i < BILL_PARTS; i++)
-		if (i != (int)most && b->part[i] >= NEAR * b->part[most])
-			text_printf(out, "%s%s", ++said == near ? " and " : ", ", bill_part_names[i]);
-	text_put(out, " are within 15 % of the longest: each of them bounds it, and shortening one alone gains "
-		      "little");
 }

@@ -490,10 +490,10 @@ bool bill_make(const ProgramCost *c, const Target *t, double programs, double by
 extern const char *const bill_part_names[BILL_PARTS];
 /* "45.2 us: device memory 30.1, then waiting 28.3, L2 cache 12" */
 void bill_print(const Bill *b, const Target *t, Text *out);
-/* How the total comes about; which parts are as long as the longest, or nearly; in sentences */
+/* How the total comes about, in sentences. */
 void bill_total(const Bill *b, const Target *t, Text *out);
-void bill_longest(const Bill *b, const Target *t, Text *out);
-void bill_put_time(double us, Text *out);               /* of a launch, 0.1 to 99.9 or more: "12.3", "123" */
+/* Of a launch, 0.1 to 99.9 or more: "12.3", "123". */
+void bill_put_time(double us, Text *out);
 double bill_us(const Bill *b, const Target *t, double cycles);   /* of a part of one program: microseconds of the launch */
 BillPart bill_most(const Bill *b);                      /* the longest part */
 

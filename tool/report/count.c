@@ -12,11 +12,18 @@
 
 enum { COUNTED = 64 };
 
+/* Is it an access whose sectors are not known? */
+static bool
+is_unknown(const InspectLine *x)
+{
+	return x->accesses > 0 && !x->sectors_known && (x->kind == INSPECT_ACCESS || x->kind == INSPECT_COPY);
+}
+
 static bool
 lacks_sectors(const Inspection *x)
 {
 	for (int i = 0; i < x->lines.n; i++)
-		if (inspect_lacks_sectors(&x->lines.at[i]))
+		if (is_unknown(&x->lines.at[i]))
 			return true;
 	return false;
 }
@@ -63,7 +70,7 @@ take_counts(Session *s, Compile *ran, Compile *cx, Inspection *x)
 	AccessCount c = {.programs = 0};
 	for (int i = 0; i < x->lines.n; i++) {
 		InspectLine *l = &x->lines.at[i];
-		if (!inspect_lacks_sectors(l))
+		if (!is_unknown(l))
 			continue;
 		InspectCount *sum = NEW(cx->mem, InspectCount);
 		for (int k = 0; d->counted(d, k, &c); k++) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+static const double NEAR = 0.85;                        /* of the longest: a part that bounds the launch as well */
+
 static void
 add_stage(json_t *stages, const char *name, StageKind kind, const char *text, const char *ptx)
 {
@@ -157,6 +159,34 @@ wgmma_json(const Inspection *x)
 }
 
 /* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
+/* Which parts are as long as the longest, or nearly. */
+static void
+put_longest(const Bill *b, Text *out)
+{
+	BillPart most = bill_most(b);
+	double next = 0;
+	int near = 0, at = most;
+	for (int i = 0; i < BILL_PARTS; i++)
+		near += b->part[i] >= NEAR * b->part[most];
+	for (int i = 0; i < BILL_PARTS; i++)
+		if (i != (int)most && b->part[i] > next)
+			next = b->part[at = i];
+	if (near == 1) {
+		text_printf(out, "the longest part is %s", bill_part_names[most]);
+		if (next > 0) {
+			text_printf(out, "; the next, %s, is %.0f %% of it", bill_part_names[at],
+			    100 * next / b->part[most]);
+		}
+		return;
+	}
+	text_printf(out, "%s", bill_part_names[most]);
+	for (int i = 0, said = 1; i < BILL_PARTS; i++)
+		if (i != (int)most && b->part[i] >= NEAR * b->part[most])
+			text_printf(out, "%s%s", ++said == near ? " and " : ", ", bill_part_names[i]);
+	text_put(out, " are within 15 % of the longest: each of them bounds it, and shortening one alone gains "
+		      "little");
+}
+
 static json_t *
 bill_json(const Inspection *x)
 {
@@ -171,7 +201,7 @@ bill_json(const Inspection *x)
 						 bill_us(b, x->t, b->part[i])));
 	Text total = {0}, longest = {0}, line = {0};
 	bill_total(b, x->t, &total);
-	bill_longest(b, x->t, &longest);
+	put_longest(b, &longest);
 	inspect_longest(x, &line);
 	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
 	    "memory_bytes_us", x->t->rates->memory_rate * x->t->rates->clock, "blocks", b->blocks, "parts", parts, "total",
