@@ -268,8 +268,8 @@ find_gets(Ring *r)
 	Block *body = r->part.body;
 	bool begun = false, is_over = !r->last;
 
-	for (Op *op = body->first, *next; op && r->is_beside; op = next) {
-		next = op->next;
+	for (Op *op = body->last, *prev; op && r->is_beside; op = prev) {        /* none is met again further down */
+		prev = op->prev;
 		if (gets_slot(r, op))
 			pipeline_sink_get(op);
 	}
