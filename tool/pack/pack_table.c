@@ -170,14 +170,27 @@ put_numbers_of(const char *type, const char *name, const PackKernel *k, int form
 	text_put(out, "};\n");
 }
 
+/* A `where` clause on the schedule, which a form has kept to. */
+static bool
+mentions_schedule(const Kernel *k, const Expr *e)
+{
+	bool does = false;
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		does |= expr_mentions(e, intern(k->program->cx->names, schedule_info[i].text));
+	return does;
+}
+
 static int64_t
 ct_at(const PackKernel *k, int form, int i)
 {
 	const PackForm *f = &k->forms.at[form];
+	const Expr *opaque = i < f->bound.nct ? NULL : k->opaque.at[i - f->bound.nct];
 	Const c = {0};
-	if (i < f->bound.nct)
+	if (!opaque)
 		c = f->bound.ct[i].value;
-	else if (!bound_eval(k->k, &f->bound, k->opaque.at[i - f->bound.nct], "a formula of the header", &c))
+	else if (mentions_schedule(k->k, opaque))
+		return 1;
+	else if (!bound_eval(k->k, &f->bound, opaque, "a formula of the header", &c))
 		return 0;
 	return c.kind == CONST_INT || c.kind == CONST_BOOL ? c.i : 0;
 }
