@@ -326,8 +326,12 @@ put_source(const Pack *p, Text *out)
 	text_put(out, pack_text_tables);
 	text_put(out, "\n");
 	text_put(out, pack_text_launcher);
-	if (p->has_host)
+	if (p->has_host) {
 		text_put(out, pack_text_host);
+		text_put(out, "\n#ifdef __GNUC__  /* positions in tiles of one value; below 0 without a sign */\n"
+		    "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+		    "#pragma GCC diagnostic ignored \"-Wtype-limits\"\n#endif\n");
+	}
 	text_put(out, "\n/* ---- the kernels ---- */\n\n");
 	pack_put_kernels(p, out);
 	pack_put_functions(p, out);
