@@ -225,6 +225,16 @@ trip_cost(const Layout *l, const F2 *inverse, int bytes)
 	return passes << (l->in[IN_REGISTER] - vector);
 }
 
+int
+layout_trip(const Layout *l, const Layout *shared, int bytes)
+{
+	F2 inverse;
+	bool ok = f2_invert(&shared->map, &inverse);
+	assert(ok);
+	(void)ok;
+	return trip_cost(l, &inverse, bytes);
+}
+
 /* What no layout of the shared memory is below: accesses of the best width without a conflict. */
 static int
 least_trip_cost(const Layout *l, int bytes)

@@ -141,6 +141,8 @@ void layout_bank_passes(const Layout *l, const Layout *shared, int bytes, int ve
 int layout_shared_vector(const Layout *l, const Layout *shared, int bytes, int max_bytes);
 /* The placement in shared memory for a round trip from `src` to `dst` with the least bank passes. */
 Layout layout_best_shared(const Layout *src, const Layout *dst, int bytes);
+/* Passes of all accesses of `bytes` that bring a tile from such shared memory into layout l, or back. */
+int layout_trip(const Layout *l, const Layout *shared, int bytes);
 
 /* matrix.c: can ldmatrix bring a tile of elements of `bytes` from `shared` into `l`?  Then *to maps (register, lane,
  * warp) to offsets in elements, and *transposed says in which of its two ways. */

@@ -33,10 +33,15 @@ swizzle(const Layout *l, DType t)
 	return layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
 }
 
-/* What each of the block's warps reads of a tile that they divide along dimension d lies by itself, row by row. */
+/* What each of the block's warps reads of a tile that they divide along dimension d lies by itself, row by row.  Rows of
+ * more than a line are turned by their number, or by that of the line, whichever has fewer conflicts: a quarter of a warp
+ * may read several rows, or lines of one. */
 static Layout
-sliced_lines(const Layout *l, int d, int parts, int bits)
+sliced_lines(const Staged *s, int d, int parts)
 {
+	const Type *t = s->read->out[0].type;
+	const Layout *l = s->read->out[0].layout, *wanted = s->required;
+	int bits = dtype_info[t->elem].bits;
 	int fast = pipeline_fast_dim(l, l->rank - 1), shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, n = 0;
 
 	for (int i = 0; i < l->rank; i++)
@@ -49,9 +54,17 @@ sliced_lines(const Layout *l, int d, int parts, int bits)
 			order[n++] = i;
 	order[n] = d;
 	int chunk = log2_ceil(128 / bits), row = shape[order[0]] - chunk;       /* of 16 bytes; a line has eight */
-	Layout lines = row > 3 ? layout_swizzled(l->rank + 1, shape, order, chunk, 0, 3)
-	                       : layout_swizzled_lines(l->rank + 1, shape, order, bits);
-	return layout_reshape(&lines, l->rank, l->out);
+	Layout rows = layout_swizzled(l->rank + 1, shape, order, chunk, 0, 3);
+	Layout lines = layout_swizzled_lines(l->rank + 1, shape, order, bits);
+	rows = layout_reshape(&rows, l->rank, l->out);
+	lines = layout_reshape(&lines, l->rank, l->out);
+	if (row <= 3)
+		return lines;
+	if (!wanted || dtype_is_packed(t->elem))
+		return rows;
+	int by[F2_MAX];
+	Layout got = layout_by_offset(wanted, &rows, by);
+	return layout_trip(&got, &lines, bits / 8) < layout_trip(&got, &rows, bits / 8) ? lines : rows;
 }
 
 /* Does each warp read its own part along dimension d?  Not where the block reads whole rows together (coalesce.c). */
@@ -66,14 +79,14 @@ is_divided(const Layout *l, int d, int64_t parts)
 }
 
 static bool
-lies_in_slices(const Op *read, Layout *out)
+lies_in_slices(const Staged *s, Layout *out)
 {
-	const IntList *slices = attr_slices(read);
-	const Layout *l = read->out[0].layout;
+	const IntList *slices = attr_slices(s->read);
+	const Layout *l = s->read->out[0].layout;
 
 	for (int d = 0; slices && d < slices->n && l->rank < LAYOUT_RANK; d++)
 		if (slices->at[d] > 1 && is_divided(l, d, slices->at[d])) {
-			*out = sliced_lines(l, d, log2_ceil(slices->at[d]), dtype_info[read->out[0].type->elem].bits);
+			*out = sliced_lines(s, d, log2_ceil(slices->at[d]));
 			return true;
 		}
 	return false;
@@ -153,7 +166,7 @@ choose_shared(Pipeline *p, const Staged *s)
 		Layout row = layout_row_major(v->layout->rank, v->layout->out, order);
 		return layout_intern(p->m, &row);
 	}
-	if (lies_in_slices(s->read, &l) || dtype_is_packed(v->type->elem))
+	if (lies_in_slices(s, &l) || dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
 	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 &&
 	    l.out[l.rank - 2] >= 3) {
