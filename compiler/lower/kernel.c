@@ -192,6 +192,33 @@ lower_start_next_grid(Lower *l)
 	thread_prim(l->b, PRIM_GRID_NEXT, &is_last, 1, NULL, 0, NULL, 0);
 }
 
+/* Loops that a block's warps divide signal where the next grid's blocks come to stand as evenly as this one's: before their
+ * copies of `in fixed` tensors or behind the loop, where this grid takes up nearly all places for blocks that there are;
+ * before the loop, where there is place for a whole grid more, which then stands beside this one; else not at all, since
+ * blocks would go to the multiprocessors that are free first.  1 x 8192 x 8192 by 4-bit weights on an H200, 256 blocks,
+ * takes with 2 places on a multiprocessor 11.3 us, fixed 9.9; with 4 11.5, and signalled behind the loop 12.7; with 3 12.0
+ * without a signal, 12.8 behind the loop, 15.9 before it. */
+enum Signal { BEFORE_WAIT, BEFORE_LOOP, BEHIND_LOOP };
+
+static void
+signal_by_places(Lower *l, enum Signal at)
+{
+	enum { LEAST = 96, MOST = 128, OF = 3, NEARLY = 2 };    /* registers of a thread; two thirds of the places */
+	Reg blocks, limit;
+	if (!(l->t->has & HAS_GRID_WAIT) || !l->t->rates)
+		return;
+	int units = (int)l->t->rates->multiprocessors;
+	int each = at == BEFORE_LOOP ? MOST : LEAST;
+	int places = MIN(blocks_by_shared(l->f, l->t), l->t->registers / (each * l->warps * l->t->lanes));
+	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
+	if (at == BEFORE_LOOP)
+		limit = lower_i32(l, places / 2 * units);
+	else
+		limit = lower_i32(l, NEARLY * MAX(places, 1) * units / OF);
+	Reg goes = at == BEFORE_LOOP ? lower_op2(l, THREAD_ULE, blocks, limit) : lower_op2(l, THREAD_ULE, limit, blocks);
+	thread_prim(l->b, PRIM_GRID_NEXT, &goes, 1, NULL, 0, NULL, 0);
+}
+
 /* Programmatic dependent launch: a grid may start while the one before it still runs, if the runtime allows it and each
  * thread block of that one has ended or signalled; the cost of starting is hidden.  Each thread waits before it accesses
  * memory, until the grid before is over and its writes are visible; since every grid waits, so are those of earlier grids.
@@ -400,9 +427,14 @@ lower_programs(Lower *l)
 	if (!artefact_is_persistent(l->f))
 		find_program_at(l, l->block, grid);
 	const Op *stream = stream_loop(l->f);
+	bool is_divided = l->f->schedule.slices > 1;
 	for (Op *op = l->f->body->first; op; op = op->next) {
+		if (is_divided && (op == stream || op->kind == OP_GRID_WAIT))
+			signal_by_places(l, op == stream ? BEFORE_LOOP : BEFORE_WAIT);
 		lower_op(l, op);
-		if (op == stream)
+		if (op == stream && is_divided)
+			signal_by_places(l, BEHIND_LOOP);
+		else if (op == stream)
 			lower_start_next_grid(l);
 	}
 	if (!stream && lower_signals_late(l->f) && !block_find(l->f->body, OP_ROLES))

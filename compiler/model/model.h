@@ -498,5 +498,6 @@ double bill_us(const Bill *b, const Target *t, double cycles);   /* of a part of
 BillPart bill_most(const Bill *b);                      /* the longest part */
 
 int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);    /* occupancy.c: on a multiprocessor; 0: not said */
+int blocks_by_shared(const Func *f, const Target *t);    /* that a multiprocessor has shared memory for */
 
 #endif

@@ -161,6 +161,12 @@ has_keys(const Func *f)
 	return false;
 }
 
+int
+blocks_by_shared(const Func *f, const Target *t)
+{
+	return (int)(t->shared_bytes_unit / (f->shared_bytes + SYSTEM_BYTES));
+}
+
 static int
 blocks_ahead(const Func *f, const Target *t, Arena *mem)
 {
@@ -170,7 +176,7 @@ blocks_ahead(const Func *f, const Target *t, Arena *mem)
 		registers = MIN(registers, REGISTERS);  /* only the first loop reads, the others wait for little */
 	int fit = t->registers / ((registers + 7) / 8 * 8 * f->schedule.warps * t->lanes);
 	if (f->schedule.keep)
-		fit = MIN(fit, (int)(t->shared_bytes_unit / (f->shared_bytes + SYSTEM_BYTES)));
+		fit = MIN(fit, blocks_by_shared(f, t));
 	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / f->schedule.warps);
 }
 
@@ -178,9 +184,7 @@ blocks_ahead(const Func *f, const Target *t, Arena *mem)
 static int
 blocks_of_slices(const Func *f, const Target *t, Arena *mem)
 {
-	enum { SYSTEM = 1024 };                         /* bytes of a block: CUDA C++ Programming Guide */
-	int64_t shared = t->shared_bytes_unit / (f->shared_bytes + SYSTEM);
-	return MIN(shared, blocks_ahead(f, t, mem)) > 1 ? 2 : 1;
+	return MIN(blocks_by_shared(f, t), blocks_ahead(f, t, mem)) > 1 ? 2 : 1;
 }
 
 int
