@@ -126,6 +126,9 @@ double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged
 bool choose_decodes(const Func *f);
 /* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many. */
 void choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n);
+/* Adds a value behind n others, of fewer slots than the passes take, where few rows of decoded weights are better for it;
+ * how many were added. */
+int choose_slots(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n);
 /* choose_whole.c: of a lone product of few rows, or of a loop of such with a merge, the names of `all` in all their values,
  * by four and eight warps (of a merge two, too) where the header says nothing of them.  *header: the bill of the header's
  * own, where a reason is wanted.  False: none is modelled. */

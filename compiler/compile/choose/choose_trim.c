@@ -1,11 +1,18 @@
-/* Tiles of which rows lie outside of the tensor, of products with weights that warpgroups decode.
+/* What is trimmed of a choice for products with weights that threads decode: rows of tiles that lie outside of the tensor,
+ * where warpgroups multiply, and slots of rings, where a block's warps divide the loop.
  *
  * Tensor maps take long for such rows, and products as long as for others: 33 x 8192 x 8192 in int4 takes 39.6 us on an
  * H200 in a tile of 64 rows, 22.4 in one of 40; 50 rows 25.9 in one of 64 and 25.0 in one of 56; 100 rows 46.0 in one of
- * 128 and 30.0 in one of 104. */
+ * 128 and 30.0 in one of 104.
+ *
+ * What is asked for at a loop's start delays the first tiles of the warps that start last: 1 x 8192 x 8192 in int4 takes
+ * 11.3 us with two slots of 32 KB in each of two blocks on a multiprocessor, 11.8 with three; 1 x 14336 x 4096 10.4 with
+ * two of 16 KB in each of four blocks, 12.5 with three. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
+#include "model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ROWS_LEAST = 17, ROWS_STEP = 8 };
@@ -14,7 +21,7 @@ typedef struct Trim {
 	Kernel *k;
 	const Target *t;
 	const ChooseBinding *how;
-	const NamedConst *value;
+	NamedConst *value;
 	int n;
 } Trim;
 
@@ -62,4 +69,85 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 	cx->mem = keep;
 	k->program->called = before.called;
 	arena_close(mem);
+}
+
+/* ---- slots ---- */
+
+/* Bytes of a slot of the largest ring, and how many slots it has. */
+static int64_t
+ring_of(const Func *f, int *slots)
+{
+	int64_t most = 0;
+	for (const Op *op = f->body->first; op; op = op->next) {
+		const Type *t = op->kind == OP_ALLOC ? op->out[0].type : NULL;
+		int64_t bytes = t && t->slots > 1 ? dtype_bytes(t->elem, type_count(t)) : 0;
+		if (bytes > most)
+			*slots = t->slots;
+		most = MAX(most, bytes);
+	}
+	return most;
+}
+
+/* Of copies that start before the grids before are over, eight warps with two slots, if two such blocks fit: the next
+ * grid's blocks then come to stand where this one's end (lower/kernel.c).  1 x 8192 x 8192 takes 12.2 us with four warps,
+ * 9.6 so. */
+static bool
+takes_eight(const Trim *x)
+{
+	enum { FOUR = 4, EIGHT = 8, SLOTS = 2, BLOCKS = 2 };
+	const NamedConst slots = {schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = SLOTS}, NOWHERE};
+	int at = 0;
+	while (at < x->n && schedule_named(x->value[at].name) != SCHEDULE_WARPS)
+		at++;
+	if (at == x->n || x->value[at].value.i != FOUR)
+		return false;
+	x->value[at].value.i = EIGHT;
+	x->value[x->n] = slots;
+	const Trim more = {x->k, x->t, x->how, x->value, x->n + 1};
+	const Module *m = built(&more, NULL);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	bool fits = f && f->schedule.slices == EIGHT && blocks_by_shared(f, x->t) == BLOCKS;
+	x->value[at].value.i = fits ? EIGHT : FOUR;
+	return fits;
+}
+
+/* As many slots as keep some 96 KB under way on a multiprocessor, if those are fewer than pass pipeline takes; else 0. */
+static int
+wanted_slots(const Trim *x)
+{
+	enum { UNDER_WAY = 96 * 1024, TWO = 2 };
+	double blocks = 1;
+	int slots = 0;
+	Bound b;
+	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !decodes(x))
+		return 0;
+	for (int i = 0; i < b.naxis; i++)
+		blocks *= (double)MAX(b.grid[i], 1);
+	const Module *m = built(x, NULL);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	int64_t each = f && f->schedule.slices > 1 ? ring_of(f, &slots) : 0;
+	blocks = ceil(blocks / x->t->rates->multiprocessors);
+	if (each && blocks == TWO && func_waits_late(f) && takes_eight(x))
+		return TWO;
+	int wanted = each ? MAX(1 + (int)(UNDER_WAY / (blocks * (double)each)), TWO) : slots;
+	return wanted < slots ? wanted : 0;
+}
+
+int
+choose_slots(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n)
+{
+	const char *word = schedule_info[SCHEDULE_STAGES].text;
+	Compile *cx = k->program->cx;
+	Arena *keep = cx->mem, *mem = arena_open();
+	Program before = *k->program;
+	Trim x = {k, t, how, values, n};
+	bool is_open = b->schedule.stages <= 0 && ctparam_named(k, word) < 0 && !how->is_fixed(how->user, word);
+	cx->mem = mem;
+	int slots = is_open ? wanted_slots(&x) : 0;
+	cx->mem = keep;
+	k->program->called = before.called;
+	arena_close(mem);
+	if (slots)
+		values[n] = (NamedConst){word, {.kind = CONST_INT, .i = slots}, NOWHERE};
+	return slots > 0;
 }

@@ -445,5 +445,7 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	arena_close(s.mem);
 	memcpy(values, s.best_value, sizeof *values * (size_t)s.best_n);
 	*nvalues = s.best_n;
+	if (s.best_n && !is_merged && s.best_n < NAMES_MOST)
+		*nvalues += choose_slots(k, b, t, how, values, s.best_n);
 	return s.best_n > 0;
 }
