@@ -228,6 +228,32 @@ test_few_decoded(void **state)
 	compile_close(c.cx);
 }
 
+/* Weights of 4 bits: no more slots than keep 96 KB under way on a multiprocessor, and tiles without eight rows outside. */
+static void
+test_trims_decoded(void **state)
+{
+	static const char text[] =
+	    "kernel mm<BM = 16, BN = 64, warps = 8>(a: in f16[M, K], b: in i4[N, K], s: in f16[N, cdiv(K, 128)], c: out f16[M, N])\n"
+	    "grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) tune(BM = {16, 32, 64, 128}, BN = {64, 128}, warps = {4, 8}, stages = {2, 3, 4})\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for g in range(0, cdiv(K, 128)) { acc += (a[pm * BM +: BM, g * 128 +: 128]\n"
+	    "    @ (b[pn * BN +: BN, g * 128 +: 128] as f16).T) * s[pn * BN +: BN, g]; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = acc as f16; }\n";
+	static const struct { int64_t m, n, k; const char *name; int64_t is; } of[] = {
+		{1, 14336, 4096, "stages", 2}, {50, 8192, 8192, "BM", 56}, {100, 8192, 8192, "BM", 104}
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		int64_t m = of[i].m, n = of[i].n, k = of[i].k;
+		Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {m, k}},
+		    {.given = true, .dtype = TY_I4, .rank = 2, .dim = {n, k}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {n, k / 128}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {m, n}}}};
+		assert_true(choose_for(&c, text));
+		assert_int_equal(value(&c, of[i].name), of[i].is);
+		compile_close(c.cx);
+	}
+}
+
 /* Of programs that fill the multiprocessors two times and a bit two blocks share the last ones; not of those that leave few
  * idle. */
 static void
@@ -575,7 +601,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
+		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
