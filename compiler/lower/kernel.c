@@ -212,7 +212,7 @@ signal_by_places(Lower *l, enum Signal at)
 	int places = MIN(blocks_by_shared(l->f, l->t), l->t->registers / (each * l->warps * l->t->lanes));
 	thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &blocks, 1);
 	if (at == BEFORE_LOOP)
-		limit = lower_i32(l, places / 2 * units);
+		limit = lower_i32(l, places * units / 2);
 	else
 		limit = lower_i32(l, NEARLY * MAX(places, 1) * units / OF);
 	Reg goes = at == BEFORE_LOOP ? lower_op2(l, THREAD_ULE, blocks, limit) : lower_op2(l, THREAD_ULE, limit, blocks);

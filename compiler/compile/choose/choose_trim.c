@@ -73,19 +73,24 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 
 /* ---- slots ---- */
 
-/* Bytes of a slot of the largest ring, and how many slots it has. */
+/* Bytes of a slot of the largest ring, or of all of the largest type, as of two weights, and how many slots they have. */
 static int64_t
 ring_of(const Func *f, int *slots)
 {
-	int64_t most = 0;
+	const Type *most = NULL;
+	int64_t all = 0;
 	for (const Op *op = f->body->first; op; op = op->next) {
-		const Type *t = op->kind == OP_ALLOC ? op->out[0].type : NULL;
-		int64_t bytes = t && t->slots > 1 ? dtype_bytes(t->elem, type_count(t)) : 0;
-		if (bytes > most)
-			*slots = t->slots;
-		most = MAX(most, bytes);
+		const Type *t = op->kind == OP_ALLOC && op->out[0].type->slots > 1 ? op->out[0].type : NULL;
+		int64_t bytes = t ? dtype_bytes(t->elem, type_count(t)) : 0;
+		if (bytes > all && t != most) {
+			most = t;
+			all = bytes;
+		} else if (t && t == most) {
+			all += bytes;
+		}
 	}
-	return most;
+	*slots = most ? most->slots : 0;
+	return all;
 }
 
 /* Of copies that start before the grids before are over, eight warps with two slots, if two such blocks fit: the next
