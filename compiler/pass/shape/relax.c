@@ -20,7 +20,8 @@
  * a positive sum, which has as absolute error what the sum has as relative one: of a sum of many terms, whose own
  * roundings are as great (and where exponents are far from 0, so is the logarithm), or of one that is used elsewhere as
  * what becomes narrow, as attention's sums are.  A tile that is divided by few numbers is multiplied by their inverses,
- * and the exponential of a difference takes the factor log2 e into it (exponent.c).
+ * and the exponential of a difference takes the factor log2 e into it (exponent.c).  A quotient of sums of products whose
+ * operands were rounded to 16 bits, as attention's of f32, has lost more than its parts' approximations lose.
  *
  * A tanh that is such a term is 2 sigmoid(2u) - 1 by the hardware's functions.
  *
@@ -165,6 +166,40 @@ is_share(const Op *op)
 	    relax_is_positive(by, 0, NULL);
 }
 
+/* An operand of a product that was rounded to 16 bits or fewer on its way. */
+static bool
+is_rounded(const Value *v)
+{
+	while (v->def && (v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE || v->def->kind == OP_PERMUTE))
+		v = v->def->in[0];
+	const Op *op = v->def;
+	return op && op->kind == OP_CAST && is_f32(op->in[0]) && dtype_is_float(op->out->type->elem) &&
+	    dtype_info[op->out->type->elem].bits <= 16;
+}
+
+/* Sums of products of which an operand was rounded so, by factors, also as a loop adds them to what it carries. */
+static bool
+is_rounded_product(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op)
+		return v->block->parent && v->block->parent->kind == OP_FOR && v->index > 0 && depth > 0;
+	if (depth > 8)
+		return false;
+	switch (op->kind) {
+	case OP_DOT:
+		return is_rounded(op->in[0]) || is_rounded(op->in[1]);
+	case OP_FOR:
+		return is_rounded_product(op->region[0]->last->in[v->index], depth + 1);
+	case OP_ADD:
+		return is_rounded_product(op->in[0], depth + 1) && is_rounded_product(op->in[1], depth + 1);
+	case OP_MUL:
+		return is_rounded_product(op->in[0], depth + 1) || is_rounded_product(op->in[1], depth + 1);
+	default:
+		return false;
+	}
+}
+
 /* What op's use of operand i needs of it. */
 static int
 need(const Op *op, int i)
@@ -203,7 +238,8 @@ need(const Op *op, int i)
 	case OP_FOR:
 		return carried_need(op, i - 3);
 	case OP_DIV:
-		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) ? TOLERANT : EXACT;
+		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) || is_rounded_product(op->in[0], 0)
+		    ? TOLERANT : EXACT;
 	case OP_MUL:
 		return op->out->id == CANCELS && is_share(op) ? TOLERANT : op->out->id;
 	case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
