@@ -168,12 +168,13 @@ together(const Func *f)
 }
 
 /* Blocks of a loop with merge that leave no room beside them: the next grid's start when they are over.  128 KB by 8 warps
- * took 1.00 to 1.13 of what 64 KB by 4 did (19 shapes of decode, H200), where their bills are 0.8 to 0.95. */
+ * took 1.00 to 1.13 of what 64 KB by 4 did (19 shapes of decode, H200), where their bills are 0.8 to 0.95; where they
+ * leave room 1.03 to 1.18 (pages of 16 and 64, heads of 64), their bills 0.71 to 0.93: those add up waits that overlap. */
 static double
 alone(const Func *f, const Target *t)
 {
-	static const double ALONE = 1.3;
-	return 2 * f->shared_bytes > t->shared_bytes_unit ? ALONE : 1;
+	static const double ALONE = 1.3, EIGHT = 1.2;
+	return (2 * f->shared_bytes > t->shared_bytes_unit ? ALONE : 1) * (f->schedule.warps >= 8 ? EIGHT : 1);
 }
 
 double
