@@ -61,8 +61,8 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	if (op->kind == OP_MIN || (op->kind == OP_MAX && (s->starts || known > 1)))
 		if (!knows && known != INT64_MIN)
 			return known;                   /* data, such as a length, up to that, or rarely beyond it */
-	if (op->kind == OP_SELECT && x[0] == INT64_MIN && MAX(x[1], x[2]) != INT64_MIN)
-		return MAX(x[1], x[2]);                 /* trips of those that do not leave early */
+	if (op->kind == OP_SELECT && x[0] == INT64_MIN && (MAX(x[1], x[2]) > 0 || MIN(x[1], x[2]) != INT64_MIN))
+		return MAX(x[1], x[2]);                 /* trips of those that do not leave early, which have none */
 	if (!knows)
 		return otherwise;
 	switch (op->kind) {
