@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const double SHARES = 1.03;      /* of others, which take 1.1 to 1.4 of their estimates where programs are few */
+static const double SHARES = 1.012;     /* of others, which take 1.1 to 1.4 of their estimates where programs are few */
 static const double SHARE_LEAST = 0.95, SHARE_FOUR = 0.75;      /* of a cluster's blocks that have programs */
 static const double SHARE_SPLIT = 0.9, SHARE_STREAM = 0.9, STREAMS = 0.75;
 

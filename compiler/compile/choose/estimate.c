@@ -338,8 +338,9 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		                                            : "it needs more registers than a thread has";
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
-	if (e->parted && e->gathers && e->ranks > 1)    /* conv2d 32x56x56x256 3x3: 208 us, 205 alone; 4x4 217, 215 */
-		return "blocks of a cluster whose threads gather wait for each other";
+	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6 */
+	if (e->parted && e->ranks > 1 && choose_gathers(e->f))
+		return "blocks of a cluster share no rows that indices say, and wait for each other";
 	if (e->parted && e->ranks > 2 && !is_plain)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && e->filled > 0)

@@ -265,7 +265,6 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	int n = 0;
 	for (const char *c = attr_index(op); *c; c++)
 		n += *c == 'g';
-	e->gathers = MAX(e->gathers, n);
 	if (e->parted) {
 		e->gather_wait = GATHER_PARTED + (e->stages < GATHER_SLOTS ? GATHER_SHORT : 0);
 		return;
@@ -343,23 +342,26 @@ add_filled(Estimate *e, const Op *op, int dim, Use *u)
 	u->arithmetic += count * ALONE_OPS / LANES;
 }
 
-/* Fitted with estimate_product.c: cycles of a line and of a row outside, what each block takes of the part of a copy that
- * others of its cluster ask for, and bytes of rows that begin within lines, which count where they are asked for. */
+/* Fitted with estimate_product.c: cycles of a line and of a row outside, and bytes of rows that begin within lines, which
+ * count where they are asked for.  Of the part of a copy that others of its cluster ask for each block takes a share: of
+ * its lines, which the multiprocessor takes in all the same (no launch of a cluster of four took in more than 78 bytes a
+ * cycle, and some that asked for 33 no more than 68), and of the L2 cache's bytes. */
 static void
 add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 {
-	static const double LINE_CYCLES = 1.7, OUTSIDE_CYCLES = 1.2, MULTICAST = 0.24, ASTRIDE_BYTES = 1.68;
+	static const double LINE_CYCLES = 1.7, OUTSIDE_CYCLES = 1.2, ASTRIDE_BYTES = 1.68;
+	static const double BROUGHT_LINES = 0.5, BROUGHT_BYTES = 0.24;
 	const Type *t = op->out[0].type;
 	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
 	if (t->rank < 2)
 		return;
 	double lines = bytes_of(t) / row * ceil(row / line), asked = 1.0 / estimate_sharers(op, ranks, e->along);
-	double brought = MULTICAST * (1 - asked), astride = estimate_astride(e->b, op);
+	double brought = 1 - asked, astride = estimate_astride(e->b, op);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */
-	u->lines += LINE_CYCLES * lines * (asked * astride + brought);
+	u->lines += LINE_CYCLES * lines * (asked * astride + BROUGHT_LINES * brought);
 	u->lines += is_padded ? OUTSIDE_CYCLES * bytes_of(t) / row : 0;
-	u->moved += line * lines * (asked * (1 + (ASTRIDE_BYTES - 1) * (astride - 1)) + brought);
+	u->moved += line * lines * (asked * (1 + (ASTRIDE_BYTES - 1) * (astride - 1)) + BROUGHT_BYTES * brought);
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
 		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);

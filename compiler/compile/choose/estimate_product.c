@@ -34,7 +34,7 @@ static const double BUSY = 0.117, UNEVEN = 1.019;               /* slower: all m
 static const double SCALE = 0.726;                              /* the median of measured by modelled times */
 static const double BESIDE_MEMORY = 0.338;                      /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.29, EDGE_SHARE = 0.3;
-static const double CLUSTER_START = 1627, CLUSTER_SLOW = 1.036, SPLIT_SLOW = 1.248;
+static const double CLUSTER_START = 1627, SPLIT_SLOW = 1.248;
 static const double TRANSPOSED_SLOW = 1.034;                    /* in more than one round */
 /* Blocks that share a loop: in a cluster each adds a share of all blocks' sums, in memory the last adds all.  Fitted to 790
  * launches of 30 shapes; what comes first takes 4.5 % longer than the fastest, 5.1 % over 10 that were not used. */
@@ -163,7 +163,7 @@ double
 estimate_product(const ProductLaunch *p)
 {
 	double cycles = p->parted ? parted_cycles(p) : flat_cycles(p);
-	double slow = (p->ranks > 1 ? CLUSTER_SLOW : 1) * (p->split <= 1 ? 1 : p->in_cluster ? CLUSTER_SHARED : SPLIT_SLOW);
+	double slow = p->split <= 1 ? 1 : p->in_cluster ? CLUSTER_SHARED : SPLIT_SLOW;
 	if (p->transposes && p->programs > p->multiprocessors)
 		slow *= TRANSPOSED_SLOW;
 	if (p->stream)
