@@ -23,7 +23,7 @@ typedef struct Case {
 	Compile *cx;
 	Kernel *k;
 	ArgInfo args[4];
-	NamedConst fixed[4];
+	NamedConst fixed[6];
 	int nfixed, binds;
 	NamedConst *chosen;
 	int n;
@@ -335,7 +335,9 @@ test_all_fixed(void **state)
 	c.fixed[1] = (NamedConst){.name = "specialize", .value = {.kind = CONST_BOOL, .i = 1}, .place = NOWHERE};
 	c.fixed[2] = (NamedConst){.name = "warps", .value = {.kind = CONST_INT, .i = 8}, .place = NOWHERE};
 	c.fixed[3] = (NamedConst){.name = "BM", .value = {.kind = CONST_INT, .i = 128}, .place = NOWHERE};
-	c.nfixed = 4;
+	c.fixed[4] = (NamedConst){.name = "BK", .value = {.kind = CONST_INT, .i = 64}, .place = NOWHERE};
+	c.fixed[5] = (NamedConst){.name = "stages", .value = {.kind = CONST_INT, .i = 4}, .place = NOWHERE};
+	c.nfixed = 6;
 	assert_false(choose(&c, PRODUCT(PLAIN, "tune(BN = {64, 128})"), 8192, 8192, 8192));
 	compile_close(c.cx);
 }

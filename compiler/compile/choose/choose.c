@@ -249,7 +249,8 @@ add_forms(Search *s, Arena *mem)
 	static const int warps[] = {4, 8, 16}, stages[] = {2, 3, 4, 6, 8};
 	int fit = count_warps(s, warps, LEN(warps));
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, fit);
-	if (s->is_lone || (s->leaves && choose_count_dots(s->module->funcs.at[0]) == 1))
+	bool is_one = choose_count_dots(s->module->funcs.at[0]) == 1;
+	if (s->is_lone || (is_one && (s->leaves || (fit > 0 && choose_sums(s->module->funcs.at[0])))))
 		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)

@@ -58,6 +58,8 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 int choose_roles_of(const Func *f, const Schedule *s, const Target *t, int least_warps);
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);
+/* Does a loop carry the sum of a product whose operands are as they were read? */
+bool choose_sums(const Func *f);
 int choose_count_dots(const Func *f);
 /* estimate_leave.c: do programs return early, before their products? */
 bool choose_leaves(const Func *f);

@@ -13,6 +13,7 @@
 
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
+#include "pass/share/split_k.h"
 
 #include <limits.h>
 
@@ -140,5 +141,17 @@ choose_gathers(const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 && strchr(attr_index(op), 'g'))
 			return true;
+	return false;
+}
+
+bool
+choose_sums(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *loop = op->kind == OP_DOT && !dot_decodes(op) ? op->home->parent : NULL;
+		for (int i = 0; loop && loop->kind == OP_FOR && i < loop->nout; i++)
+			if (type_same_shape(loop->out[i].type, op->out[0].type) && split_fold(loop, i) == OP_ADD)
+				return true;
+	}
 	return false;
 }

@@ -40,7 +40,7 @@ is_mentioned(const Kernel *k, const char *name)
 	return header_mentions_beside_grid(k, name);
 }
 
-/* Is parameter i such a size by the header?  Of several products it may also be the step of a loop. */
+/* Is parameter i such a size by the header?  Of products it may also be the step of a loop. */
 static bool
 open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, bool with_steps)
 {
@@ -233,13 +233,15 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 
 /* ---- products ---- */
 
-/* Is it the extent of some product's rows or columns? */
+/* Is it the extent of some product's rows or columns, or of what a step of the only one's loop sums over? */
 static bool
-is_side_of_product(const Func *f, int64_t size)
+is_side_of_product(const Func *f, const Pair *x)
 {
+	bool is_depth = x->is_step && choose_count_dots(f) == 1;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
-		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size))
+		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL, *a = t ? op->in[0]->type : NULL;
+		if (t && (t->extent[t->rank - 1] == x->size || t->extent[t->rank - 2] == x->size ||
+		    (is_depth && a->extent[a->rank - 1] == x->size)))
 			return true;
 	}
 	return false;
@@ -322,11 +324,12 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
 		return;
-	find_sizes(k, b, t, how, choose_count_dots(f) > 1 && !adds_apart(f), mem, &s);
+	bool with_steps = (choose_count_dots(f) > 1 || choose_sums(f)) && !adds_apart(f);
+	find_sizes(k, b, t, how, with_steps, mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;
 	for (int i = 0; i < s.n; i++)
-		if (is_side_of_product(f, s.at[i].size))
+		if (is_side_of_product(f, &s.at[i]))
 			more[(*n)++] = sides_of(&s.at[i], dots_part(f) > 1, mem);
 }
