@@ -6,10 +6,10 @@
  * Blocks that stay, and take one program after another, start once; and such that read for several programs at once wait
  * less often (pass coarsen).  A tile that only cuts the grid may be larger (choose_tile.c).  A row for which registers do
  * not suffice is read in parts (pass strip).  Each candidate goes through the passes, and the model (model/bill.c) says
- * what it takes.  What pass coalesce would choose by the tiles' sizes
- * alone stands unless another is clearly better: the model is off by more than the last percents that those rules were
- * tuned for.  It is further off where registers spill, in loops, of which the compiler behind overlaps trips, and for
- * launches that are shorter than their overhead; and who lists warps in tune(...) measured something. */
+ * what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is clearly better: the
+ * model is off by more than the last percents that those rules were tuned for.  It is further off where registers spill,
+ * in loops, of which the compiler behind overlaps trips, and for launches that are shorter than their overhead; and who
+ * lists warps in tune(...) measured something. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
@@ -19,8 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = TILE_SIZES + 8 };
-enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
+enum { VALUES_MOST = TILE_SIZES + 8, WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
  * bench/warps/aside.tgl: 20 bytes spilled at 128). */
 enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
@@ -370,7 +369,8 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 		try(s, first, best);
 }
 
-/* The tile's own rule, some warps about it, and blocks that stay where they take longest to start. */
+/* The tile's own rule, some warps about it, and blocks that stay where they take longest to start.  One warp reverses a tile
+ * by shuffles, several through shared memory. */
 static void
 try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 {
@@ -384,9 +384,9 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
 		return;
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
-	bool starts = bill.part[BILL_START] > CLEARLY * greatest(&bill);
+	bool starts = bill.part[BILL_START] > CLEARLY * greatest(&bill), flips = block_find(m->funcs.at[0]->body, OP_FLIP);
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
-		for (int warps = MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
+		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
 			if (!warps_open && warps != rule)
 				continue;
