@@ -199,8 +199,5 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		spill_warn_likely(m, t, b, out->pressure);
 	}
 	text_close(&ptx);
-	int blocks = out->blocks > 0 ? out->blocks : own.blocks;
-	if (!is_billed || !estimate_timeline(f, b, t, m->cx->mem, &lines, blocks, &out->bill, &out->timeline))
-		out->timeline = (Timeline){0};
 	return ok;
 }

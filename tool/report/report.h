@@ -49,8 +49,9 @@ void why_print(const ChooseWhy *why, const Target *t, Text *out);
  * kernel takes by the bill of what was made. */
 void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
 
-/* Of a function that went through the whole pipeline, with the bill of its launch.  Null where there is none. */
-json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch);
+/* Of a function that went through the whole pipeline, with the bill of its launch and the blocks that a multiprocessor has
+ * by the code's registers (0: not known).  Null where there is none. */
+json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch, int blocks);
 
 /* Appends JSON as it may stand in a script element. */
 void report_put_json(const json_t *j, Text *out);

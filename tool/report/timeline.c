@@ -52,14 +52,14 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 
 /* False: no loop is pipelined, or the target has no rates. */
 static bool
-find(Func *f, const Bound *b, const Target *t, const Bill *launch, Arena *mem, Timeline *out)
+find(Func *f, const Bound *b, const Target *t, const Bill *launch, int blocks, Arena *mem, Timeline *out)
 {
 	LineCosts lines = {0};
 	Bill own;
 	if (launch->cycles <= 0)
 		return false;
 	estimate_bill(f, b, t, mem, &lines, &own);
-	LaunchPace p = estimate_pace(f, b, t, mem, &lines, own.blocks, launch);
+	LaunchPace p = estimate_pace(f, b, t, mem, &lines, blocks > 0 ? blocks : own.blocks, launch);
 	if (!timeline_make(f, t, &p.facts, p.blocks, p.memory, mem, out))
 		return false;
 	timeline_scale(out, p.cycles);
@@ -94,8 +94,8 @@ timeline_json(const Timeline *t, const TargetRates *rates)
 }
 
 json_t *
-report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch)
+report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch, int blocks)
 {
 	Timeline line;
-	return find(f, b, t, launch, f->module->cx->mem, &line) ? timeline_json(&line, t->rates) : json_null();
+	return find(f, b, t, launch, blocks, f->module->cx->mem, &line) ? timeline_json(&line, t->rates) : json_null();
 }

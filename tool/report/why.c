@@ -97,7 +97,7 @@ is_own(const Tried *c, const Tried *own, const ChooseWhy *why, const Bound *head
 	for (int i = 0; i < c->n; i++) {
 		bool is_warps = schedule_named(c->value[i].name) == SCHEDULE_WARPS && header->schedule.warps <= 0 &&
 		    (!why->warps || c->value[i].value.i == why->warps);
-		if (!is_warps && !says_nothing(&c->value[i]) && !has(header->ct, header->nct, &c->value[i]))
+		if (!is_warps && !says_nothing(&c->value[i]) && !choose_has(header->ct, header->nct, &c->value[i]))
 			return false;
 	}
 	return true;
