@@ -53,6 +53,19 @@ carried_has(Property *holds, const Value *v, int depth, const Assumed *all)
 	    holds(v->block->last->in[v->index - 1], depth + 1, &now);
 }
 
+bool
+operands_have(Property *holds, const Value *v, int depth, const Assumed *all)
+{
+	const Op *op = v->def;
+	if (op->kind == OP_FOR)
+		return holds(op->in[3 + v->index], depth + 1, all) &&
+		    carried_has(holds, &op->region[0]->arg[1 + v->index], depth + 1, all);
+	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
+		if (!holds(op->in[i], depth + 1, all))
+			return false;
+	return true;
+}
+
 /* Is each element a constant or rounded by arithmetic? */
 static bool
 is_rounded(const Value *v, int depth, const Assumed *all)
@@ -72,19 +85,12 @@ is_rounded(const Value *v, int depth, const Assumed *all)
 	case OP_REDUCE:
 		if (strcmp(attr_fn(op), "max") != 0 && strcmp(attr_fn(op), "min") != 0)
 			return true;
-		break;
+		return operands_have(is_rounded, v, depth, all);
 	case OP_SELECT: case OP_MAX: case OP_MIN: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: case OP_FOR:
-		break;
+		return operands_have(is_rounded, v, depth, all);
 	default:
 		return false;
 	}
-	if (op->kind == OP_FOR)
-		return is_rounded(op->in[3 + v->index], depth + 1, all) &&
-		    carried_has(is_rounded, &op->region[0]->arg[1 + v->index], depth + 1, all);
-	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
-		if (!is_rounded(op->in[i], depth + 1, all))
-			return false;
-	return true;
 }
 
 /* What a tile is made of by repeating, a quarter of it or less; NULL: no such tile. */

@@ -52,26 +52,17 @@ relax_is_positive(const Value *v, int depth, const Assumed *all)
 		return a->kind == KIND_FLOAT && a->f >= 0;
 	}
 	case OP_MUL:
-		if (op->in[0] == op->in[1])
-			return true;
-		break;
+		return op->in[0] == op->in[1] || operands_have(relax_is_positive, v, depth, all);
 	case OP_ADD: case OP_DIV: case OP_MIN: case OP_MAX: case OP_CAST: case OP_RESHAPE: case OP_PERMUTE:
-	case OP_BROADCAST: case OP_CONVERT: case OP_SELECT:
-		break;
-	case OP_REDUCE:
-		if (strcmp(attr_fn(op), "sum") != 0 && strcmp(attr_fn(op), "max") != 0)
-			return false;
-		break;
-	case OP_FOR:
-		return relax_is_positive(op->in[3 + v->index], depth + 1, all) &&
-		    carried_has(relax_is_positive, &op->region[0]->arg[1 + v->index], depth + 1, all);
+	case OP_BROADCAST: case OP_CONVERT: case OP_SELECT: case OP_FOR:
+		return operands_have(relax_is_positive, v, depth, all);
+	case OP_REDUCE: {
+		bool keeps = strcmp(attr_fn(op), "sum") == 0 || strcmp(attr_fn(op), "max") == 0;
+		return keeps && operands_have(relax_is_positive, v, depth, all);
+	}
 	default:
 		return false;
 	}
-	for (int i = op->kind == OP_SELECT; i < op->nin; i++)
-		if (!relax_is_positive(op->in[i], depth + 1, all))
-			return false;
-	return true;
 }
 
 /* What uses need of a value while the pass runs, in Value.id: any small relative error will do; it is the difference

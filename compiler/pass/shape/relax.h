@@ -14,6 +14,8 @@ typedef struct Assumed {
 /* By induction: does `holds` hold of a for loop's carried value, first and after an iteration? */
 typedef bool Property(const Value *v, int depth, const Assumed *all);
 bool carried_has(Property *holds, const Value *v, int depth, const Assumed *all);
+/* Does it hold of all that elements of an op's result are made of? */
+bool operands_have(Property *holds, const Value *v, int depth, const Assumed *all);
 /* An approximated exponential of a difference becomes one of base 2. */
 void relax_exponent(Op *op);
 /* The factor of what such an exponential takes goes into its own. */
