@@ -329,8 +329,7 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowP
 		add_parts(name, size, p, mem);
 }
 
-/* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few.  Not of windows:
- * 3x3 of 64x7x7x512 in 96 x 128 takes 29.1 us on an H200 with four slots, 30.8 with six, with steps of 2 16.2 and 16.9. */
+/* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few. */
 static void
 add_slots(TuneName *t, Arena *mem)
 {
@@ -349,7 +348,7 @@ bool
 choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
     void *user, Arena *mem, TuneName *all, int n)
 {
-	bool is_lone = false, gathers = false;
+	bool is_lone = false;
 	for (int i = 0; i < n; i++) {
 		int64_t size = choose_divided(k, b, all[i].name);
 		if (size <= 0 || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
@@ -363,11 +362,10 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
 			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
 			is_lone |= has_columns_between(dot, t);
-			gathers |= choose_gathers(f);
 			break;
 		}
 	}
-	for (int i = 0; i < n && is_lone && !gathers; i++)
+	for (int i = 0; i < n && is_lone; i++)
 		if (schedule_named(all[i].name) == SCHEDULE_STAGES)
 			add_slots(&all[i], mem);
 	return is_lone;

@@ -338,9 +338,10 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		                                            : "it needs more registers than a thread has";
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
-	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6 */
-	if (e->parted && e->ranks > 1 && choose_gathers(e->f))
-		return "blocks of a cluster share no rows that indices say, and wait for each other";
+	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6; 8-bit
+	 * weights, 512 x 4096 x 4096, 41.7, 39.8 */
+	if (e->parted && e->ranks > 1 && (choose_gathers(e->f) || e->decodes_rows))
+		return "blocks of a cluster share neither rows that indices say nor what they decode, and wait";
 	if (e->parted && e->ranks > 2 && !is_plain)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && e->filled > 0)
