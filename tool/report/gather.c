@@ -158,6 +158,19 @@ wgmma_json(const Inspection *x)
 	return slower ? json_real(us * r->products_warp / r->products_warpgroup) : json_null();
 }
 
+/* Bytes of device memory for a microsecond of the bill's part, which is of the fullest multiprocessor; of products it has a
+ * share of what the others leave (bill.c). */
+static double
+memory_bytes(const Inspection *x)
+{
+	const Bill *b = &x->bill;
+	const TargetRates *r = x->t->rates;
+	double share = b->launched / r->multiprocessors, all = b->programs;
+	if (b->launched <= 0 || share >= all)
+		return r->memory_rate * r->clock;
+	return r->memory_rate * r->clock * share / (b->part[BILL_PRODUCTS] > 0 ? MAX(share, all / 2) : all);
+}
+
 /* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
 /* Which parts are as long as the longest, or nearly. */
 static void
@@ -204,7 +217,7 @@ bill_json(const Inspection *x)
 	put_longest(b, &longest);
 	inspect_longest(x, &line);
 	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
-	    "memory_bytes_us", x->t->rates->memory_rate * x->t->rates->clock, "blocks", b->blocks, "parts", parts, "total",
+	    "memory_bytes_us", memory_bytes(x), "blocks", b->blocks, "parts", parts, "total",
 	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x),
 	    "wgmma_products_us", wgmma_json(x));
 	text_close(&total);
