@@ -127,12 +127,6 @@ is_free_name(const Pack *p, int kernel)
 	return true;
 }
 
-static const PackForm *
-any_form(const PackKernel *k)
-{
-	return k->forms.n ? &k->forms.at[0] : &k->metal.at[0];
-}
-
 /* As a part of a name: true, 12, m4 for -4. */
 static void
 put_value(const Const *c, Text *out)
@@ -151,8 +145,7 @@ differs(const Pack *p, int from, int ct)
 	const PackKernel *first = p->kernels.at[from];
 	bool other = false;
 	for (int i = from + 1; i < p->kernels.n; i++)
-		other |= !const_equal(
-		    &any_form(p->kernels.at[i])->bound.ct[ct].value, &any_form(first)->bound.ct[ct].value);
+		other |= !const_equal(&p->kernels.at[i]->bound.ct[ct].value, &first->bound.ct[ct].value);
 	return other && pack_makes_function(first->k, ct);
 }
 
@@ -165,7 +158,7 @@ name_functions(Pack *p, int from)
 		PackKernel *k = p->kernels.at[i];
 		Text t = {0};
 		text_printf(&t, "%s%s", prefix, k->k->name);
-		const Bound *b = &any_form(k)->bound;
+		const Bound *b = &k->bound;
 		for (int c = 0; p->kernels.n - from > 1 && c < b->nct; c++) {
 			if (!differs(p, from, c))
 				continue;

@@ -52,6 +52,7 @@ typedef struct PackKernel {
 	Kernel *k;
 	const char *function;                           /* its name in C */
 	const char *variant;                            /* "f32, f32; CAUSAL = true" */
+	Bound bound;                                    /* of its first sizes, but for what the compiler chooses */
 	PackForms forms, metal;
 	bool is_partial;                                /* code is of the values of these forms alone */
 	VEC(const Expr *) opaque;                       /* formulas that stand as numbers */

@@ -391,6 +391,7 @@ kernel_of(Pack *p, Kernel *k, const Bound *b)
 	PackKernel *pk = NEW(p->cx->mem, PackKernel);
 	pk->k = k;
 	pk->variant = variant;
+	pk->bound = *b;
 	vec_push(p->cx->mem, &p->kernels, pk);
 	pk->fixes = NEW_ARRAY(p->cx->mem, bool, k->symbols.n);
 	return pk;
@@ -435,7 +436,7 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 	Bound aligned;
 	if (!bind(&o, t, &f.bound) || !bind_with(&o, NULL, 0, &aligned) || (!must && !is_small(k, &f.bound, t)))
 		return !must;
-	PackKernel *pk = kernel_of(p, k, &f.bound);
+	PackKernel *pk = kernel_of(p, k, &aligned);
 	if (pk->forms.n == 0 && pk->opaque.n == 0) {
 		vec_push(p->cx->mem, &pk->forms, f);            /* what formulas say of dtypes */
 		bool ok = pack_find_opaque(p, pk);
