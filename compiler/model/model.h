@@ -414,13 +414,6 @@ double cost_atomics(const TargetRates *r, double sectors, double lines, int lane
 double cost_missed(const Op *op);
 double cost_fresh(const Op *op, double vector);         /* near/read_near.c: the share not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
-/* near/elements.c: of a thread's elements those that differ, numbers that the compiler knows, shares inside of tensors */
-double cost_distinct(const uint32_t *varies, const Value *v);
-uint32_t cost_varying(const uint32_t *varies, const Op *op, const Value *v);
-bool cost_known(const Value *v, int depth);
-bool cost_is_index(const Value *v, int depth);             /* made of indices alone: the same in each trip */
-double cost_inside_tensor(const Op *access, const Value *v);
-double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
 bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
 

@@ -38,7 +38,7 @@ cp "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/conv2d.tgl" "$top/dsl_examp
 large="matmul.tgl -D M=2048 -D N=2048 -D K=2048"
 expect 0 'dot 64x64x32 s8x8x8.bf16' inspect $large --explain --target=apple7
 holds grep -q 'BM = 64, BN = 64, BK = 32  (chosen)' "$out"
-holds grep -Eq '1[.][0-9]*  .*waiting .*; the header.s own$' "$out"
+holds grep -Eq '1[.][0-9]*  .*waiting .*; the header.s own ?(\(.*\))?$' "$out"
 holds grep -q 'refused [0-9]*: threadgroup memory cannot hold its operands, as BM' "$out"
 expect 0 '"bill": "[0-9.]* us: products' inspect $large --explain --json --target=apple9
 expect 0 'simdgroup_float8x8 acc.16.' build --emit=metal $large

@@ -382,7 +382,8 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x, &why), "timeline", report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
+		    summary_json(&x, &why), "timeline",
+		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
 		    report_variants(cli, k, t, &x, &bound));

@@ -448,8 +448,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	    : is_rough && !tallies && !starts_longest(s)
-	    ? "the model that compares numbers of warps does not know its operations, or loops with products, well "
-	      "enough: warps follow from the tiles' sizes"
+	    ? "the model knows its operations, or loops with products, too little: warps follow from the tiles' sizes"
 	                                     : NULL;
 	if (none) {
 		why_none(s->how->why, none);

@@ -3,6 +3,7 @@
  *     %w = read %x, %r, %0 … : f32[8192]         of f32[R, 5120], 8 warps: of its 4 accesses the fourth begins at 6144:
  *                                                it is the fill, and what hangs on it is constant */
 #include "model/model.h"
+#include "model/near/elements.h"
 
 /* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
 double

@@ -1,0 +1,16 @@
+/* Of the elements that a thread has of a tile: how many differ, which numbers the compiler knows, which lie inside of
+ * tensors (elements.c).  `varies`: bits of dimensions along which a value varies, `inside`: shares, both by a value's id. */
+#ifndef TEGULA_MODEL_ELEMENTS_H
+#define TEGULA_MODEL_ELEMENTS_H
+
+#include "ir/ir.h"
+
+double cost_distinct(const uint32_t *varies, const Value *v);
+uint32_t cost_varying(const uint32_t *varies, const Op *op, const Value *v);
+bool cost_known(const Value *v, int depth);
+/* Is it made of indices alone, and so the same in each trip? */
+bool cost_is_index(const Value *v, int depth);
+double cost_inside_tensor(const Op *access, const Value *v);
+double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
+
+#endif
