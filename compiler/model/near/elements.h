@@ -1,5 +1,5 @@
 /* Of the elements that a thread has of a tile: how many differ, which numbers the compiler knows, which lie inside of
- * tensors (elements.c).  `varies`: bits of dimensions along which a value varies, `inside`: shares, both by a value's id. */
+ * tensors (elements.c).  By a value's id, `varies` has bits of dimensions along which it varies, `inside` such shares. */
 #ifndef TEGULA_MODEL_ELEMENTS_H
 #define TEGULA_MODEL_ELEMENTS_H
 
