@@ -141,6 +141,7 @@ LLVMValueRef llvm_nvptx_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at
 LLVMValueRef llvm_nvptx_float(EmitLlvm *l, ThreadOp op, LLVMValueRef *v, RegType type);
 LLVMValueRef llvm_nvptx_to_int(EmitLlvm *l, LLVMValueRef v, RegType from, RegType to, bool is_signed);
 void llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueRef *out);
+void llvm_nvptx_stays_loop(EmitLlvm *l, LLVMValueRef back);        /* ptxas does not unroll what this branch closes */
 /* Products of one accumulator, each of what the one before leaves, as one text. */
 void llvm_nvptx_wgmma(EmitLlvm *l, const ThreadNode *const *chain, int count, LLVMValueRef *out);
 void llvm_nvptx_settle(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out);

@@ -92,7 +92,9 @@ llvm_loop(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef
 	LLVMBasicBlockRef end = here(l);
 	feed(l, &index, &turned, 1);
 	feed(l, phi, next, n->nout);
-	LLVMBuildCondBr(l->b, goes_on(l, turned, hi, step), body, after);
+	LLVMValueRef back = LLVMBuildCondBr(l->b, goes_on(l, turned, hi, step), body, after);
+	if (!l->opt.host && LLVMIsConstant(lo) && LLVMIsConstant(hi) && LLVMIsConstant(step) && thread_find(r, NODE_WGMMA))
+		llvm_nvptx_stays_loop(l, back);
 	LLVMMoveBasicBlockAfter(after, end);
 	go(l, after);
 	for (int i = 0; i < n->nout; i++)

@@ -314,3 +314,17 @@ llvm_nvptx_node(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMVa
 	default: unreachable();
 	}
 }
+
+/* ptxas 13.0 unrolls loops of few trips, also those with wgmma, whose copies all write the same registers.  Of two 16-bit
+ * numbers that an earlier trip made of them it takes the upper one anew, of what a later trip left there: every second
+ * column had the tile of another trip (H200).  In a loop that stays one it does not. */
+void
+llvm_nvptx_stays_loop(EmitLlvm *l, LLVMValueRef back)
+{
+	static const char loop[] = "llvm.loop", stays[] = "llvm.loop.unroll.disable";
+	LLVMMetadataRef word = LLVMMDStringInContext2(l->cx, stays, sizeof stays - 1);
+	LLVMMetadataRef part[] = {LLVMTemporaryMDNode(l->cx, NULL, 0), LLVMMDNodeInContext2(l->cx, &word, 1)};
+	LLVMMetadataRef node = LLVMMDNodeInContext2(l->cx, part, 2);
+	LLVMMetadataReplaceAllUsesWith(part[0], node);  /* LLVM wants that it begins with itself */
+	LLVMSetMetadata(back, LLVMGetMDKindIDInContext(l->cx, loop, sizeof loop - 1), LLVMMetadataAsValue(l->cx, node));
+}
