@@ -32,6 +32,24 @@ in_order(const Op *op, Layout l)
 	return layout_intern(op->home->func->module, &l);
 }
 
+/* The same, a pair along the last dimension in each thread: the bit of lanes or warps along it changes place with the
+ * slowest register's.  Else threads would hold, and compute, what others have, twice as much for each join. */
+static Layout
+hold_pairs(Layout l)
+{
+	uint64_t pair = UINT64_C(1) << layout_out_at(&l, l.rank - 1);
+	int from = l.in[IN_REGISTER], to = from - 1, end = layout_in_at(&l, IN_BLOCK);
+	while (from < end && l.map.col[from] != pair)
+		from++;
+	while (to >= 0 && l.map.col[to] == 0)
+		to--;
+	if (from < end && to >= 0) {
+		l.map.col[from] = l.map.col[to];
+		l.map.col[to] = pair;
+	}
+	return l;
+}
+
 /* A cat of as many equal parts as a power of two keeps them in the upper registers. */
 static bool
 cat_in_registers(const Op *op)
@@ -199,7 +217,8 @@ anchor_of_result(const Op *op, int i, const Layout *l)
 		return NULL;
 	switch (op->kind) {
 	case OP_JOIN:
-		return in_order(op, layout_slice(l, l->rank - 1));
+		p = hold_pairs(*l);
+		return in_order(op, layout_slice(&p, l->rank - 1));
 	case OP_REDUCE: case OP_REDUCE_FN: case OP_CAT:
 		if (op->kind == OP_CAT && is_free(op))
 			return l;
