@@ -152,7 +152,7 @@ rule_minmax(Simplify *s, Op *op, Value *x, Value *y)
 }
 
 /* Integers as floats compare with a small whole number as integers do: rounding keeps their order, and moves none of
- * those near it. */
+ * those near it.  Packed ones have no comparison. */
 static Value *
 compare_whole(Simplify *s, Op *op, Value *x, Value *y)
 {
@@ -160,8 +160,9 @@ compare_whole(Simplify *s, Op *op, Value *x, Value *y)
 	Value *i = def_operand(x, OP_CAST);
 	enum { SMALL = 128 };
 
-	if (!is_wide_float(x->type->elem) || !i || !c || c->kind != KIND_FLOAT || !(fabs(c->f) < SMALL) ||
-	    c->f != trunc(c->f) || !(dtype_is_signed(i->type->elem) || (dtype_is_unsigned(i->type->elem) && c->f >= 0)))
+	if (!is_wide_float(x->type->elem) || !i || dtype_is_packed(i->type->elem) || !c || c->kind != KIND_FLOAT ||
+	    !(fabs(c->f) < SMALL) || c->f != trunc(c->f) ||
+	    !(dtype_is_signed(i->type->elem) || (dtype_is_unsigned(i->type->elem) && c->f >= 0)))
 		return NULL;
 	return simplify_emit2(s, op, op->kind, i, simplify_int(s, op, i->type, (int64_t)c->f));
 }
