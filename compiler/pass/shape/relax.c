@@ -168,27 +168,37 @@ is_rounded(const Value *v)
 	    dtype_info[op->out->type->elem].bits <= 16;
 }
 
-/* Sums of products of which an operand was rounded so, by factors, also as a loop adds them to what it carries. */
-static bool
-is_rounded_product(const Value *v, int depth)
+/* Sums of products of which an operand was rounded so, by factors, also as a loop adds them to what it carries.  What is
+ * carried is none by itself: a loop may multiply what it began with. */
+enum Sum { NO_PRODUCTS, CARRIED, PRODUCTS };
+
+static enum Sum
+sum_of_products(const Value *v, int depth)
 {
 	const Op *op = v->def;
-	if (!op)
-		return v->block->parent && v->block->parent->kind == OP_FOR && v->index > 0 && depth > 0;
-	if (depth > 8)
-		return false;
+	enum Sum a, b;
+	if (!op && v->block->parent && v->block->parent->kind == OP_FOR && v->index > 0 && depth > 0)
+		return CARRIED;
+	if (!op || depth > 8)
+		return NO_PRODUCTS;
 	switch (op->kind) {
 	case OP_DOT:
-		return is_rounded(op->in[0]) || is_rounded(op->in[1]);
+		return is_rounded(op->in[0]) || is_rounded(op->in[1]) ? PRODUCTS : NO_PRODUCTS;
 	case OP_FOR:
-		return is_rounded_product(op->region[0]->last->in[v->index], depth + 1);
-	case OP_ADD:
-		return is_rounded_product(op->in[0], depth + 1) && is_rounded_product(op->in[1], depth + 1);
-	case OP_MUL:
-		return is_rounded_product(op->in[0], depth + 1) || is_rounded_product(op->in[1], depth + 1);
+		return sum_of_products(op->region[0]->last->in[v->index], depth + 1) == PRODUCTS ? PRODUCTS : NO_PRODUCTS;
+	case OP_ADD: case OP_MUL:
+		a = sum_of_products(op->in[0], depth + 1);
+		b = sum_of_products(op->in[1], depth + 1);
+		return op->kind == OP_ADD && MIN(a, b) == NO_PRODUCTS ? NO_PRODUCTS : MAX(a, b);
 	default:
-		return false;
+		return NO_PRODUCTS;
 	}
+}
+
+static bool
+is_rounded_product(const Value *v)
+{
+	return sum_of_products(v, 0) == PRODUCTS;
 }
 
 /* What op's use of operand i needs of it. */
@@ -229,7 +239,7 @@ need(const Op *op, int i)
 	case OP_FOR:
 		return carried_need(op, i - 3);
 	case OP_DIV:
-		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) || is_rounded_product(op->in[0], 0)
+		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) || is_rounded_product(op->in[0])
 		    ? TOLERANT : EXACT;
 	case OP_MUL:
 		return op->out->id == CANCELS && is_share(op) ? TOLERANT : op->out->id;
