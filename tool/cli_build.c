@@ -168,27 +168,32 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 	return *out != NULL;
 }
 
+/* The launch's bill by the registers of the code, where they are known; that of products of warpgroups counts no blocks. */
+static void
+bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
+{
+	LineCosts lines = {0};
+	Bill built;
+	bool fits = estimate_built(f, b, out, mem, &lines, &built);     /* fills the lines also where it does not fit */
+	if (fits && out->bill.blocks > 0)
+		out->bill = built;
+	bill_lines(&lines, out->t, &out->bill, mem, &out->spent);
+}
+
 bool
 cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
 	Text ptx = {0}, guessed = {0};
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
-	LineCosts lines = {0};
-	Bill own = {.blocks = 0};
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
 	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
 		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
-	if (!is_billed) {
+	if (!is_billed)
 		out->bill.cycles = 0;
-	} else {
-		estimate_bill(f, b, t, m->cx->mem, &lines, &own);       /* also where it does not fit */
-		bill_lines(&lines, t, &out->bill, m->cx->mem, &out->spent);
-		estimate_guessed(f, b, t, m->cx->mem, &guessed);
-		out->guessed = text_take(&guessed, m->cx->mem);
-	}
+	out->compared = out->bill.cycles;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
@@ -197,6 +202,11 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	} else if (ok && t->kind == TARGET_PTX) {
 		ok = pressure_estimate(f, t, &out->pressure);
 		spill_warn_likely(m, t, b, out->pressure);
+	}
+	if (is_billed) {
+		bill_built(f, b, m->cx->mem, out);
+		estimate_guessed(f, b, t, m->cx->mem, &guessed);
+		out->guessed = text_take(&guessed, m->cx->mem);
 	}
 	text_close(&ptx);
 	return ok;

@@ -473,7 +473,7 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 		if (!note_op(&x, op, t, arg, mem))
 			continue;
 		note_life(&x, f);
-		inspect_outside(&x, arg);
+		inspect_outside(&x, t, arg);
 		inspect_runs(&x, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;

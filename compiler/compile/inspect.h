@@ -79,6 +79,7 @@ typedef struct Inspection {
 	double grid;                                    /* blocks of the launch; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
+	double compared;                                /* its cycles as schedules are compared, before there is code */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
 	const char *guessed;                            /* lines that say which trips the bill guesses; or NULL */
 	const char *chosen;                             /* lines that say what was chosen, and why; or NULL */
@@ -139,7 +140,7 @@ bool inspect_conflict(const InspectLine *x, int *nth, Text *out);
 /* Why a read of `bytes` at once, in a loop whose other tiles are copied some trips ahead, is none of them
  * (pass/async/candidate.c); NULL: it is in no such loop, or it is for another reason. */
 const char *inspect_not_ahead(const Op *op, int bytes, Arena *mem);
-void inspect_outside(InspectLine *x, const InspectArg *arg);
+void inspect_outside(InspectLine *x, const Target *t, const InspectArg *arg);
 void inspect_runs(InspectLine *x, const InspectArg *arg);
 /* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:
  * they are not known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */

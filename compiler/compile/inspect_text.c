@@ -67,6 +67,9 @@ put_memory(const InspectLine *x, Text *out)
 		text_printf(out, " (%s)", x->cause);
 	if (*x->tested)
 		text_printf(out, "; bounds tested along %s", x->tested);
+	const Func *f = x->op->home->func;
+	if (op_family(x->op) == FAMILY_ATOMIC && f->schedule.persistent > 0 && x->op->home == f->body)
+		text_put(out, "; a block adds up its programs in registers, and goes to memory once");
 }
 
 static void
@@ -79,6 +82,8 @@ put_place(const InspectLine *x, Text *out)
 		text_put(out, ", barriers around it");
 	else if (x->op->kind == OP_SPLIT_PUT && attr_cluster(x->op))
 		text_put(out, ", the cluster's barriers behind it");
+	else if (x->op->kind == OP_HISTOGRAM)           /* behind the zeros, and behind what is counted */
+		text_printf(out, ", 2 %sbarriers in between", x->sync == SYNC_WARP ? "warp " : "");
 	else
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }
@@ -261,6 +266,7 @@ put_flat(const Inspection *x, Text *out)
 void
 inspect_print(const Inspection *x, Text *out)
 {
+	static const double SAME = 0.02;
 	int warps = MAX(func_warps(x->f), 1);
 	text_printf(out, "%s for %s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name, warps,
 	    warps == 1 ? "" : "s", (long long)x->f->shared_bytes);
@@ -313,6 +319,11 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, x->guessed ? x->guessed : "");
 		if (x->bill.launched > 0)
 			put_grid(x, out);
+	}
+	if (x->chosen && fabs(x->bill.cycles - x->compared) > SAME * x->compared) {
+		text_put(out, "  before there is code, as schedules are compared, it is estimated at ");
+		bill_put_time(x->compared / target_rates(x->t)->clock, out);
+		text_put(out, " us: the registers are guessed there\n");
 	}
 	if (x->chosen)
 		text_put(out, x->chosen);

@@ -125,7 +125,7 @@ find_outside(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 
 /* Neighbours along the last dimension, as many as rows and starts are aligned to. */
 static void
-find_wider(InspectLine *l, const InspectArg *arg, const InspectArg *x)
+find_wider(InspectLine *l, const Target *t, const InspectArg *arg, const InspectArg *x)
 {
 	const char *index = attr_index(l->op);
 	int rank = (int)strlen(index), bits = dtype_info[l->tile->elem].bits;
@@ -133,6 +133,8 @@ find_wider(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 	if (rank == 0 || index[rank - 1] != 'p' || l->tile->rank == 0 || x->stride[rank - 1] != 1 || l->bytes == 0)
 		return;
 	bytes = MIN(bytes, l->tile->extent[l->tile->rank - 1] * bits / 8);
+	if (op_family(l->op) == FAMILY_ATOMIC)          /* of which there are pairs at most */
+		bytes = MIN(bytes, (access_adds_pairs(l->op, t) ? 2 : 1) * bits / 8);
 	for (int d = 0; d < rank - 1; d++)
 		while (x->dim[d] > 1 && bytes > 1 && x->stride[d] * bits / 8 % bytes)
 			bytes /= 2;
@@ -147,7 +149,7 @@ find_wider(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 }
 
 void
-inspect_outside(InspectLine *l, const InspectArg *arg)
+inspect_outside(InspectLine *l, const Target *t, const InspectArg *arg)
 {
 	Walk w = {.arg = arg};
 	bool moves = l->kind == INSPECT_ACCESS || l->kind == INSPECT_COPY;
@@ -159,7 +161,7 @@ inspect_outside(InspectLine *l, const InspectArg *arg)
 		return;
 	find_outside(l, arg, x);
 	if (l->layout)
-		find_wider(l, arg, x);
+		find_wider(l, t, arg, x);
 }
 
 /* ---- what is not copied ahead ---- */

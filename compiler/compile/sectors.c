@@ -171,6 +171,30 @@ is_strided(const Value *v)
 	return !v->def && !v->block->parent && v->block->func->param[v->index].strided;
 }
 
+/* A tensor whose strides are known at launch only: would those that the launch gives permit wider accesses? */
+static void
+put_strided(const InspectArg *arg, const Op *op, int vector, Text *out)
+{
+	Walk w = {.arg = arg};
+	int at[KERNEL_RANK];
+	bool is_gather = false, is_adjacent = false;
+	const Type *tensor = op->in[0]->type;
+	const Value *tile = access_tile(op);
+	const InspectArg *x = tensor->kind == TYPE_TENSOR ? walk_arg(&w, op->in[0]) : NULL;
+	if (!x || !tile || (int64_t)vector * dtype_info[tensor->elem].bits / 8 >= VECTOR_BYTES)
+		return;
+	access_dims(op, at);
+	for (int d = 0; d < tensor->rank; d++) {
+		char index = attr_index(op)[d];
+		is_gather |= index == 'g';
+		is_adjacent |= index == 'p' && x->stride[d] == 1 && tile->type->extent[at[d]] > 1;
+	}
+	text_put(out, out->n ? "; " : "");
+	text_put(out, is_adjacent ? "no wider, since its strides are known at launch only"
+	        : is_gather       ? "no wider, since each element has an index of its own"
+	                          : "no wider, since no dimension of the tile has adjacent elements");
+}
+
 const char *
 inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Arena *mem)
 {
@@ -181,7 +205,7 @@ inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layou
 	if (vector < 1 << l->in[IN_REGISTER])
 		put_narrow(arg, op, vector, &t);
 	if (is_strided(op->in[0]))
-		text_printf(&t, "%sno wider, since its strides are known at launch only", t.n ? "; " : "");
+		put_strided(arg, op, vector, &t);
 	return t.n ? text_take(&t, mem) : NULL;
 }
 

@@ -42,6 +42,10 @@ cost_bytes(const ProgramCost *c)
 static int
 resident(const ProgramCost *c, const Target *t, int *given)
 {
+	if (c->blocks) {
+		*given = c->given;
+		return c->blocks;
+	}
 	int threads = c->warps * t->lanes, fit = t->registers / threads / 8 * 8;
 	*given = MIN(MIN(MAX(c->registers, 16), t->max_registers), fit);
 	int n = t->registers / ((*given + 7) / 8 * 8 * threads);

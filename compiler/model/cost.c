@@ -131,7 +131,9 @@ access(Walk *w, const Op *op, double times)
 	if (is_read)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share */
-	double alone = is_read ? w->r->latency / w->overlap : 0;
+	/* as it is built; choices count its latency */
+	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
+	double alone = is_read && !is_sent ? w->r->latency / w->overlap : 0;
 	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
@@ -361,7 +363,8 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.requests += now->requests - before->requests;
 	l->used.shared += now->shared - before->shared + each * cost_product_shared(op);
 	l->used.products += now->products - before->products;
-	l->used.atomics += now->atomics - before->atomics;
+	l->used.atomics += now->atomics - before->atomics +
+	    w->facts->once * (now->atomics_once - before->atomics_once);
 	double box = each * box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
 	double bytes = box > 0 ? box : now->bytes - before->bytes;
@@ -436,6 +439,8 @@ walk(Walk *w, const Block *b, double each)
 		if (op_is_access(op))                   /* the assembler moves no load across a store */
 			*(op->nout > 0 ? &start : &w->stored) = MAX(start, w->stored);
 		latency = is_region ? region(w, op, times) : op_latency(w, op, times);
+		if (is_once && !is_region && w->facts->once > 0)
+			latency *= w->facts->once;
 		if (!is_region)
 			note_line(w, op, each, &before, latency, each * MAX(start + latency - end, 0), each * waited);
 		for (int i = 0; i < op->nout; i++)

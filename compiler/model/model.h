@@ -382,6 +382,7 @@ typedef struct CostFacts {
 	struct LineCosts *lines;                        /* gets a row for each line of the source; or NULL */
 	bool by_op;                                     /* a row for each op instead */
 	double (*atomic_lines)(void *user, const Op *op);  /* of 128 bytes of the tensor that it goes to; 0: not known */
+	double once;                                    /* of what is built: a program's share of what blocks do once; 0 */
 } CostFacts;
 
 typedef struct ProgramCost {
@@ -400,6 +401,7 @@ typedef struct ProgramCost {
 	double barriers;
 	double path;                                    /* cycles of latencies, one after another */
 	int registers;                                  /* of a thread */
+	int blocks, given;                              /* of built code: that are resident, registers of a thread; or 0 */
 	int64_t shared_bytes;
 } ProgramCost;
 

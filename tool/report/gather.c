@@ -216,7 +216,8 @@ bill_json(const Inspection *x)
 	bill_total(b, x->t, &total);
 	put_longest(b, &longest);
 	inspect_longest(x, &line);
-	json_t *j = json_pack("{s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
+	json_t *j = json_pack("{s:f, s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
+	    "compared_us", x->compared / x->t->rates->clock,
 	    "memory_bytes_us", memory_bytes(x), "blocks", b->blocks, "parts", parts, "total",
 	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x),
 	    "wgmma_products_us", wgmma_json(x));
@@ -386,7 +387,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound));
+		    report_variants(cli, k, t, &x, &bound, &why));
 	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);

@@ -32,8 +32,10 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
  * NULL after printing. */
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
-/* variants.c: estimates of the launch with other tiles, a list; empty where there are none. */
-json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b);
+/* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  Of what the choice compared and
+ * refused, or took to be slower, there are none. */
+json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
+    const ChooseWhy *why);
 /* why.c */
 
 /* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least

@@ -18,6 +18,8 @@ typedef struct Variants {
 	Kernel *k;
 	const Target *t;
 	clock_t begun;
+	const ChooseWhy *why;
+	const Bound *now;
 	json_t *all;
 } Variants;
 
@@ -39,6 +41,55 @@ all_wgmma(const Func *f)
 	return true;
 }
 
+/* Is it for lack of room, and not of a model? */
+static bool
+has_no_room(const char *refused)
+{
+	return strstr(refused, "it needs more") || strstr(refused, "no room") || strstr(refused, "spill");
+}
+
+/* Of a schedule that was compared: does it have that value, and others of tiles as they are bound? */
+static bool
+is_such(const Tried *c, const Bound *b, const char *name)
+{
+	bool has = false;
+	for (int i = 0; i < c->n; i++) {
+		has |= strcmp(c->value[i].name, name) == 0;
+		if (schedule_named(c->value[i].name) < 0 && !choose_has(b->ct, b->nct, &c->value[i]))
+			return false;
+	}
+	return has;
+}
+
+/* Has the choice compared the same, and had no room for it, or found it slower than what it took? */
+static bool
+is_refuted(const ChooseWhy *why, const Bound *b, const char *name)
+{
+	double least = -1, taken = -1;
+	bool is_refused = false;
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		taken = c->is_chosen ? c->bill.cycles : taken;
+		if (!is_such(c, b, name))
+			continue;
+		is_refused |= c->cycles < 0 && has_no_room(c->refused);
+		least = c->cycles >= 0 && (least < 0 || c->bill.cycles < least) ? c->bill.cycles : least;
+	}
+	return least < 0 ? is_refused : taken > 0 && least >= taken;
+}
+
+/* "BM = 128, BN = 64": the values of tiles that are other than now. */
+static void
+put_values(const Bound *now, const Bound *b, Text *out)
+{
+	for (int i = 0; i < b->nct; i++) {
+		if (b->ct[i].value.kind != CONST_INT || schedule_named(b->ct[i].name) >= 0 ||
+		    choose_has(now->ct, now->nct, &b->ct[i]))
+			continue;
+		text_printf(out, "%s%s = %lld", out->n ? ", " : "", b->ct[i].name, (long long)b->ct[i].value.i);
+	}
+}
+
 /* With all else as it is given or chosen; what does not compile, or is not modelled, is left out. */
 static void
 try(Variants *v, const char *name, int64_t value)
@@ -56,23 +107,31 @@ try(Variants *v, const char *name, int64_t value)
 	cx->muted++;
 	Module *m = cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, &b, NULL);
 	Func *f = m ? m->funcs.at[0] : NULL;
-	bool ok = f && ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
+	bool ok = f && !is_refuted(v->why, &b, name) &&
+	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0));     /* as cli_inspect does */
 	cx->muted--;
 	if (!ok)
 		return;
-	Text text = {0};
-	bill_print(&bill, v->t, &text);
-	json_t *one = json_pack("{s:o, s:f, s:s, s:b}", "values", json_sprintf("%s = %lld", name, (long long)value), "us",
-	    bill.cycles / v->t->rates->clock, "bill", text.at, "wgmma", all_wgmma(f));
-	json_array_append_new(v->all, one);
+	Text text = {0}, values = {0};
+	put_values(v->now, &b, &values);
+	json_t *other;
+	size_t i;
+	json_array_foreach(v->all, i, other)            /* chosen anew, two of them may be the same */
+		ok = ok && strcmp(json_string_value(json_object_get(other, "values")), values.at) != 0;
+	if (ok) {
+		bill_print(&bill, v->t, &text);
+		json_array_append_new(v->all, json_pack("{s:s, s:f, s:s, s:b}", "values", values.at, "us",
+						  bill.cycles / v->t->rates->clock, "bill", text.at, "wgmma", all_wgmma(f)));
+	}
+	text_close(&values);
 	text_close(&text);
 }
 
 json_t *
-report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b)
+report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b, const ChooseWhy *why)
 {
-	Variants v = {cli, k, t, clock(), json_array()};
+	Variants v = {cli, k, t, clock(), why, b, json_array()};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {

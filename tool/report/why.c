@@ -283,10 +283,24 @@ say_time(const Tried *c, const Target *t, Text *out)
 	text_put(out, ". ");
 }
 
+/* The estimate that schedules are compared by, where it is not that of what was built. */
+static void
+put_compared(const Tried *taken, const Target *t, double cycles, Text *out)
+{
+	static const double SAME = 0.02;
+	if (!taken || taken->cycles < 0 || fabs(taken->bill.cycles - cycles) <= SAME * cycles)
+		return;
+	text_put(out, "Schedules are compared before there is code, by registers that are guessed, and products before there "
+		      "are layouts: by that estimate this takes ");
+	bill_put_time(taken->bill.cycles / target_rates(t)->clock, out);
+	text_put(out, " us, to compare others with; as it is built, ");
+	bill_put_time(cycles / target_rates(t)->clock, out);
+	text_put(out, " us. ");
+}
+
 void
 why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 {
-	static const double SAME = 0.02;
 	int fit = 0, n = why->tried.n, own = -1, best = -1;
 	for (int i = 0; i < n; i++) {
 		fit += why->tried.at[i].cycles >= 0;
@@ -295,6 +309,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 	}
 	if (fit < 2) {
 		say_none(why, out);
+		put_compared(best >= 0 ? &why->tried.at[best] : NULL, t, cycles, out);
 		return;
 	}
 	text_printf(out, "%d schedules were compared by the model, and %d refused. ", fit, n - fit);
@@ -305,9 +320,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		why_values(taken, out);
 		text_put(out, ". ");
 	}
-	if (taken && fabs(taken->bill.cycles - cycles) > SAME * cycles)
-		text_printf(out, "All were compared by an estimate that knows no layouts yet; by it this takes %.1f us. ",
-		    taken->bill.cycles / target_rates(t)->clock);
+	put_compared(taken, t, cycles, out);
 	if (next) {
 		text_put(out, is_less ? "By the estimate " : taken ? "The next best, " : "The least of them, ");
 		why_values(next, out);

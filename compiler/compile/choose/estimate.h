@@ -73,6 +73,8 @@ double estimate_astride(const Bound *b, const Op *read);
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
+/* Of what was built: by its registers and the blocks that a multiprocessor holds with them, where `x` knows these. */
+bool estimate_built(Func *f, const Bound *b, const Inspection *x, Arena *mem, LineCosts *lines, Bill *out);
 /* What a clock over the ops of the same goes by: on the scale of the launch, whose bill is given, with the lines and the
  * resident blocks that estimate_bill gave. */
 typedef struct LaunchPace {

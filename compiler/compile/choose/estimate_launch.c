@@ -333,20 +333,39 @@ split_bytes(const Func *f)
 	return bytes;
 }
 
-bool
-estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
+static bool
+launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, Arena *mem, LineCosts *lines, Bill *out)
 {
 	Launch l = {f, b, t, inspect_args(b, f, mem)};
-	const CostFacts facts = launch_facts(&l, lines);
+	CostFacts facts = launch_facts(&l, lines);
 	ProgramCost c;
 	double programs = launch_programs(f, b);
+	int blocks = !built ? 0 : built->blocks > 0 ? built->blocks : built->bill.blocks;
+	facts.once = MIN(blocks * t->rates->multiprocessors / programs, 1);
 	axis_keep(f);
 	cost_program(f, t, &facts, mem, &c);
+	if (built && built->blocks > 0 && built->registers > 0) {
+		c.blocks = built->blocks;
+		c.given = built->registers;
+		c.registers = built->spills > 0 ? c.registers : 0;
+	}
 	if (lines)
 		share_memory(&l, programs, mem, lines);
 	if (!f->stream)
 		c.path += estimate_join(t, f->schedule.split, split_bytes(f));
 	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
+}
+
+bool
+estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out)
+{
+	return launch_bill(f, b, t, NULL, mem, lines, out);
+}
+
+bool
+estimate_built(Func *f, const Bound *b, const Inspection *x, Arena *mem, LineCosts *lines, Bill *out)
+{
+	return launch_bill(f, b, x->t, x, mem, lines, out);
 }
 
 /* Copies take the longer of what they need of the L2 cache and of device memory, which gives each tensor once.  A program
