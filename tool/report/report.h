@@ -32,8 +32,8 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
  * NULL after printing. */
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
-/* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  Of what the choice compared and
- * refused, or took to be slower, there are none. */
+/* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  What the choice had no room
+ * for, or took to be slower, is left out. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why);
 /* why.c */

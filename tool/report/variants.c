@@ -121,15 +121,17 @@ try(Variants *v, const char *name, int64_t value)
 		ok = ok && strcmp(json_string_value(json_object_get(other, "values")), values.at) != 0;
 	if (ok) {
 		bill_print(&bill, v->t, &text);
-		json_array_append_new(v->all, json_pack("{s:s, s:f, s:s, s:b}", "values", values.at, "us",
-						  bill.cycles / v->t->rates->clock, "bill", text.at, "wgmma", all_wgmma(f)));
+		double us = bill.cycles / v->t->rates->clock;
+		json_array_append_new(v->all, json_pack("{s:s, s:f, s:s, s:b}", "values", values.at, "us", us, "bill",
+						  text.at, "wgmma", all_wgmma(f)));
 	}
 	text_close(&values);
 	text_close(&text);
 }
 
 json_t *
-report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b, const ChooseWhy *why)
+report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
+    const ChooseWhy *why)
 {
 	Variants v = {cli, k, t, clock(), why, b, json_array()};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)

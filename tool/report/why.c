@@ -290,8 +290,8 @@ put_compared(const Tried *taken, const Target *t, double cycles, Text *out)
 	static const double SAME = 0.02;
 	if (!taken || taken->cycles < 0 || fabs(taken->bill.cycles - cycles) <= SAME * cycles)
 		return;
-	text_put(out, "Schedules are compared before there is code, by registers that are guessed, and products before there "
-		      "are layouts: by that estimate this takes ");
+	text_put(out, "Schedules are compared before there is code, by registers that are guessed, and products before "
+		      "there are layouts: by that estimate this takes ");
 	bill_put_time(taken->bill.cycles / target_rates(t)->clock, out);
 	text_put(out, " us, to compare others with; as it is built, ");
 	bill_put_time(cycles / target_rates(t)->clock, out);
