@@ -7,7 +7,10 @@
  *     body:    i = phi [lo, before], [i + step, end];  carried values likewise
  *              ...
  *     end:     br (i + step < hi), body, after
- *     after:   carried = phi [next, end], [init, before] */
+ *     after:   carried = phi [next, end], [init, before]
+ *
+ * Loops carry 16-bit floats by pairs, as words, and ifs give them so: one alone takes a register, too, and where two lie in
+ * one that is spilled, ptxas 13.0 writes the lower one for both (H200: every second column of a tile). */
 #include "emit/llvm/llvm.h"
 
 LLVMBasicBlockRef
@@ -36,6 +39,41 @@ llvm_phi(EmitLlvm *l, LLVMValueRef v, LLVMBasicBlockRef from, LLVMValueRef other
 	if (other_from)
 		LLVMAddIncoming(phi, &other, &other_from, 1);
 	return phi;
+}
+
+/* Are the i-th of n registers and the next one a word? */
+static bool
+is_pair(EmitLlvm *l, const Reg *r, int i, int n)
+{
+	if (l->opt.host || i + 1 >= n)
+		return false;
+	RegType t = llvm_reg_type(l, r[i]);
+	return llvm_is_narrow(t) && llvm_reg_type(l, r[i + 1]) == t;
+}
+
+/* The values of n registers with words for pairs; *made: how many that makes. */
+static LLVMValueRef *
+join(EmitLlvm *l, const Reg *r, const LLVMValueRef *v, int n, int *made)
+{
+	LLVMValueRef *joined = NEW_ARRAY(l->mem, LLVMValueRef, n);
+	*made = 0;
+	for (int i = 0, step; i < n; i += step) {
+		step = is_pair(l, r, i, n) ? 2 : 1;
+		joined[(*made)++] = step == 2 ? llvm_word(l, v + i, llvm_reg_type(l, r[i]), 2) : v[i];
+	}
+	return joined;
+}
+
+static void
+part(EmitLlvm *l, const Reg *r, const LLVMValueRef *joined, LLVMValueRef *v, int n)
+{
+	for (int i = 0, step; i < n; i += step, joined++) {
+		step = is_pair(l, r, i, n) ? 2 : 1;
+		if (step == 2)
+			llvm_split(l, *joined, llvm_reg_type(l, r[i]), v + i, 2);
+		else
+			v[i] = *joined;
+	}
 }
 
 /* Phis at a loop's head, of what comes in from before; feed gives what comes round. */
@@ -78,27 +116,32 @@ void
 llvm_loop(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	const ThreadRegion *r = n->region[0];
-	const LLVMValueRef lo = in[0], hi = in[1], step = in[2], *init = in + 3;
+	const LLVMValueRef lo = in[0], hi = in[1], step = in[2];
+	int m;
+	LLVMValueRef *init = join(l, n->out, in + 3, n->nout, &m), *inside = NEW_ARRAY(l->mem, LLVMValueRef, n->nout);
 	LLVMBasicBlockRef before = here(l), body = llvm_block(l, "loop"), after = llvm_block(l, "after");
 	LLVMBuildCondBr(l->b, goes_on(l, lo, hi, step), body, after);
 	go(l, body);
-	LLVMValueRef index = llvm_phi(l, lo, before, NULL, NULL), *phi = carry(l, init, before, n->nout);
+	LLVMValueRef index = llvm_phi(l, lo, before, NULL, NULL), *phi = carry(l, init, before, m);
+	part(l, n->out, phi, inside, n->nout);
 	llvm_set(l, r->arg, &index, 1);
-	llvm_set(l, r->arg + 1, phi, n->nout);
+	llvm_set(l, r->arg + 1, inside, n->nout);
 	llvm_region(l, r);
-	LLVMValueRef *next = llvm_values(l, r->yield, n->nout), turned = LLVMBuildNSWAdd(l->b, index, step, "");
+	LLVMValueRef *next = join(l, n->out, llvm_values(l, r->yield, n->nout), n->nout, &m);
+	LLVMValueRef turned = LLVMBuildNSWAdd(l->b, index, step, "");
 	if (l->opt.host)
 		llvm_host_iteration(l, false);
 	LLVMBasicBlockRef end = here(l);
 	feed(l, &index, &turned, 1);
-	feed(l, phi, next, n->nout);
+	feed(l, phi, next, m);
 	LLVMValueRef back = LLVMBuildCondBr(l->b, goes_on(l, turned, hi, step), body, after);
 	if (!l->opt.host && LLVMIsConstant(lo) && LLVMIsConstant(hi) && LLVMIsConstant(step) && thread_find(r, NODE_WGMMA))
 		llvm_nvptx_stays_loop(l, back);
 	LLVMMoveBasicBlockAfter(after, end);
 	go(l, after);
-	for (int i = 0; i < n->nout; i++)
-		out[i] = llvm_phi(l, next[i], end, init[i], before);
+	for (int i = 0; i < m; i++)
+		next[i] = llvm_phi(l, next[i], end, init[i], before);
+	part(l, n->out, next, out, n->nout);
 }
 
 void
@@ -109,20 +152,23 @@ llvm_while(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRe
 	int waits = l->host.waits;
 	LLVMBasicBlockRef before = here(l), head = llvm_block(l, "while"), body = llvm_block(l, "do"),
 			  after = llvm_block(l, "after");
+	int m;
+	LLVMValueRef *init = join(l, r->arg, in, n->nin, &m), *inside = NEW_ARRAY(l->mem, LLVMValueRef, n->nin);
 	LLVMBuildBr(l->b, head);
 	go(l, head);
-	LLVMValueRef *phi = carry(l, in, before, n->nin);
-	llvm_set(l, r->arg, phi, n->nin);
+	LLVMValueRef *phi = carry(l, init, before, m);
+	part(l, r->arg, phi, inside, n->nin);
+	llvm_set(l, r->arg, inside, n->nin);
 	l->test = (LlvmTest){body, after};
 	llvm_region(l, r);
 	l->test = outer;
 	if (l->opt.host)
 		llvm_host_iteration(l, l->host.waits != waits);
-	feed(l, phi, llvm_values(l, r->yield, n->nin), n->nin);
+	feed(l, phi, join(l, r->arg, llvm_values(l, r->yield, n->nin), n->nin, &m), m);
 	LLVMBuildBr(l->b, head);
 	go(l, after);
 	for (int i = 0; i < n->nout; i++)
-		out[i] = phi[i];
+		out[i] = inside[i];
 }
 
 void
@@ -138,16 +184,18 @@ llvm_if(EmitLlvm *l, const ThreadNode *n, LLVMValueRef pred, LLVMValueRef *out)
 	LLVMBasicBlockRef then = llvm_block(l, "then"), after = llvm_block(l, "endif"), other = llvm_block(l, "else");
 	LLVMValueRef *value[2];
 	LLVMBasicBlockRef end[2];
+	int m;
 	LLVMBuildCondBr(l->b, pred, then, other);
 	for (int i = 0; i < 2; i++) {
 		go(l, i == 0 ? then : other);
 		llvm_region(l, n->region[i]);
-		value[i] = llvm_values(l, n->region[i]->yield, n->nout);
+		value[i] = join(l, n->out, llvm_values(l, n->region[i]->yield, n->nout), n->nout, &m);
 		end[i] = here(l);
 		LLVMBuildBr(l->b, after);
 	}
 	LLVMMoveBasicBlockAfter(after, end[1]);
 	go(l, after);
-	for (int i = 0; i < n->nout; i++)
-		out[i] = llvm_phi(l, value[1][i], end[1], value[0][i], end[0]);
+	for (int i = 0; i < m; i++)
+		value[0][i] = llvm_phi(l, value[1][i], end[1], value[0][i], end[0]);
+	part(l, n->out, value[0], out, n->nout);
 }
