@@ -20,6 +20,7 @@ typedef struct Variants {
 	clock_t begun;
 	const ChooseWhy *why;
 	const Bound *now;
+	const Bill *bill;
 	json_t *all;
 } Variants;
 
@@ -90,6 +91,21 @@ put_values(const Bound *now, const Bound *b, Text *out)
 	}
 }
 
+/* Bytes of device memory, by their time, but for what loops read once more. */
+static double
+moved(const Bill *b, const Target *t)
+{
+	return bill_us(b, t, b->part[BILL_MEMORY]) * (1 - b->reread);
+}
+
+/* Does it access less of its tensors, so that something else is computed?  Of products whole tensors count. */
+static bool
+moves_less(const Bill *b, const Bill *now, const Target *t)
+{
+	static const double SAME = 0.9;
+	return b->part[BILL_PRODUCTS] <= 0 && moved(b, t) < SAME * moved(now, t);
+}
+
 /* With all else as it is given or chosen; what does not compile, or is not modelled, is left out. */
 static void
 try(Variants *v, const char *name, int64_t value)
@@ -111,7 +127,7 @@ try(Variants *v, const char *name, int64_t value)
 	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0));     /* as cli_inspect does */
 	cx->muted--;
-	if (!ok)
+	if (!ok || moves_less(&bill, v->bill, v->t))
 		return;
 	Text text = {0}, values = {0};
 	put_values(v->now, &b, &values);
@@ -133,7 +149,7 @@ json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why)
 {
-	Variants v = {cli, k, t, clock(), why, b, json_array()};
+	Variants v = {cli, k, t, clock(), why, b, &x->bill, json_array()};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {
