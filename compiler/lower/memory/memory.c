@@ -213,8 +213,9 @@ is_computed(const Value *v, int *looks)
 
 /* Reads by computed tiles of indices alone, as a window's with a stride: each index is held within its dimension, so that
  * all are read and a choice of the fill follows.  A predicate for each read is more than a thread has, and the reads
- * wait for one another (3 x 3 of two apart, 36 reads a thread: 208 us on an H200).  Gives the predicate of all reads,
- * whether the tensor has elements; 0: no such read. */
+ * wait for one another (3 x 3 of two apart, 36 reads a thread: 208 us on an H200).  Only of what the kernel does not write:
+ * an element at the edge may be another thread's.  Gives the predicate of all reads, whether the tensor has elements; 0: no
+ * such read. */
 static Reg
 hold_inside(Lower *l, LowerAccess *a, int n)
 {
@@ -265,7 +266,8 @@ lower_read(Lower *l, Op *op)
 	int vector = a.window ? WINDOW : a.records ? a.records * record_extent(&a) : vector_of(a.vector, repeats);
 	const Reg *fill = fill_of(l, op, at_fill, v->layout);
 	Reg *out = lower_new(l, v);
-	bool is_plain = op->kind == OP_READ && !a.window && !a.records && !packed && vector == 1 && !a.is_kept;
+	bool is_plain = op->kind == OP_READ && !a.window && !a.records && !packed && vector == 1 && !a.is_kept &&
+	    l->f->param[op->in[0]->index].access == ACCESS_IN;
 	Reg some = is_plain && has_many_gathers(l->f) ? hold_inside(l, &a, n) : 0;
 	if (some && !fill)
 		fill = zeros(l, lower_type(v->type), n);
