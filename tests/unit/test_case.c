@@ -235,7 +235,7 @@ test_overriding_an_example(void **state)
 
 	TglArg four = tgl_arg_int("warps", 4);
 	c = case_of(f, "warped", &(TglCaseOptions){.args = &four, .nargs = 1});
-	args = tgl_case_args(c, &n);                    /* a word that is a parameter once; stages by the example; B by nobody */
+	args = tgl_case_args(c, &n);                    /* `warps` once, `stages` of the example, no B: a launch chooses it */
 	assert_int_equal(n, 4);
 	assert_ok(f->cx, tgl_launch(f->dev, tgl_kernel(f->p, "warped"), args, n, NULL));
 	tgl_case_close(&c);

@@ -43,8 +43,6 @@ json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspec
 void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
 /* "BM = 128, warps = 8" */
 void why_values(const Tried *c, Text *out);
-/* ", ranked as 151 us", where that is not its time. */
-void why_margin(const Tried *c, const Target *t, Text *out);
 /* A line for each of the best and one for each reason of a refusal. */
 void why_print(const ChooseWhy *why, const Target *t, Text *out);
 /* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the

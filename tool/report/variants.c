@@ -42,13 +42,6 @@ all_wgmma(const Func *f)
 	return true;
 }
 
-/* Is it for lack of room, and not of a model? */
-static bool
-has_no_room(const char *refused)
-{
-	return strstr(refused, "it needs more") || strstr(refused, "no room") || strstr(refused, "spill");
-}
-
 /* Of a schedule that was compared: does it have that value, and others of tiles as they are bound? */
 static bool
 is_such(const Tried *c, const Bound *b, const char *name)
@@ -73,7 +66,7 @@ is_refuted(const ChooseWhy *why, const Bound *b, const char *name)
 		taken = c->is_chosen ? c->bill.cycles : taken;
 		if (!is_such(c, b, name))
 			continue;
-		is_refused |= c->cycles < 0 && has_no_room(c->refused);
+		is_refused |= c->cycles < 0 && choose_no_room(c->refused);
 		least = c->cycles >= 0 && (least < 0 || c->bill.cycles < least) ? c->bill.cycles : least;
 	}
 	return least < 0 ? is_refused : taken > 0 && least >= taken;

@@ -165,8 +165,9 @@ is_ranked(const Tried *c)
 	return fabs(c->cycles / c->bill.cycles - 1) >= SAME;
 }
 
-void
-why_margin(const Tried *c, const Target *t, Text *out)
+/* ", ranked as 151 us", where that is not its time. */
+static void
+put_rank(const Tried *c, const Target *t, Text *out)
 {
 	if (!is_ranked(c))
 		return;
@@ -182,7 +183,7 @@ print_one(const Tried *c, double least, const Target *t, Text *out)
 	bill_print(&c->bill, t, out);
 	text_put(out, "; ");
 	why_values(c, out);
-	why_margin(c, t, out);
+	put_rank(c, t, out);
 	text_put(out, c->is_chosen ? "  (chosen)\n" : "\n");
 }
 
@@ -327,7 +328,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		text_put(out, is_less ? "" : ",");
 		text_put(out, " would take ");
 		bill_print(&next->bill, t, out);
-		why_margin(next, t, out);
+		put_rank(next, t, out);
 		text_put(out, ". ");
 	}
 	if (taken && (is_ranked(taken) || (next && is_ranked(next))))

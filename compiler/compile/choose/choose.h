@@ -26,6 +26,13 @@ typedef struct ChooseWhy {
 	const char *because;                                    /* why the least was not chosen; or NULL */
 } ChooseWhy;
 
+/* Refusals for lack of registers or shared memory, which another model would not lift. */
+#define CHOOSE_NO_SHARED "it needs more shared memory than a block has"
+#define CHOOSE_NO_REGISTERS "it needs more registers than a thread has"
+#define CHOOSE_NO_BLOCK "a multiprocessor has no room for a block"
+#define CHOOSE_SPILLS "registers spill"
+bool choose_no_room(const char *refused);       /* choose_why.c: is it one of these? */
+
 /* How a kernel is bound: with `given`, beside what the caller has, and no report of a refusal. */
 typedef struct ChooseBinding {
 	bool (*is_fixed)(void *user, const char *name);         /* the caller said its value */

@@ -150,9 +150,9 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 		if (reasons[i])
 			return reasons[i];
 	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
-		return "a multiprocessor has no room for a block";
+		return CHOOSE_NO_BLOCK;
 	if (bill->spilled > 0)
-		return "registers spill";
+		return CHOOSE_SPILLS;
 	double reads = blocks_reads_ahead(f);
 	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
 		return "so many copies of the loop's body would make the code too long";
@@ -445,7 +445,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	bool is_rough = f && !blocks_modelled(f), tallies = f && blocks_tally(f);
 	const char *none = !m      ? "it does not compile"
-	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? "a multiprocessor has no room for a block"
+	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	    : is_rough && !tallies && !starts_longest(s)
 	    ? "the model knows its operations, or loops with products, too little: warps follow from the tiles' sizes"

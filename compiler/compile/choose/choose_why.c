@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+bool
+choose_no_room(const char *refused)
+{
+	static const char *const all[] = {CHOOSE_NO_SHARED, CHOOSE_NO_REGISTERS, CHOOSE_NO_BLOCK, CHOOSE_SPILLS};
+	for (int i = 0; i < (int)LEN(all); i++)
+		if (strcmp(refused, all[i]) == 0)
+			return true;
+	return false;
+}
+
 void
 why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused)
 {

@@ -334,8 +334,7 @@ static const char *
 room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 {
 	if (together == 0)
-		return shared_bytes(e) > e->t->shared_bytes ? "it needs more shared memory than a block has"
-		                                            : "it needs more registers than a thread has";
+		return shared_bytes(e) > e->t->shared_bytes ? CHOOSE_NO_SHARED : CHOOSE_NO_REGISTERS;
 	if (e->stream && !is_plain)
 		return "only products by tensor maps alone share their last programs";
 	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6; 8-bit

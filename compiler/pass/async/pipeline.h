@@ -108,9 +108,8 @@ void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
 /* Is v an operand of a product of warpgroups, as it is or transposed, in block b or one inside? */
 bool warpgroup_reads(const Block *b, const Value *v);
 bool warpgroup_reads_in(const Op *product, const Value *v);
-/* Does the dot read v, or another one of a sum of products to which it belongs? */
-bool warpgroup_sums(const Block *b, const Op *dot, const Value *v);
-/* The same of an op of the block that may be a dot or hold some; v NULL: of any dot. */
+/* Does an op of the block, a dot or one that holds some, read v, or another dot of a sum of products to which it belongs?
+ * v NULL: is there any dot? */
 bool warpgroup_multiplies(const Block *b, const Op *op, const Value *v);
 /* How a tile lies in shared memory so that warpgroups can read it, whose elements are neighbours along dimension `fast`
  * in memory. */

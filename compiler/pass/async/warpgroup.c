@@ -56,8 +56,9 @@ next_of_sum(const Op *dot)
 	return next;
 }
 
-bool
-warpgroup_sums(const Block *body, const Op *dot, const Value *v)
+/* Does the dot read v, or another one of a sum of products to which it belongs? */
+static bool
+sum_reads(const Block *body, const Op *dot, const Value *v)
 {
 	for (const Op *op = body->first; op; op = op->next) {
 		bool reads = false, is_here = false;
@@ -74,7 +75,7 @@ warpgroup_sums(const Block *body, const Op *dot, const Value *v)
 bool
 warpgroup_multiplies(const Block *body, const Op *op, const Value *v)
 {
-	bool does = op->kind == OP_DOT && (!v || warpgroup_sums(body, op, v));
+	bool does = op->kind == OP_DOT && (!v || sum_reads(body, op, v));
 	for (int r = 0; r < op->nregion && !does; r++)
 		does = v ? warpgroup_reads(op->region[r], v) : block_find(op->region[r], OP_DOT) != NULL;
 	return does;
