@@ -111,8 +111,21 @@ EXTREMES(of_f64, double, -INFINITY, INFINITY)
 
 FLOATS(COUNT_NAN)
 
-/* The extreme by comparison, then NaN by the rule: all elements are NaN, or (name##_nan) any is. */
-#define EXTREME_FLOAT(name, plain, s, T, start)                                                    \
+/* Zeros of both signs compare equal: `first` if it is among n elements `step` apart, else its negative. */
+#define PICK_ZERO(s, T, ...)                                                                       \
+	static T zero_##s(const T *x, int64_t n, int64_t step, T first)                            \
+	{                                                                                          \
+		for (int64_t i = 0; i < n; i++)                                                    \
+			if (x[i * step] == 0 && !signbit(x[i * step]) == !signbit(first))          \
+				return first;                                                      \
+		return -first;                                                                     \
+	}
+
+FLOATS(PICK_ZERO)
+
+/* The extreme by comparison, then NaN by the rule: all elements are NaN, or (name##_nan) any is.  Of zeros max takes +0, as
+ * the op on two tiles and the GPUs do, and min -0. */
+#define EXTREME_FLOAT(name, plain, s, T, start, zero)                                              \
 	static void name##_rows(const void *in, int64_t rows, int64_t n, void *out)                \
 	{                                                                                          \
 		const T *x = in;                                                                   \
@@ -121,6 +134,8 @@ FLOATS(COUNT_NAN)
 		for (int64_t i = 0; i < rows; i++)                                                 \
 			if (o[i] == (start) && n && nans_##s(x + i * n, n, 1) == n)                \
 				o[i] = NAN;                                                        \
+			else if (o[i] == 0)                                                        \
+				o[i] = zero_##s(x + i * n, n, 1, zero);                            \
 	}                                                                                          \
 	static void name##_columns(const void *in, int64_t n, int64_t inner, void *out)            \
 	{                                                                                          \
@@ -130,6 +145,8 @@ FLOATS(COUNT_NAN)
 		for (int64_t i = 0; i < inner; i++)                                                \
 			if (o[i] == (start) && n && nans_##s(x + i, n, inner) == n)                \
 				o[i] = NAN;                                                        \
+			else if (o[i] == 0)                                                        \
+				o[i] = zero_##s(x + i, n, inner, zero);                            \
 	}                                                                                          \
 	static void name##_nan_rows(const void *in, int64_t rows, int64_t n, void *out)            \
 	{                                                                                          \
@@ -139,21 +156,25 @@ FLOATS(COUNT_NAN)
 		for (int64_t i = 0; i < rows; i++)                                                 \
 			if (nans_##s(x + i * n, n, 1))                                             \
 				o[i] = NAN;                                                        \
+			else if (o[i] == 0)                                                        \
+				o[i] = zero_##s(x + i * n, n, 1, zero);                            \
 	}                                                                                          \
 	static void name##_nan_columns(const void *in, int64_t n, int64_t inner, void *out)        \
 	{                                                                                          \
 		const T *x = in;                                                                   \
 		T *o = out;                                                                        \
 		plain##_columns(in, n, inner, out);                                                \
+		for (int64_t i = 0; i < inner; i++)                                                \
+			o[i] = o[i] == 0 ? zero_##s(x + i, n, inner, zero) : o[i];                 \
 		for (int64_t i = 0; i < n; i++)                                                    \
 			for (int64_t j = 0; j < inner; j++)                                        \
 				o[j] = x[i * inner + j] != x[i * inner + j] ? (T)NAN : o[j];       \
 	}
 
-EXTREME_FLOAT(max_f32, max_of_f32, f32, float, -INFINITY)
-EXTREME_FLOAT(max_f64, max_of_f64, f64, double, -INFINITY)
-EXTREME_FLOAT(min_f32, min_of_f32, f32, float, INFINITY)
-EXTREME_FLOAT(min_f64, min_of_f64, f64, double, INFINITY)
+EXTREME_FLOAT(max_f32, max_of_f32, f32, float, -INFINITY, 0.0)
+EXTREME_FLOAT(max_f64, max_of_f64, f64, double, -INFINITY, 0.0)
+EXTREME_FLOAT(min_f32, min_of_f32, f32, float, INFINITY, -0.0)
+EXTREME_FLOAT(min_f64, min_of_f64, f64, double, INFINITY, -0.0)
 
 /* ---- where the extreme stands ---- */
 

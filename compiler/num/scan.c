@@ -31,10 +31,10 @@ typedef void (*LineFn)(void *x, int64_t n, void *carry);
 	LINE(max_##s, T, b > a ? b : a)                                                            \
 	LINE(min_##s, T, b < a ? b : a)
 #define LINES_FLOAT(s, T, ...)                                                                     \
-	LINE(max_##s, T, a != a || b > a ? b : a)                                                  \
-	LINE(min_##s, T, a != a || b < a ? b : a)                                                  \
-	LINE(max_nan_##s, T, b != b || b > a ? b : a)                                              \
-	LINE(min_nan_##s, T, b != b || b < a ? b : a)
+	LINE(max_##s, T, a != a || b > a || (b == a && signbit(a)) ? b : a)                        \
+	LINE(min_##s, T, a != a || b < a || (b == a && signbit(b)) ? b : a)                        \
+	LINE(max_nan_##s, T, b != b || b > a || (b == a && signbit(a)) ? b : a)                    \
+	LINE(min_nan_##s, T, b != b || b < a || (b == a && signbit(b)) ? b : a)
 
 UNSIGNED(LINES_ANY)
 FLOATS(LINES_ANY)
