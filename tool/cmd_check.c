@@ -319,7 +319,11 @@ check_all(Session *s, const PathList *paths, const char *only, uint64_t seed)
 		json_decref(t.rows);
 		return s->status;
 	}
-	const char *device = s->cli->value[OPT_DEVICE];
+	const char *device = s->cli->value[OPT_DEVICE], *example = s->cli->value[OPT_EXAMPLE];
+	if (example && t.good + t.wrong + t.failed + t.unchecked == 0 && (!only || t.found)) {
+		json_decref(t.rows);
+		return cli_wrong("there is no example '%s' to check", example);
+	}
 	for (int i = 0; i < paths->n && (!device || strcmp(device, "cpu") != 0); i++)
 		t.failed += !cli_expect(s->cli, paths->at[i], only, expect_row, &t);
 	if (only && !t.found && !t.failed) {

@@ -171,6 +171,13 @@ is_name(const char *word)
 	return word[0] == '_' || (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z');
 }
 
+static bool
+is_mode(const char *word)
+{
+	static const char *const modes[] = {"in", "out", "inout", "scratch"};
+	return among(modes, LEN(modes), word);
+}
+
 /* Does the token `found`, which may itself be a bracket, stand in the one of `word (`? */
 static bool
 is_within(const Parser *p, const char *word, const char *found)
@@ -218,9 +225,16 @@ mend(Parser *p, const char *word, const char *const *expected, int n)
 		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
 	if (strcmp(word, "if") == 0 && among(expected, n, "';'"))
 		return "a choice is written c ? a : b";
+	if (strcmp(word, "else") == 0 && among(expected, n, "';'"))
+		return "'else' stands right behind the index: (x[i] else 0) as f32";
+	if (strcmp(word, ":") == 0 && among(expected, n, "'{'"))
+		return "a block stands in braces: { ... }";
+	if (is_mode(before) && among(expected, n, "':'"))
+		return arena_printf(p->cx->mem, "the mode stands behind the colon: %s: %s f32[N]", word, before);
 	if (strcmp(word, ":") == 0 && among(expected, n, "'=>'"))
 		return "the type of a function's result is written fn f(a) -> f32";
-	if (strcmp(word, "(") == 0 && strcmp(before, "for") == 0)
+	bool loop = strcmp(before, "for") == 0 ? strcmp(word, "(") == 0 : strcmp(before, "in") == 0 && !expr;
+	if (loop && among(expected, n, "a name"))
 		return "a loop is written for i in range(0, n) { ... }";
 	if (strcmp(word, ":") == 0 && among(expected, n, "'='"))
 		return "the type follows from the value; to convert it write = e as f32";

@@ -193,6 +193,8 @@ parser_bad_byte(Parser *p, Place *place, const char *text, size_t n)
 	diag_error(p->cx, *place, DIAG_BAD_CHARACTER, what);
 	if (c >= 0x80)
 		diag_help(p->cx, "other characters than ASCII stand only in comments and texts");
+	if (c == '\'')
+		diag_help(p->cx, "text stands in double quotes");
 	p->skipped = true;
 }
 

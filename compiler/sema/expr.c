@@ -143,6 +143,16 @@ elab_name(Elab *e, const Expr *x)
 	return v;
 }
 
+/* A name of one's own that is also a type's. */
+static void
+note_hidden_type(Elab *e, const Expr *x)
+{
+	DType t;
+	Binding *b = x->kind == EX_NAME ? scope_find(e, x->name) : NULL;
+	if (b && dtype_named(x->name, &t))
+		diag_note(e->cx, b->place, "this name hides the type '%s'", x->name);
+}
+
 static Val
 elab_as(Elab *e, const Expr *x)
 {
@@ -150,8 +160,12 @@ elab_as(Elab *e, const Expr *x)
 	DType to;
 
 	Val v = elab_expr(e, x->a);
-	if (val_is_poison(&type) || !val_const_dtype(e, &type, "what follows 'as'", &to))
+	if (val_is_poison(&type))
 		return val_poison(x->place);
+	if (!val_const_dtype(e, &type, "what follows 'as'", &to)) {
+		note_hidden_type(e, x->b);
+		return val_poison(x->place);
+	}
 	e->b.place = x->place;
 	return elab_cast(e, &v, to, x->place);
 }

@@ -217,6 +217,7 @@ typedef struct ExampleInput {
 	int *uses;                                      /* indices into Kernel.params */
 	int nuses;
 	const char *npy;                                /* file("…"): the path, relative to the .tgl file's folder */
+	Place npy_place;
 	bool absent;
 	Const scalar;                                   /* scalar parameters: the value */
 } ExampleInput;

@@ -30,7 +30,8 @@ device_assert_fault(const FaultRecord *r, int naxis, const char *text, Fault *fa
 		fault->element = (int64_t)r->element - 1;
 		text_printf(&t, " at element %" PRId64, fault->element);
 	}
-	text_printf(&t, ": %s", text);
+	if (text[0] || r->kind[0] != FAULT_VALUE_NONE)
+		text_printf(&t, ": %s", text);
 	for (int i = 0; i < FAULT_VALUES; i++)
 		format_value(r, i, &t);
 	snprintf(fault->text, sizeof fault->text, "%s", t.at);

@@ -155,14 +155,14 @@ spread_file(TglCase *c, int i)
 }
 
 static bool
-load_file(TglCase *c, int i, const char *npy)
+load_file(TglCase *c, int i, const ExampleInput *in)
 {
 	Compile *cx = c->k->program->compile;
-	char *path = path_beside(cx, c->example ? c->example->item : c->k->k->item, npy);
+	char *path = path_beside(cx, c->example ? c->example->item : c->k->k->item, in->npy);
 	c->b.tensor[i] = npy_open(c->dev, cx, path, (int)c->b.bound.param[i].dtype);
 	free(path);
 	if (!c->b.tensor[i])
-		return false;
+		return diag_note(cx, in->npy_place, "it is the input '%s'", c->k->k->params.at[i].name);
 	odd_row(&c->b.bound.param[i], c->b.tensor[i]);
 	if (!binding_fits(c->k, &c->b, i, c->b.tensor[i]) || !spread_file(c, i))
 		return false;
@@ -237,7 +237,7 @@ case_materialise(TglCase *c, int i)
 	if (!input_of(c, i, &in))
 		return false;
 	if (in.npy)
-		return load_file(c, i, in.npy);
+		return load_file(c, i, &in);
 	bool is_out = p->kind == PARAM_TENSOR && p->access == ACCESS_OUT;
 	if (in.absent && !is_out && !(p->has_fill && p->kind == PARAM_TENSOR))
 		return case_missing(c, i);

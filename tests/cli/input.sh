@@ -109,6 +109,16 @@ fi
 expect 1 "$(printf '\033')" build many.tgl --color=always
 expect 1 "error" build many.tgl
 refuse "$(printf '\033')"
+# a file that cannot be read: where it is asked for
+cat >absent.tgl <<'END'
+kernel twice(x: in f32[N], y: out f32[N]) grid(i: N) { assert(x[i +: 2] > 0); y[i] = x[i] * 2; }
+example twice { N = 8; x = file("absent.npy"); }
+example twice "below" { N = 8; x = arange; }
+END
+expect 1 "absent.tgl:2:28: note: it is the input 'x'" run absent.tgl --device=cpu
+# an assertion without a text
+expect 1 'program 0 at element 0 \[E1195\]' run absent.tgl --device=cpu --example below
+expect 1 'program 0 at element 0 \[E1195\]' run absent.tgl --device=simt:sm_80 --example below
 # a file's tensor takes the strides of the example or the command line
 cat >spread.tgl <<'END'
 kernel twice(x: in strided f32[M, N], y: out f32[M, N]) grid(i: M) { y[i, 0 +: 8] = x[i, 0 +: 8] * 2; }

@@ -118,8 +118,8 @@ DEFINE(ASSERT)
 	program_format(w->plan->func->naxis, w->program, &line);
 	if (t->rank > 0)
 		text_printf(&line, " at element %" PRId64, (int64_t)(bad - tile));
-	text_put(&line, ": ");
-	text_put(&line, attr_text(op));
+	if (attr_text(op)[0] || op->nin > 1)
+		text_printf(&line, ": %s", attr_text(op));
 	format_values(w, op, 1, &line);
 	fault_at(w, op, FAULT_ASSERT, "%s", line.at);
 	if (w->fault)

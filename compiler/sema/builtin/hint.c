@@ -28,7 +28,7 @@ static const Hint hints[] = {
 	{"minimum", "min(a, b) is elementwise; min(x, axis = 0) reduces"}, {"fmin", "min(a, b)"}, {"fminf", "min(a, b)"},
 	{"fabs", "abs(x)"}, {"fabsf", "abs(x)"}, {"expf", "exp(x); fast::exp(x) is the approximation"},
 	{"__expf", "fast::exp(x)"}, {"logf", "log(x)"}, {"sqrtf", "sqrt(x)"}, {"powf", "pow(x, y)"}, {"rsqrtf", "rsqrt(x)"},
-	{"relu", "max(x, 0)"}, {"mean", "sum(x, axis = 0) / N"},
+	{"relu", "max(x, 0)"},
 	{"softmax", "let e = exp(x - max(x)); e / sum(e)"},
 	{"silu", "x * sigmoid(x)"}, {"square", "x * x"},
 	{"select", "where(c, a, b), or c ? a : b"}, {"concat", "cat(a, b, axis = 0)"},

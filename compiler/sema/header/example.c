@@ -313,8 +313,10 @@ line_input(const Line *l, ExampleInput *out)
 	int before = cx->nerrors;
 	if (k->kind == PARAM_TENSOR && (k->access == ACCESS_OUT || k->access == ACCESS_SCRATCH))
 		return diag_error(cx, l->e->place, DIAG_EXAMPLE_OUT, k->name);
-	if (is_file(l->e) && k->kind != PARAM_SCALAR)
+	if (is_file(l->e) && k->kind != PARAM_SCALAR) {
+		out->npy_place = l->e->place;
 		return file_path(cx, l->e, &out->npy);
+	}
 	Example example = {.param = l->param};
 	ExampleNames names = {.k = l->k, .elementwise = true};
 	example_names(l->e, &names);
