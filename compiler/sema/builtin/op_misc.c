@@ -206,6 +206,34 @@ header_shape(Elab *e, const Expr *x, int param)
 	return val_int(x->place, e->header->param[param].dim[d]);
 }
 
+/* The dimensions that all lists within v have: those of [[1, 2], [3, 4]] are 2 and 2, of [[1, 2], [3]] 2. */
+static int
+list_extents(const Val *v, int64_t extent[MAX_RANK], int room)
+{
+	int rank = v->kind == VAL_LIST && room > 0, common = room;
+	if (rank)
+		extent[0] = v->n;
+	for (int i = 0; rank && i < v->n; i++) {
+		int64_t inner[MAX_RANK];
+		int n = MIN(list_extents(&v->items[i], inner, room - 1), common - 1), same = 0;
+		while (same < n && (i == 0 || inner[same] == extent[1 + same]))
+			same++;
+		memcpy(&extent[1], inner, sizeof *inner * (size_t)same);
+		common = 1 + same;
+	}
+	return rank && v->n ? common : rank;
+}
+
+static Val
+list_shape(Elab *e, const Expr *x, const Val *list)
+{
+	int64_t extent[MAX_RANK];
+	int d;
+	if (!method_axis(e, x, list_extents(list, extent, MAX_RANK), &d))
+		return val_poison(x->place);
+	return val_int(x->place, extent[d]);
+}
+
 Val
 elab_method(Elab *e, const Expr *x)
 {
@@ -217,9 +245,8 @@ elab_method(Elab *e, const Expr *x)
 	if (val_is_poison(&base))
 		return base;
 	bool shape = strcmp(member->name, "shape") == 0, stride = strcmp(member->name, "stride") == 0;
-	bool list = base.kind == VAL_LIST && shape;
-	if (list && base.n && x->args.n == 1 && x->args.at[0].e->kind == EX_INT && x->args.at[0].e->u == 0)
-		return val_int(x->place, base.n);
+	if (base.kind == VAL_LIST && shape)
+		return list_shape(e, x, &base);
 	bool tensor = base.kind == VAL_TENSOR, tile = base.kind == VAL_TILE && base.v->type->rank > 0;
 	if (!(shape && (tensor || tile)) && !(stride && tensor)) {
 		diag_error(e->cx, member->place, DIAG_MEMBER_UNKNOWN, val_describe(e, &base), member->name);
