@@ -223,6 +223,7 @@ struct Compile {
 	Arena *mem;                                 /* source, tree, IR, strings: to the end */
 	Arena *tmp;                                 /* one pass or stage; reset by the driver */
 	Intern *names;
+	Arena *sources;                             /* the files: to the end, even while mem is another's */
 	VEC(SourceFile) files;
 	Diag *first, *last;                         /* in order of report */
 	int nerrors;

@@ -23,6 +23,7 @@ compile_open(void)
 {
 	Compile *cx = memory_new(1, sizeof *cx);
 	cx->mem = arena_open();
+	cx->sources = cx->mem;
 	cx->tmp = arena_open();
 	cx->names = intern_open(cx->mem);
 	return cx;

@@ -40,8 +40,8 @@ sequence(const unsigned char *s, size_t n)
 static int
 add_file(Compile *cx, const char *path, const char *text, size_t size)
 {
-	SourceFile f = {arena_strdup(cx->mem, path), text, size};
-	vec_push(cx->mem, &cx->files, f);
+	SourceFile f = {arena_strdup(cx->sources, path), text, size};
+	vec_push(cx->sources, &cx->files, f);
 	return cx->files.n - 1;
 }
 
@@ -88,7 +88,7 @@ source_text(Compile *cx, const char *name, const char *text, size_t size)
 		diag_error(cx, NOWHERE, DIAG_FILE_TOO_LARGE, name, (long long)size, (long long)FILE_LIMIT);
 		return -1;
 	}
-	return check_text(cx, name, arena_strndup(cx->mem, text, size), size);
+	return check_text(cx, name, arena_strndup(cx->sources, text, size), size);
 }
 
 int
@@ -101,7 +101,7 @@ source_open(Compile *cx, const char *path, Place from)
 	else if (t.n > FILE_LIMIT)
 		diag_error(cx, from, DIAG_FILE_TOO_LARGE, path, (long long)t.n, (long long)FILE_LIMIT);
 	else
-		file = check_text(cx, path, arena_strndup(cx->mem, t.at, t.n), t.n);
+		file = check_text(cx, path, arena_strndup(cx->sources, t.at, t.n), t.n);
 	text_close(&t);
 	return file;
 }

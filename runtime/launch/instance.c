@@ -22,27 +22,38 @@ find_files(Compile *cx, Func *f, int nfiles)
 }
 
 static bool
-takes_the_same(const Kernel *k, const Func *f, const char **unknown)
+takes(Compile *cx, const Func *f, int i, const Bound *b)
 {
-	for (int i = 0; i < f->nparam; i++) {
-		bool known = false;
-		for (int j = 0; j < k->params.n && !known; j++)
-			known = strcmp(k->params.at[j].name, f->param[i].name) == 0;
-		for (int j = 0; j < k->symbols.n && !known; j++)
-			known = f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], f->param[i].name) == 0;
-		*unknown = f->param[i].name;
-		if (!known)
-			return false;
+	const Kernel *k = b->kernel;
+	const char *name = f->param[i].name;
+	DType given, has = f->body->arg[i].type->elem;
+	for (int j = 0; j < k->params.n; j++) {
+		given = b->param[j].dtype;
+		if (strcmp(k->params.at[j].name, name) == 0)
+			return given == has || diag_error(cx, f->place, DIAG_ARG_DTYPE, name, dtype_info[has].text,
+			    dtype_info[given].text);
 	}
+	for (int j = 0; j < k->symbols.n; j++)
+		if (f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], name) == 0)
+			return true;
+	return diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->name, name);
+}
+
+/* Does the function take the kernel's arguments, of the dtypes that the launch gives? */
+static bool
+takes_the_same(Compile *cx, const Func *f, const Bound *b)
+{
+	for (int i = 0; i < f->nparam; i++)
+		if (!takes(cx, f, i, b))
+			return false;
 	return true;
 }
 
 /* The kernel as a file of tile IR has it; NULL after errors. */
 static Module *
-read_ir(TglKernel *k, int file)
+read_ir(TglKernel *k, const Bound *b, int file)
 {
 	Compile *cx = k->program->compile;
-	const char *unknown;
 	const char *path = cx->files.at[file].path;
 	int nfiles = cx->files.n - 1;
 	Module *m = module_parse(cx, file);
@@ -52,10 +63,7 @@ read_ir(TglKernel *k, int file)
 			continue;
 		m->funcs.at[0] = f;
 		find_files(cx, f, nfiles);
-		if (takes_the_same(k->k, f, &unknown))
-			return m;
-		diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->k->name, unknown);
-		return NULL;
+		return takes_the_same(cx, f, b) ? m : NULL;
 	}
 	if (m)
 		diag_error(cx, NOWHERE, DIAG_NO_KERNEL, path, k->k->name);
@@ -105,7 +113,7 @@ instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions
 	dev->thread = is_thread ? read_thread(k, file, dev) : NULL;
 	Module *m = NULL;
 	if (o->ir && !is_thread)
-		m = file >= 0 ? read_ir(k, file) : NULL;
+		m = file >= 0 ? read_ir(k, b, file) : NULL;
 	else if (dev->thread || !o->ir)
 		m = compile_kernel(k->k, b, dev->target, assumptions, &opt);
 	cx->trace = NULL;

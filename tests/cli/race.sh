@@ -30,5 +30,15 @@ sed 's/@twice/@thrice/' k.tir >other.tir
 expect 1 "'other.tir' has no kernel 'twice'" race k.tgl twice --target=sm_80 --ir=other.tir
 sed 's/%x/%z/g' k.tir >stranger.tir
 expect 1 "kernel 'twice' has no parameter or dimension 'z'" race k.tgl twice --target=sm_80 --ir=stranger.tir
+cat >typed.tgl <<'END'
+kernel typed<T: dtype = f32>(x: in T[N], y: out T[N]) grid(i: N) { y[i] = x[i]; }
+example typed { N = 8; x = arange; }
+example typed "f16" { T = f16; N = 8; x = arange; }
+example typed "f64" { T = f64; N = 8; x = arange; }
+example typed "i8" { T = i8; N = 8; x = arange; }
+END
+"$tegula" build --emit=tir typed.tgl >typed.tir
+expect 1 "'x' has elements of f32, but was given f16 .E0524" check typed.tgl --device=cpu --ir=typed.tir
+expect 1 "'x' has elements of f32, but was given i8 .E0524" check typed.tgl --device=cpu --ir=typed.tir
 expect 1 "cannot read 'none.tir'" race k.tgl twice --target=sm_80 --ir=none.tir
 finish
