@@ -188,6 +188,7 @@ typedef struct LowerAccess {
 		const Value *root;                      /* p: the index is this and `shift` more */
 		int64_t shift;
 		bool is_rooted;                         /* lo and hi are the root's */
+		int64_t valid;                          /* then: elements of the tile from which on none is wanted */
 		bool holds_root;                        /* a tile of this extent from the root on is inside */
 		LowerMap map;                           /* p: of the coordinate */
 		const Reg *gather;                      /* g: in the order of the layout's registers … */

@@ -121,7 +121,9 @@ limit_part(Lower *l, LowerAccess *a, int d)
 			a->dim[d].hi = lower_i32(l, real);
 		return;
 	}
-	if (l->has_halos && a->layout && real == extent && (a->op->kind == OP_READ || a->op->kind == OP_WRITE)) {
+	bool is_whole = real == extent || (attr_valid(a->op) && access_goes_on(a->op, d));
+	if (l->has_halos && a->layout && is_whole && (a->op->kind == OP_READ || a->op->kind == OP_WRITE)) {
+		a->dim[d].valid = real;
 		limit_root(l, a, d);
 		return;
 	}
@@ -422,9 +424,11 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	Reg c = coordinate_of(l, a, d, r, &add);
 	if (a->dim[d].is_rooted) {
 		bool holds = a->dim[d].holds_root;
+		if (add >= a->dim[d].valid)
+			return thread_int_const(l->b, REG_PRED, 0);
 		add += a->dim[d].shift;
 		lo = MAX(axis_of(a->dim[d].root)->lo, -FAR) + add < 0 && (!holds || add < 0) ? lo : 0;
-		if (!lo && holds && add + (int64_t)a->dim[d].map.moves < a->tile->extent[a->dim[d].at])
+		if (!lo && holds && add + (int64_t)a->dim[d].map.moves < a->dim[d].valid)
 			return 0;                       /* where the root's own tile is */
 	}
 	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;

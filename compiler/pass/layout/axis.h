@@ -61,6 +61,8 @@ enum { WINDOW = 4 };
 int access_window(const Op *op, int *dim);
 /* v as a root and a few elements more. */
 const Value *access_root(const Value *v, int64_t *shift);
+/* May a read take what lies behind its tile's {valid} elements along dimension d?  Nothing sees those (pass pad). */
+bool access_goes_on(const Op *op, int d);
 /* Of a read that starts a few elements from where vectors may: log2 of the elements of those that hold a thread's, of which
  * other reads a few elements apart take some; 0: it is no such read.  `l`: where the tile lies, or NULL. */
 int access_halo(const Op *op, const Layout *l, const Target *t);

@@ -229,6 +229,13 @@ access_root(const Value *v, int64_t *shift)
 	return v;
 }
 
+bool
+access_goes_on(const Op *op, int d)
+{
+	const FuncParam *p = op->in[0]->type->kind == TYPE_TENSOR ? tensor_param(op->in[0]) : NULL;
+	return !attr_valid(op) || (op->kind == OP_READ && p && p->access == ACCESS_IN && d == op->in[0]->type->rank - 1);
+}
+
 int
 access_halo(const Op *op, const Layout *l, const Target *t)
 {
@@ -238,10 +245,11 @@ access_halo(const Op *op, const Layout *l, const Target *t)
 	const FuncParam *p = tensor_param(x.tensor);
 	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits, bytes = log2_floor(MAX(bits / 8, 1));
 	int64_t shift;
-	if (!p || p->strided || last < 0 || bits < 8 || x.index[last] != 'p' || attr_valid(op))
+	if (!p || p->strided || last < 0 || bits < 8 || x.index[last] != 'p' || !access_goes_on(op, last))
 		return 0;
+	const IntList *valid = attr_valid(op);
 	const Value *root = access_root(op->in[1 + last], &shift);
-	int k = MIN(axis_of(root)->div[0], trailing_zeros(x.tile->extent[x.at[last]]));
+	int k = MIN(axis_of(root)->div[0], trailing_zeros(valid ? valid->at[x.at[last]] : x.tile->extent[x.at[last]]));
 	k = MIN(MIN(k, extent_div(op, last)), rows_div(&x, last));
 	k = MIN(k, MIN(MAX(axis_of(x.tensor)->div[0] - bytes, 0), log2_floor(t->vector_bytes) - bytes));
 	k = l ? MIN(k, layout_contiguous(l, x.at[last])) : k;
@@ -400,19 +408,24 @@ program_of(const Value *v, int64_t *times, int64_t *more)
 }
 
 /* start .. start + extent - 1 for a program's own part of the dimension, of which the grid has as many as there are.  The
- * last part is whole if the dimension is divisible. */
+ * last part is whole if the dimension is divisible.  Of records that are one with their dimension (pass dense), theirs. */
 static bool
 program_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 {
-	int64_t times, more, per;
+	int64_t times, more, per, record = 1;
 	const Op *program = program_of(start, &times, &more);
 	const FuncParam *p = tensor_param(x->tensor);
+	if (access_merged(x->op, d) == 1 && x->tensor->type->extent[d] > 0) {
+		record = x->tensor->type->extent[d];
+		d--;
+	}
 	if (!program || !p || p->dim[d] < 0 || attr_dim(program) != p->dim[d])
 		return false;
-	per = attr_per(program);
+	per = attr_per(program) * record;
 	if (times != per || more < 0 || extent > per - more)
 		return false;
 	int k = dim_div(x->tensor, d);
+	per /= record;
 	return (more == 0 && extent <= 1) || per == 1 || (k < 62 && (INT64_C(1) << k) % per == 0);
 }
 
@@ -477,7 +490,9 @@ access_is_inside_from(const Op *op, int d, const Value *v)
 		extent = valid ? valid->at[x.at[d]] : x.tile->extent[x.at[d]];
 	if (i->lo >= 0 && i->hi <= extent_least(op, d) - extent)
 		return true;
-	return x.index[d] != 'g' && !access_merged(op, d) &&
-	       (loop_stays_inside(&x, d, v, extent) || part_stays_inside(&x, d, v, extent) ||
-		   program_stays_inside(&x, d, v, extent));
+	if (x.index[d] == 'g')
+		return false;
+	bool in_loop = loop_stays_inside(&x, d, v, extent) || part_stays_inside(&x, d, v, extent);
+	int merged = access_merged(op, d);
+	return (in_loop && merged == 0) || (merged <= 1 && program_stays_inside(&x, d, v, extent));
 }
