@@ -23,8 +23,8 @@ enum { CHANNELS_MOST = 8, VECTOR_BYTES = 16 };
 
 typedef struct Dense {
 	Func *f;
-	int *group;                                     /* of each value, by its id: the id of another one of its group, … */
-	bool *has_records;                              /* … and by the last of those: it reads or writes records … */
+	int *group;                                     /* of each value, by its id: that of another of its group, … */
+	bool *has_records;                              /* … by the last of those: it reads or writes records … */
 	bool *is_apart;                                 /* … and something in it is not elementwise */
 } Dense;
 
