@@ -7,7 +7,7 @@
  * when all are done they measure one after the other.  A kernel's forms take turns, each in bursts of about a millisecond
  * over input sets that are twice the L2 cache together; the figure is the median of nine.  Prints a line of JSON a kernel:
  *
- *     {"file": …, "kernel": …, "bytes": …, "forms": [["-", 71.3], ["warps=4", 85.4], ["warps=64", null]]}      us */
+ *     {"file": …, "kernel": …, "example": …, "bytes": …, "forms": [["-", 71.3], ["warps=4", 85.4], ["warps=64", null]]}      us */
 #include "bench/bench.h"
 #include "runtime/tgl.h"
 
@@ -159,8 +159,8 @@ burst(TglDevice *dev, Job *j, int f, TglEvent *from, TglEvent *to)
 static void
 print_row(Job *j)
 {
-	printf("{\"file\": \"%s\", \"kernel\": \"%s\", \"bytes\": %.0f, \"forms\": [", j->line->file, j->line->kernel,
-	    j->bytes);
+	printf("{\"file\": \"%s\", \"kernel\": \"%s\", \"example\": \"%s\", \"bytes\": %.0f, \"forms\": [",
+	    j->line->file, j->line->kernel, j->line->example, j->bytes);
 	for (int f = 0; f < j->line->n; f++) {
 		qsort(j->form[f].seconds, ROUNDS, sizeof(double), compare);
 		printf("%s[\"%s\", ", f ? ", " : "", j->line->form[f]);
