@@ -388,6 +388,8 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
 		    report_variants(cli, k, t, &x, &bound, &why));
+	if (out)
+		report_say(out, f->text, &x, &bound, &why, cx->mem);
 	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);

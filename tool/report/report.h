@@ -8,6 +8,7 @@
  *     variants.c      estimates with other tiles
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
+ *     said.h          sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
 #define TEGULA_REPORT_H
@@ -43,6 +44,8 @@ json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspec
 void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
 /* "BM = 128, warps = 8" */
 void why_values(const Tried *c, Text *out);
+/* Why that was taken and not the least. */
+const char *why_not_least(const ChooseWhy *why, const Tried *c);
 /* A line for each of the best and one for each reason of a refusal. */
 void why_print(const ChooseWhy *why, const Target *t, Text *out);
 /* The same in a few sentences: how many, the next best, the header's own; or why nothing was compared.  `cycles`: what the
@@ -52,6 +55,9 @@ void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
 /* Of a function that went through the whole pipeline, with the bill of its launch and the blocks that a multiprocessor has
  * by the code's registers (0: not known).  Null where there is none. */
 json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch, int blocks);
+
+/* said_json.c: adds to what was gathered of a kernel its `answers`, what is `said` of its lines, and of `rounds`. */
+void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);
 
 /* Appends JSON as it may stand in a script element. */
 void report_put_json(const json_t *j, Text *out);

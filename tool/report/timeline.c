@@ -78,17 +78,22 @@ timeline_json(const Timeline *t, const TargetRates *rates)
 		json_t *row = json_pack("{s:s, s:b}", "name", r->name, "role", r->is_role);
 		json_t *more = r->is_role ? json_real(r->waits) : json_integer(r->slot);
 		json_object_set_new(row, r->is_role ? "waits" : "slot", more);
+		if (r->is_role && r->read)
+			json_object_update_new(row, json_pack("{s:s, s:f}", "read", r->read, "reads", r->reads));
 		json_array_append_new(rows, row);
 	}
 	for (int i = 0; i < t->spans.n; i++) {
 		const TimeSpan *x = &t->spans.at[i];
-		json_array_append_new(spans, json_pack("{s:i, s:s, s:i, s:i, s:s?, s:f, s:f}", "row", x->row, "does",
-		    word[x->kind], "trip", x->trip, "slot", x->slot, "reads", x->read, "from", x->from, "to", x->to));
+		json_array_append_new(
+		    spans, json_pack("{s:i, s:s, s:i, s:i, s:s?, s:f, s:f}", "row", x->row, "does",
+			       word[x->kind], "trip", x->trip, "slot", x->slot, "reads", x->read,
+			       "from", x->from, "to", x->to));
 	}
 	put_text(t, rates, &text);
-	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:f}", "trips", (int)MIN(t->trips, t->of),
-	    "of", t->of, "blocks", t->blocks, "cycles", t->cycles, "period", t->period, "rows", rows, "spans", spans,
-	    "text", text.at, "card", rates->card, "clock_ghz", rates->clock / 1000);
+	json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:f}", "trips",
+	    (int)MIN(t->trips, t->of), "of", t->of, "blocks", t->blocks, "cycles", t->cycles,
+	    "period", t->period, "scale", t->scale, "rows", rows, "spans", spans, "text", text.at,
+	    "card", rates->card, "clock_ghz", rates->clock / 1000);
 	text_close(&text);
 	return j;
 }

@@ -214,9 +214,8 @@ print_refused(const ChooseWhy *why, Text *out)
 	}
 }
 
-/* Why the least was not taken. */
-static const char *
-because_of(const ChooseWhy *why, const Tried *c)
+const char *
+why_not_least(const ChooseWhy *why, const Tried *c)
 {
 	if (c->n == 0)
 		return "the header's own stand unless another is clearly better";
@@ -239,7 +238,7 @@ why_print(const ChooseWhy *why, const Target *t, Text *out)
 		if (shown < SHOWN || c->is_chosen || c->n == 0)
 			print_one(c, why->tried.at[0].bill.cycles, t, out);
 		if (c->is_chosen && i > 0)
-			text_printf(out, "          not the least: %s\n", because_of(why, c));
+			text_printf(out, "          not the least: %s\n", why_not_least(why, c));
 		shown++;
 	}
 	print_refused(why, out);
@@ -335,7 +334,7 @@ why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out)
 		text_put(out, "They are ranked by the time with a margin that another has to be better by: for values away "
 			      "from the header's, more work at once, and forms that the model knows less of. ");
 	if (is_less)
-		text_printf(out, "It was not taken: %s. ", because_of(why, taken));
+		text_printf(out, "It was not taken: %s. ", why_not_least(why, taken));
 	bool is_own = own >= 0 && taken && taken->bill.cycles == why->tried.at[own].bill.cycles;
 	if (own >= 0 && own != best && !is_own && next != &why->tried.at[own]) {
 		text_put(out, "The header's own");

@@ -1,0 +1,144 @@
+/* What the report says in sentences: beside a line of the source, of a line that is chosen, and of
+ * the whole kernel.
+ *
+ *     said.c          figures as they are read, lists
+ *     said_code.c     what the text of stages says of a line: barriers, divisions, indices of 64
+ * bits said_access.c   coalescing, widths, bank conflicts, padding said_barrier.c  where barriers
+ * come from, and without what they would not be there said_product.c  matrix instructions, and what
+ * a better one is worth said_bound.c    why it is not faster: the time, the least, what takes it
+ *     said_remedy.c   and what can be changed, by what that is worth
+ *     said_line.c     all that stands beside a line
+ *     said_json.c     all of it as JSON, which the page shows */
+#ifndef TEGULA_SAID_H
+#define TEGULA_SAID_H
+
+#include "tool/report/report.h"
+
+typedef VEC(const char *) SaidList;
+
+/* The text of a stage by lines, with the line of the source that each came from; no lines where
+ * there is no such stage. */
+typedef struct SaidStage {
+	const char **line;
+	const int *source; /* 0: none */
+	int n;
+} SaidStage;
+
+/* A line of inspect; of barriers for the same reason one that has all their runs. */
+typedef struct SaidLine {
+	const InspectLine *x;
+	const char *what, *details, *tile; /* tile: "" of a barrier */
+	int line, col;
+	double runs, most; /* times a program; -1: not known */
+	SaidList conflicts;
+} SaidLine;
+
+typedef VEC(SaidLine) SaidLines;
+
+typedef struct Said {
+	Arena *mem;
+	const Inspection *x;
+	const ChooseWhy *why;
+	const Bound *b;
+	const json_t *limits, *variants, *profile, *warnings, *timeline; /* of the report */
+	const char *summary;         /* what inspect --explain prints */
+	SaidList source;             /* lines of the text */
+	double us;                   /* of the launch by the model; 0: not known */
+	double compared;             /* the same as schedules are compared */
+	double wgmma_us;             /* that products would take by wgmma; 0: they do, or cannot */
+	double bytes_us;             /* of device memory */
+	SaidStage tir, thread, code; /* the last tile IR; thread IR; PTX or Metal */
+	bool is_ptx;
+	SaidLines lines;       /* all, each by itself */
+	int *barriers, *holds; /* of the code, by lines of the source */
+	int nsource;
+} Said;
+
+/* said.c */
+
+void said_add(const Said *s, SaidList *l, const char *text); /* unless it is there, or empty */
+const char *said_join(const Said *s, const SaidList *l, const char *between);
+const char *said_round(const Said *s, double v);  /* three digits */
+const char *said_micro(const Said *s, double us); /* "51.7 µs" */
+const char *said_mega(const Said *s, double us); /* bytes of device memory in that time, "204 MB" */
+bool said_begins(const char *text, const char *const *with, int n);
+double said_part(const Said *s, BillPart p);         /* µs of the launch */
+const LineBill *said_spent(const Said *s, int line); /* NULL: the model has nothing of it */
+double said_spent_us(const Said *s, const LineBill *l, BillPart p); /* NULL: 0 */
+bool said_matters(const Said *s, double us);   /* a hundredth of the launch or more */
+bool said_weighs(const Said *s, int line);     /* has any part of a line that? */
+BillPart said_longest(const Said *s, int but); /* the longest part but one; -1: of all */
+/* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
+ * it stays. */
+double said_with(const Said *s, BillPart p, double less);
+SaidLines said_merged(const Said *s, int line);
+
+/* said_code.c */
+
+void said_read_code(Said *s, const json_t *stages);
+const char *said_specials(const Said *s, int line); /* conversions and functions; "": none */
+double said_wide(const Said *s, int line); /* the part of its PTX that computes in 64 bits */
+const char *said_doubles(const Said *s, int line); /* what it computes in f64; "": nothing */
+bool said_divides(const Said *s, int line);
+const char *said_keys(const Said *s, int line); /* "argmax", that compares keys of 64 bits; "" */
+const char *said_late_reads(
+    const Said *s); /* reads behind a write, of which no load is moved up; "" */
+const char *said_unrolled(const Said *s); /* why the code has a loop's barriers several times; "" */
+
+/* said_access.c */
+
+const char *said_coalesced(const Said *s);
+/* Is an access of few bytes, where its rows would permit more, and does it take time? */
+bool said_is_narrow(const Said *s, const SaidLine *l);
+const char *said_widen(
+    const Said *s, const SaidLine *l); /* what would make it wider; "": not known */
+const char *said_padding(
+    const Said *s, double *share); /* elements outside of tensors, "": few; the largest share */
+double said_cost(
+    const Said *s, const SaidLine *l); /* µs at most of sectors and passes beyond the fewest */
+const char *said_mean(const Said *s, const SaidLine *l);
+const char *said_not_ahead(const Said *s, const SaidLine *l);
+/* As counted, or by the layout; -1: not known. */
+double said_sectors(const SaidLine *l, double *least);
+const BankPlan *said_banks(const SaidLine *l); /* that take more passes than the fewest; NULL */
+
+/* said_barrier.c */
+
+const char *said_barriers(const Said *s);
+const char *said_barrier(
+    const Said *s, const SaidLine *l); /* "": it is none, and has none inside */
+const char *said_often(const Said *s, const SaidLine *l);
+const char *said_barrier_mend(const Said *s, const SaidLine *l);
+int said_blocks_with(
+    const Said *s, double more); /* blocks of a multiprocessor, were shared memory larger */
+
+/* said_product.c */
+
+const char *said_products(const Said *s);
+const char *said_gain(const Said *s);   /* what wgmma is worth; "" */
+bool said_is_weaker(const SaidLine *l); /* by an instruction of a warp */
+const json_t *said_wgmma_variant(
+    const Said *s); /* other tiles with which products are by wgmma; NULL */
+
+/* said_bound.c: paragraphs, the most important first */
+
+void said_bound(const Said *s, SaidList *out);
+/* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
+ * trip or more; NULL. */
+const json_t *said_own_reads(const Said *s);
+const char *said_rounds(
+    const Said *s, double *share); /* blocks that take turns; the share of the time that is lost */
+
+/* said_remedy.c: what can be changed, the largest gain first */
+
+void said_remedies(const Said *s, SaidList *out);
+
+/* said_line.c */
+
+const char *said_stall(const Said *s, int line); /* "": less than a hundredth of the launch */
+
+/* {"text", "bad"} of what stands below a line, and the texts shown when it is chosen. */
+json_t *said_below(const Said *s, int line);
+json_t *said_chosen(const Said *s, int line);
+
+#endif

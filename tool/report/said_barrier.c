@@ -1,0 +1,399 @@
+/* Where each barrier of the code comes from, how often it is executed, and without what it would
+ * not be there. */
+#include "tool/report/said.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* Has an op barriers inside, "2 barriers in between", or around it? */
+static bool
+has_inside(const char *details, bool between)
+{
+	static const char *const where[] = {"in between", "around", "behind"};
+	for (int i = 0; i < (between ? 1 : LEN(where)); i++)
+		for (int many = 0; many < 2; many++) {
+			char text[32];
+			number_format(text, sizeof text, "barrier%s %s", many ? "s" : "", where[i]);
+			if (strstr(details, text))
+				return true;
+		}
+	return false;
+}
+
+static bool
+is_one(const SaidLine *l)
+{
+	return l->x->pair || strcmp(l->what, "cluster barrier") == 0 ||
+	       has_inside(l->details, false);
+}
+
+static int
+least_of(const SaidLine *l)
+{
+	static const char *const two[] = {
+	    ", 2 barriers in between", ", 2 warp barriers in between", "barriers around"};
+	for (int i = 0; i < LEN(two); i++)
+		if (strstr(l->details, two[i]))
+			return 2;
+	return 1;
+}
+
+/* Barriers of one line of inspect in the code: an op that has some inside has all that its line has
+ * beyond the others', where no copies of a loop's body count as well. */
+static int
+count_of(const Said *s, const SaidLine *l)
+{
+	SaidLines all = said_merged(s, l->line);
+	int more = l->line <= s->nsource ? s->barriers[l->line] : 0, inside = 0;
+	for (int i = 0; i < all.n; i++) {
+		more -= is_one(&all.at[i]) ? least_of(&all.at[i]) : 0;
+		inside += is_one(&all.at[i]) && has_inside(all.at[i].details, true);
+	}
+	bool takes = has_inside(l->details, true) && inside == 1 && more > 0 && !*said_unrolled(s);
+	return least_of(l) + (takes ? more : 0);
+}
+
+const char *
+said_often(const Said *s, const SaidLine *l)
+{
+	if (l->most < 0)
+		return "";
+	if (strncmp(l->details, "before roles", 12) == 0 || strcmp(l->what, "cluster barrier") == 0)
+		return ", once a block";
+	if (l->most == 0)
+		return ", 0 times at these sizes";
+	if (fabs(l->runs - l->most) > .02 * l->most)
+		return arena_printf(s->mem, ", %s times a program in the mean, %s at most",
+		    said_round(s, l->runs), said_round(s, l->most));
+	return l->most == 1 ? ", once a program"
+			    : arena_printf(s->mem, ", %s times a program", said_round(s, l->most));
+}
+
+int
+said_blocks_with(const Said *s, double more)
+{
+	const json_t *l;
+	size_t i;
+	double least = INT_MAX;
+	json_array_foreach(s->limits, i, l)
+	{
+		const char *of = json_string_value(json_object_get(l, "of"));
+		double has = json_number_value(json_object_get(l, "has")),
+		       needs = json_number_value(json_object_get(l, "needs"));
+		needs += strcmp(of, "shared memory") == 0 ? more : 0;
+		if (strcmp(of, "grid") != 0 && needs > 0)
+			least = MIN(least, floor(has / needs));
+	}
+	return (int)least;
+}
+
+/* ---- without what it would not be there ---- */
+
+/* The values that a choice has beside its warps, but for switches that are off. */
+static const char *
+rest_of(const Said *s, const Tried *c)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < c->n; i++) {
+		const NamedConst *v = &c->value[i];
+		bool off = v->value.kind == CONST_BOOL ? !v->value.i : v->value.i == 1;
+		if (off || schedule_named(v->name) == SCHEDULE_WARPS)
+			continue;
+		text_printf(&t, "%s=", v->name);
+		const_text(&v->value, &t);
+		text_put(&t, ",");
+	}
+	return text_take(&t, s->mem);
+}
+
+/* The choice that has so many warps and is otherwise what was taken; NULL: none was compared. */
+static const Tried *
+with_warps(const Said *s, int warps)
+{
+	const Tried *taken = NULL;
+	for (int i = 0; i < s->why->tried.n; i++)
+		taken = s->why->tried.at[i].is_chosen ? &s->why->tried.at[i] : taken;
+	for (int i = 0; taken && i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *w =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
+		if (c->cycles >= 0 && w && w->value.i == warps &&
+		    strcmp(rest_of(s, c), rest_of(s, taken)) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+static const char *
+mend_rows(const Said *s, const SaidLine *l)
+{
+	int across = l->x->across, all = s->x->f->schedule.warps;
+	const Tried *other = all % across == 0 ? with_warps(s, all / across) : NULL;
+	Text t = {0};
+	text_printf(&t,
+	    " (%d warps hold a row together; there is none where one warp does, by a tile of 1/%d "
+	    "of the row",
+	    across, across);
+	if (all >= across)
+		text_printf(&t, " or warps = %d", all / across);
+	if (other && s->compared > 0)
+		text_printf(&t, ", by which the launch takes %s times as long by the model",
+		    said_round(s, other->bill.cycles / target_rates(s->x->t)->clock / s->compared));
+	text_put(&t, ")");
+	return text_take(&t, s->mem);
+}
+
+/* A barrier only since two uses of shared memory have the same bytes. */
+static const SaidLine *
+own_bytes(const Said *s, const SaidLine *l)
+{
+	Text memory = {0};
+	if (!l->x->pair || l->x->pair->is_earlier)
+		return NULL;
+	inspect_memory(l->x->pair, &memory);
+	bool is_bytes = memory.at && strncmp(memory.at, "bytes", 5) == 0;
+	text_close(&memory);
+	for (int i = 0; is_bytes && i < s->lines.n; i++) {
+		const SaidLine *o = &s->lines.at[i];
+		const char *before = arena_printf(s->mem, "before this %s", o->what);
+		if (o->line == l->line && o->col == l->col && o->x != l->x &&
+		    strstr(o->details, "a barrier in between") &&
+		    strncmp(l->details, before, strlen(before)) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+static const char *
+mend_bytes(const Said *s, const SaidLine *own)
+{
+	int now = said_blocks_with(s, 0), then = said_blocks_with(s, (double)own->x->smem_bytes);
+	const char *fits =
+	    then >= now ? "as many blocks fit"
+			: arena_printf(s->mem, "a multiprocessor holds %d block%s and not %d", then,
+			      then == 1 ? "" : "s", now);
+	return arena_printf(s->mem,
+	    " (there is none where both have bytes of their own: %lld more, with which %s)",
+	    (long long)own->x->smem_bytes, fits);
+}
+
+static bool
+is_refill(const Said *s, const SaidLine *l)
+{
+	(void)s;
+	for (int i = 0; l->x->pair && i < l->conflicts.n; i++) {
+		const char *c = l->conflicts.at[i], *slots = strstr(c, " reads slots of "),
+			   *more = strstr(c, " read slots of ");
+		slots = slots ? slots : more;
+		const char *earlier =
+		    slots ? strstr(slots, " in an earlier iteration, which ") : NULL;
+		if (earlier && strstr(earlier, "copy of"))
+			return true;
+	}
+	return false;
+}
+
+static const char *
+mend_refill(const Said *s)
+{
+	static const char head[] = "not parted into roles: ";
+	const char *at = strstr(s->summary, head);
+	const char *why = "";
+	if (at) {
+		at += sizeof head - 1;
+		size_t n = strcspn(at, "\n");
+		const char *end = strstr(at, "; what was compared");
+		why = arena_printf(s->mem, ", here it is not apart: %.*s",
+		    (int)(end && end < at + n ? (size_t)(end - at) : n), at);
+	}
+	return arena_printf(s->mem,
+	    " (one a trip is the fewest where all threads copy and read; a role that copies has "
+	    "mbarriers "
+	    "in its place%s)",
+	    why);
+}
+
+const char *
+said_barrier_mend(const Said *s, const SaidLine *l)
+{
+	if (l->x->across > 1)
+		return mend_rows(s, l);
+	for (int i = 0; strcmp(l->what, "convert") == 0 && i < s->lines.n; i++) {
+		const SaidLine *o = &s->lines.at[i];
+		if (o->line == l->line && o->col == l->col && strncmp(o->what, "read ", 5) == 0 &&
+		    o->x->not_ahead && strcmp(o->tile, l->tile) == 0)
+			return arena_printf(s->mem,
+			    " (there is none for what is copied: %s is read, since %s)",
+			    o->what + 5, o->x->not_ahead);
+	}
+	const SaidLine *own = own_bytes(s, l);
+	return own ? mend_bytes(s, own) : is_refill(s, l) ? mend_refill(s) : "";
+}
+
+/* ---- what it is ---- */
+
+/* An op that has barriers inside: what its threads exchange. */
+static const char *
+say_inside(const Said *s, const SaidLine *l)
+{
+	Text t = {0};
+	int n = count_of(s, l);
+	text_put(&t, l->what);
+	if (strcmp(l->what, "convert") == 0) {
+		const char *of = strncmp(l->details, "of ", 3) == 0 ? l->details + 3 : "",
+			   *end = strstr(of, ", through");
+		bool has = end && strcspn(of, ",") == (size_t)(end - of);
+		text_printf(&t, " of %.*s%s%s", has ? (int)(end - of) : 0, of,
+		    has && *l->tile ? " " : "", l->tile);
+	}
+	text_put(&t, ", ");
+	if (n > 1)
+		text_printf(&t, "with %d barriers, ", n);
+	text_printf(&t, "whose %s exchange values in %lld bytes at %lld of shared memory%s%s",
+	    strstr(l->details, "cluster's barriers") ? "blocks" : "threads",
+	    (long long)l->x->smem_bytes, (long long)l->x->smem, said_often(s, l),
+	    said_barrier_mend(s, l));
+	return text_take(&t, s->mem);
+}
+
+const char *
+said_barrier(const Said *s, const SaidLine *l)
+{
+	enum { SHOWN = 6 };
+	if (has_inside(l->details, false))
+		return say_inside(s, l);
+	if (!l->x->pair && strcmp(l->what, "cluster barrier") != 0)
+		return "";
+	if (!l->x->pair)
+		return arena_printf(s->mem, "%s %s", l->what, l->details);
+	SaidList said = {0}, all = {0};
+	const char *rest = strstr(l->details, ": ");
+	for (int i = 0; i < l->conflicts.n && all.n < SHOWN; i++)
+		said_add(s, &all, l->conflicts.at[i]);
+	said_add(s, &said,
+	    arena_strndup(
+		s->mem, l->details, rest ? (size_t)(rest - l->details) : strlen(l->details)));
+	said_add(s, &said, all.n ? said_join(s, &all, ", and ") : rest ? rest + 2 : "");
+	return arena_printf(s->mem, "%s %s%s%s", l->what, said_join(s, &said, ": "),
+	    said_often(s, l), said_barrier_mend(s, l));
+}
+
+/* ---- all of the kernel ---- */
+
+/* Those of a line that are alike but for how often they run, as one. */
+static SaidLines
+unlike(const Said *s, int line)
+{
+	SaidLines all = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		SaidLine l = s->lines.at[i], never = l;
+		int k = 0;
+		never.most = -1;
+		const char *key = l.line == line ? said_barrier(s, &never) : "";
+		if (!*key)
+			continue;
+		for (; k < all.n; k++) {
+			never = all.at[k];
+			never.most = -1;
+			if (strcmp(said_barrier(s, &never), key) == 0)
+				break;
+		}
+		if (k == all.n) {
+			vec_push(s->mem, &all, l);
+		} else if (l.most >= 0 && all.at[k].most >= 0) {
+			all.at[k].runs += l.runs;
+			all.at[k].most += l.most;
+		}
+	}
+	return all;
+}
+
+static const char *
+say_line(const Said *s, int line, int n)
+{
+	SaidLines all = unlike(s, line);
+	SaidList said = {0};
+	int of = 0;
+	bool loops = false;
+	for (int i = 0; i < all.n; i++) {
+		of += count_of(s, &all.at[i]);
+		loops |= all.at[i].most > 1;
+		said_add(s, &said, said_barrier(s, &all.at[i]));
+	}
+	const char *copies = of > 0 && n > of && loops && *said_unrolled(s)
+				 ? arena_printf(s->mem, ", in the code %d as copies of %s%s", n,
+				       of == 1 ? "it" : "them", said_unrolled(s))
+				 : "";
+	if (!said.n)
+		said_add(s, &said, "in roles or waits of the pipeline");
+	return arena_printf(s->mem, "line %d has %d%s: %s", line, *copies ? of : n, copies,
+	    said_join(s, &said, "; "));
+}
+
+/* How many a block executes for a program; below 0: not known. */
+static double
+executed(const Said *s)
+{
+	double sum = 0;
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		if (strcmp(l->what, "warp barrier") == 0 || l->line > s->nsource ||
+		    !(s->barriers[l->line] || s->holds[l->line]) || !*said_barrier(s, l))
+			continue;
+		if (l->runs < 0)
+			return -1;
+		sum += strncmp(l->details, "before roles", 12) == 0 ? 1 : l->runs * count_of(s, l);
+	}
+	return sum;
+}
+
+const char *
+said_barriers(const Said *s)
+{
+	SaidList real = {0}, held = {0}, rings = {0}, out = {0};
+	bool warp = false;
+	for (int line = 0; line <= s->nsource; line++) {
+		if (s->barriers[line] > 0)
+			said_add(s, &real, say_line(s, line, s->barriers[line]));
+		if (s->holds[line])
+			said_add(
+			    s, &held, arena_printf(s->mem, "line %d has %d", line, s->holds[line]));
+	}
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		warp |= strcmp(l->what, "warp barrier") == 0;
+		if (strcmp(l->what, "mbarriers") == 0)
+			said_add(s, &rings,
+			    arena_printf(s->mem, "line %d %s", l->line,
+				l->x->way ? l->x->way : "of the kernel's roles"));
+	}
+	double all = executed(s);
+	if (real.n)
+		said_add(s, &out, arena_printf(s->mem, "%s.", said_join(s, &real, ". ")));
+	if (real.n && all > 1)
+		said_add(s, &out,
+		    arena_printf(s->mem, "A block executes %s in all for a program%s.",
+			said_round(s, all), all != floor(all) ? ", in the mean" : ""));
+	if (held.n)
+		said_add(s, &out,
+		    arena_printf(s->mem,
+			"%sIn PTX also %s that make no thread wait: a bar.warp.sync before a "
+			"function's branch for large angles, so that the loads before it stay "
+			"there; SASS has no instruction for it.",
+			real.n ? "" : "It has none. ", said_join(s, &held, "; ")));
+	if (warp)
+		said_add(s, &out,
+		    "A warp barrier is enough where the threads that access the same bytes are of "
+		    "one warp, or where "
+		    "each warp arrives at an mbarrier for its own.");
+	if (rings.n)
+		said_add(s, &out,
+		    arena_printf(s->mem,
+			"Mbarriers, at which warps wait for copies or other warps and no whole "
+			"block "
+			"does: %s.",
+			said_join(s, &rings, "; ")));
+	return out.n ? said_join(s, &out, " ") : "It has none.";
+}

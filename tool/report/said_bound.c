@@ -1,0 +1,373 @@
+/* Why a kernel is not faster: the time by the model and how far that may be off, the least that its
+ * bytes and products take, what takes the time, and what can be changed. */
+#include "tool/report/said.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double NEAR = 0.8;  /* of the longest part: the model does not tell which bounds it */
+static const double ALONE = 0.9; /* of the launch: the longest part is all of it */
+
+/* Blocks take turns on the places that multiprocessors have for them; a last round with few is as
+ * long as a full one. */
+const char *
+said_rounds(const Said *s, double *share)
+{
+	enum { ROUNDS = 6 };
+	const Inspection *x = s->x;
+	int units = x->t->rates ? x->t->rates->multiprocessors : 0, places = x->blocks * units;
+	double rounds = places > 0 ? x->grid / places : 0, last = rounds - floor(rounds);
+	*share = 0;
+	if (rounds <= 1 || rounds >= ROUNDS)
+		return "";
+	*share = 1 - rounds / ceil(rounds);
+	return arena_printf(s->mem,
+	    "%.0f blocks have %d places at once (%d on each multiprocessor), which makes %.2f "
+	    "rounds; the "
+	    "last fills %.0f %% of the places.",
+	    x->grid, places, x->blocks, rounds, 100 * (last > 0 ? last : 1));
+}
+
+/* ---- the time, and the least ---- */
+
+static const char *
+sentence(const Said *s, const char *text)
+{
+	char *out = arena_strdup(s->mem, text);
+	*out = *out >= 'a' && *out <= 'z' ? (char)(*out - 'a' + 'A') : *out;
+	return out;
+}
+
+static bool
+is_many(BillPart p)
+{
+	const char *name = bill_part_names[p];
+	return p == BILL_REQUESTS || (name[strlen(name) - 1] == 's' && p != BILL_START);
+}
+
+/* What times were of estimates, of kernels by what the model took to bound them: half lie from
+ * `low` to `high`, eight in ten from `least` to `most`.  80 kernels of dsl_examples/ and
+ * bench/warps/ with what the compiler chooses, and 19 that nothing was fitted to, on an H200
+ * (docs/report.md). */
+typedef struct ModelError {
+	const char *of;
+	int n;
+	double low, high, least, most;
+} ModelError;
+
+static bool
+any_is_narrow(const Said *s)
+{
+	for (int i = 0; i < s->lines.n; i++)
+		if (said_is_narrow(s, &s->lines.at[i]))
+			return true;
+	return false;
+}
+
+static const ModelError *
+model_error(const Said *s)
+{
+	static const ModelError memory = {"that device memory bounds", 50, 1.04, 1.14, .97, 1.24},
+				narrow =
+				    {"with accesses that could be wider, that device memory bounds",
+					7, 1.15, 1.81, 1.11, 1.92},
+				issue = {"that instructions bound", 24, .91, 1.34, .77, 1.99},
+				waiting = {"that waiting bounds", 9, .91, 1.3, .83, 3.3},
+				other = {"that something else bounds", 14, 1.02, 1.18, 1.01, 1.29};
+	BillPart most = said_longest(s, -1);
+	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
+	       : most == BILL_ISSUE   ? &issue
+	       : most == BILL_WAITING ? &waiting
+				      : &other;
+}
+
+static double
+least_us(const Said *s)
+{
+	return MAX(said_part(s, BILL_MEMORY), said_part(s, BILL_PRODUCTS));
+}
+
+/* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
+static const char *
+moved(const Said *s)
+{
+	enum { SHOWN = 6 };
+	static const char *const word[] = {
+	    "read ", "write ", "copy ", "send ", "load ", "store ", "atomic "};
+	SaidList all = {0};
+	bool had[SHOWN] = {false};
+	const LineBill *shown[SHOWN];
+	int n = 0;
+	double part = said_part(s, BILL_MEMORY);
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		if (l->file != s->x->f->place.file || said_spent_us(s, l, BILL_MEMORY) <= part / 20)
+			continue;
+		int at = n < SHOWN ? n++ : SHOWN - 1;
+		if (at == SHOWN - 1 && n == SHOWN && had[at] &&
+		    shown[at]->part[BILL_MEMORY] >= l->part[BILL_MEMORY])
+			continue;
+		shown[at] = l;
+		had[at] = true;
+		for (; at > 0 && shown[at]->part[BILL_MEMORY] > shown[at - 1]->part[BILL_MEMORY];
+		     at--) {
+			const LineBill *less = shown[at - 1];
+			shown[at - 1] = shown[at];
+			shown[at] = less;
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		SaidList names = {0};
+		for (int k = 0; k < s->lines.n; k++)
+			if (s->lines.at[k].line == shown[i]->line &&
+			    said_begins(s->lines.at[k].what, word, LEN(word)))
+				said_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
+		said_add(s, &all,
+		    arena_printf(s->mem, "line %d %s%s%s%s", shown[i]->line,
+			said_mega(s, said_spent_us(s, shown[i], BILL_MEMORY)), names.n ? " (" : "",
+			said_join(s, &names, ", "), names.n ? ")" : ""));
+	}
+	return said_join(s, &all, ", ");
+}
+
+static const char *
+say_time(const Said *s)
+{
+	Text t = {0};
+	double seconds = json_number_value(json_object_get(s->profile, "seconds")),
+	       least = least_us(s);
+	const ModelError *e = model_error(s);
+	if (seconds > 0)
+		text_printf(&t, "Measured, with counters on: %s. ", said_micro(s, seconds * 1e6));
+	text_printf(&t, "Estimate of the model: %s.", said_micro(s, s->us));
+	if (least > 0) {
+		bool memory = said_part(s, BILL_MEMORY) >= said_part(s, BILL_PRODUCTS);
+		const char *of =
+		    memory ? arena_printf(s->mem, "%s of device memory", said_mega(s, least))
+		    : s->wgmma_us > 0
+			? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
+			      said_micro(s, s->wgmma_us))
+			: "products by this instruction";
+		text_printf(&t,
+		    " The least that any schedule takes: %s, for %s alone; the estimate is %.2f "
+		    "times that.",
+		    said_micro(s, least), of, s->us / least);
+	}
+	text_printf(&t,
+	    " The estimate's error: of %d kernels %s by the model, half took %.2f to %.2f times "
+	    "the estimate, eight in ten "
+	    "%.2f to %.2f (H200).",
+	    e->n, e->of, e->low, e->high, e->least, e->most);
+	return text_take(&t, s->mem);
+}
+
+/* ---- what takes the time ---- */
+
+/* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
+static const char *
+lines_of(const Said *s, BillPart p)
+{
+	enum { SHOWN = 3 };
+	SaidList all = {0};
+	double part = said_part(s, p);
+	bool *had = NEW_ARRAY(s->mem, bool, s->x->spent.n);
+	for (int n = 0; n < SHOWN; n++) {
+		int most = -1;
+		for (int i = 0; i < s->x->spent.n; i++)
+			if (!had[i] && s->x->spent.at[i].file == s->x->f->place.file &&
+			    (most < 0 || s->x->spent.at[i].part[p] > s->x->spent.at[most].part[p]))
+				most = i;
+		const LineBill *l = most >= 0 ? &s->x->spent.at[most] : NULL;
+		if (!l || said_spent_us(s, l, p) < part / 10)
+			break;
+		had[most] = true;
+		const char *wait =
+		    p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait) : "";
+		said_add(s, &all,
+		    arena_printf(s->mem, "line %d %s%s", l->line,
+			said_micro(s, said_spent_us(s, l, p)), wait));
+	}
+	return all.n ? arena_printf(s->mem, " (%s)", said_join(s, &all, ", ")) : "";
+}
+
+/* Its parts from the longest on; at most so many, none that is a tenth of it. */
+static int
+longest_parts(const Said *s, BillPart *out, int most)
+{
+	bool had[BILL_PARTS] = {false};
+	int n = 0;
+	for (; n < most; n++) {
+		int at = -1;
+		for (int p = 0; p < BILL_PARTS; p++)
+			if (!had[p] && (at < 0 || s->x->bill.part[p] > s->x->bill.part[at]))
+				at = p;
+		if (n > 0 && s->x->bill.part[at] < .1 * s->x->bill.part[out[0]])
+			break;
+		had[at] = true;
+		out[n] = (BillPart)at;
+	}
+	return n;
+}
+
+const json_t *
+said_own_reads(const Said *s)
+{
+	static const double SHARE = .25;
+	const json_t *row;
+	size_t i;
+	json_array_foreach(json_object_get(s->timeline, "rows"), i,
+	    row) if (json_number_value(json_object_get(row, "reads")) >= SHARE) return row;
+	return NULL;
+}
+
+static const char *
+say_parts(const Said *s)
+{
+	enum { SHOWN = 3 };
+	BillPart part[SHOWN];
+	int n = longest_parts(s, part, SHOWN), near = 1;
+	double longest = said_part(s, part[0]);
+	Text t = {0};
+	text_put(&t, "What takes the time, the longest first (they overlap): ");
+	for (int i = 0; i < n; i++) {
+		double us = said_part(s, part[i]);
+		text_printf(&t, "%s%d. %s %s%s", i ? "; " : "", i + 1, bill_part_names[part[i]],
+		    said_micro(s, us), lines_of(s, part[i]));
+		near += i > 0 && us >= NEAR * longest;
+	}
+	text_put(&t, ".");
+	SaidList names = {0};
+	for (int i = 0; i < near; i++)
+		said_add(s, &names, bill_part_names[part[i]]);
+	const char *first = sentence(s, said_join(s, &names, " and "));
+	if (near > 1)
+		text_printf(&t,
+		    " %s are closer to each other than the model's estimates are to times: each "
+		    "may bound the kernel, and less of "
+		    "one alone gains little.",
+		    first);
+	else
+		text_printf(&t, " %s bound%s the kernel.", first, is_many(part[0]) ? "" : "s");
+	if (longest < ALONE * s->us) {
+		Text total = {0};
+		bill_total(&s->x->bill, s->x->t, &total);
+		text_printf(&t, " %s.", sentence(s, total.at));
+		text_close(&total);
+	}
+	const json_t *w, *own = said_own_reads(s);
+	size_t i;
+	if (own)
+		text_printf(&t,
+		    " In the loop the threads that compute read %s themselves, which no copy "
+		    "brings ahead: by the timeline "
+		    "they wait for it %.0f %% of a trip. The estimate overlaps that with their "
+		    "other work; without any overlap "
+		    "the launch takes %s.",
+		    json_string_value(json_object_get(own, "read")),
+		    100 * json_number_value(json_object_get(own, "reads")),
+		    said_micro(
+			s, s->us / json_number_value(json_object_get(s->timeline, "scale"))));
+	if ((part[0] == BILL_MEMORY || part[0] == BILL_SECTORS) && any_is_narrow(s))
+		text_put(&t, " Accesses of few bytes (below) have more requests and more waiting "
+			     "than the model counts, which may bound "
+			     "the kernel in place of that.");
+	json_array_foreach(s->warnings, i, w)
+	    text_printf(&t, " Warning: %s.", json_string_value(json_object_get(w, "message")));
+	return text_take(&t, s->mem);
+}
+
+/* ---- what was compared, and what holds it ---- */
+
+static const char *
+say_compared(const Said *s)
+{
+	const ChooseWhy *why = s->why;
+	const Tried *taken = NULL, *next = NULL;
+	int fit = 0;
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		fit += c->cycles >= 0;
+		taken = c->is_chosen ? c : taken;
+	}
+	if (fit < 2 || !taken)
+		return arena_printf(s->mem, "No other schedule was compared%s%s.",
+		    why->none ? ": " : "", why->none ? why->none : "");
+	for (int i = 0; i < why->tried.n && !next; i++) {
+		const Tried *c = &why->tried.at[i];
+		next = c->cycles >= 0 && !c->is_chosen && c->bill.cycles != taken->bill.cycles
+			   ? c
+			   : NULL;
+	}
+	Text t = {0};
+	text_printf(&t, "Of %d schedules that the model compared ", fit);
+	why_values(taken, &t);
+	text_put(&t, " was taken");
+	if (next) {
+		bool less = next->bill.cycles < taken->bill.cycles;
+		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
+		why_values(next, &t);
+		text_printf(&t, ", %s%s times as long", less ? "" : "would take ",
+		    said_round(s, next->bill.cycles / taken->bill.cycles));
+		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",
+		    less ? why_not_least(why, taken) : "");
+	}
+	text_put(&t, " (all of them: what bounds it).");
+	return text_take(&t, s->mem);
+}
+
+/* Lines of the summary that say what was guessed: trips, places, idle multiprocessors. */
+static bool
+is_remark(const char *t)
+{
+	static const char *const head[] = {"registers", "by published"};
+	if (said_begins(t, head, LEN(head)))
+		return true;
+	size_t n = strspn(t, "0123456789");
+	if (n && (strncmp(t + n, " program", 8) == 0))
+		return true;
+	n = strncmp(t, "line ", 5) == 0 ? 5 + strspn(t + 5, "0123456789") : 0;
+	return n && (strncmp(t + n, "'s loop", 7) == 0 || strncmp(t + n, "'s places", 9) == 0);
+}
+
+static const char *
+say_remarks(const Said *s)
+{
+	SaidList all = {0};
+	for (const char *at = s->summary; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		at += strspn(at, " \t");
+		if (is_remark(at))
+			said_add(s, &all, arena_strndup(s->mem, at, strcspn(at, "\n")));
+	}
+	for (int k = 0; k < all.n; k++)
+		all.at[k] = sentence(s, all.at[k]);
+	return all.n ? arena_printf(s->mem, "%s.", said_join(s, &all, ". ")) : "";
+}
+
+void
+said_bound(const Said *s, SaidList *out)
+{
+	double share;
+	if (s->us <= 0) {
+		said_add(s, out,
+		    arena_printf(s->mem,
+			"The model has no rates of %s, or does not know this kernel.",
+			s->x->t->name));
+		said_add(s, out, say_remarks(s));
+		return;
+	}
+	said_add(s, out, say_time(s));
+	said_add(s, out, say_parts(s));
+	said_remedies(s, out);
+	const char *bytes = moved(s);
+	if (*bytes)
+		said_add(s, out,
+		    arena_printf(s->mem,
+			"Device memory moves %s by the model, each byte of a tensor once, which "
+			"the "
+			"lines that read it share: %s.",
+			said_mega(s, said_part(s, BILL_MEMORY)), bytes));
+	const char *rounds = said_rounds(s, &share);
+	said_add(
+	    s, out, arena_printf(s->mem, "%s%s%s", rounds, *rounds ? " " : "", say_remarks(s)));
+	said_add(s, out, say_compared(s));
+}

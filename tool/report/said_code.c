@@ -1,0 +1,304 @@
+/* What the text of stages says of a line of the source. */
+#include "tool/report/said.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static SaidStage
+stage_of(const Said *s, const json_t *j)
+{
+	SaidStage out = {0};
+	const json_t *lines = json_object_get(j, "lines");
+	const char *at = json_string_value(json_object_get(j, "text"));
+	int most = (int)json_array_size(lines);
+	out.line = NEW_ARRAY(s->mem, const char *, most);
+	int *source = NEW_ARRAY(s->mem, int, most);
+	for (; at && *at && out.n < most; at += strcspn(at, "\n"), at += *at == '\n') {
+		source[out.n] = (int)json_integer_value(json_array_get(lines, (size_t)out.n));
+		out.line[out.n++] = arena_strndup(s->mem, at, strcspn(at, "\n"));
+	}
+	out.source = source;
+	return out;
+}
+
+static bool
+has_barrier(const char *line)
+{
+	static const char *const word[] = {"bar.sync", "bar.warp.sync", "barrier.sync",
+	    "barrier.warp.sync", "barrier.cluster.wait", "threadgroup_barrier",
+	    "simdgroup_barrier"};
+	for (int i = 0; i < LEN(word); i++)
+		if (strstr(line, word[i]))
+			return true;
+	return false;
+}
+
+/* Barriers of the code; not those that are written for the assembler, so that no load moves down
+ * past a branch (lower/math/math_angle.c). */
+static void
+count_barriers(Said *s)
+{
+	s->barriers = NEW_ARRAY(s->mem, int, s->nsource + 1);
+	s->holds = NEW_ARRAY(s->mem, int, s->nsource + 1);
+	for (int i = 0; i < s->code.n; i++)
+		s->barriers[s->code.source[i]] += has_barrier(s->code.line[i]);
+	for (int i = 0; s->is_ptx && i < s->thread.n; i++) {
+		const char *t = s->thread.line[i];
+		bool holds = strcmp(t + strspn(t, " \t"), "hold") == 0;
+		s->holds[s->thread.source[i]] += holds;
+		s->barriers[s->thread.source[i]] -= holds;
+	}
+}
+
+void
+said_read_code(Said *s, const json_t *stages)
+{
+	const json_t *j;
+	size_t i;
+	json_array_foreach(stages, i, j)
+	{
+		const char *kind = json_string_value(json_object_get(j, "kind"));
+		SaidStage *to = strcmp(kind, "tir") == 0      ? &s->tir
+				: strcmp(kind, "thread") == 0 ? &s->thread
+				: strcmp(kind, "ptx") == 0 || strcmp(kind, "metal") == 0 ? &s->code
+											 : NULL;
+		bool is_last = to != &s->tir || i + 1 == json_array_size(stages) ||
+			       strcmp(json_string_value(
+					  json_object_get(json_array_get(stages, i + 1), "kind")),
+				   "tir") != 0;
+		if (to && is_last)
+			*to = stage_of(s, j);
+		s->is_ptx |= strcmp(kind, "ptx") == 0;
+	}
+	count_barriers(s);
+}
+
+/* ---- the tile IR ---- */
+
+/* "%name = op ..." of a line: the op, how long its name is; false: it is none. */
+static bool
+value_of(const char *line, const char **name, const char **op)
+{
+	*name = line + strspn(line, " \t");
+	const char *is = **name == '%' ? strstr(*name, " = ") : NULL;
+	*op = is ? is + 3 : NULL;
+	return is && strcspn(*name, " ") == (size_t)(is - *name);
+}
+
+/* The dtype of a value's result, and whether it is a tile: behind the last " : ". */
+static const char *
+type_of(const char *line, bool *is_tile, const Said *s)
+{
+	const char *at = NULL;
+	for (const char *next = strstr(line, " : "); next; next = strstr(next + 3, " : "))
+		at = next + 3;
+	size_t n = at ? strcspn(at, "[ \t#@<,)") : 0;
+	*is_tile = at && at[n] == '[';
+	return at ? arena_strndup(s->mem, at, n) : "";
+}
+
+static bool
+is_integer(const char *dtype)
+{
+	return (*dtype == 'i' || *dtype == 'u') && char_is_digit(dtype[1]);
+}
+
+/* The dtype of the value that an op's first operand names; "": not found. */
+static const char *
+operand_type(const Said *s, const char *op, int before)
+{
+	const char *at = op + strcspn(op, " %"), *name, *is;
+	bool tile;
+	at += strspn(at, " ");
+	size_t n = *at == '%'
+		       ? 1 + strspn(at + 1,
+				 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
+		       : 0;
+	for (int i = before - 1; n && i >= 0; i--)
+		if (value_of(s->tir.line[i], &name, &is) && (size_t)(is - 3 - name) == n &&
+		    strncmp(name, at, n) == 0)
+			return type_of(s->tir.line[i], &tile, s);
+	return "";
+}
+
+const char *
+said_specials(const Said *s, int line)
+{
+	static const char *const function[] = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh",
+	    "sqrt", "rsqrt", "sigmoid", "erf", "div"};
+	SaidList found = {0};
+	for (int i = 0; i < s->tir.n; i++) {
+		const char *name, *op;
+		bool tile;
+		if (s->tir.source[i] != line || !value_of(s->tir.line[i], &name, &op))
+			continue;
+		const char *to = type_of(s->tir.line[i], &tile, s),
+			   *word = arena_strndup(s->mem, op, strcspn(op, " "));
+		if (!tile) /* a scalar's take no time */
+			continue;
+		const char *from = strcmp(word, "cast") == 0 ? operand_type(s, op, i) : "";
+		if (*from && is_integer(from) != is_integer(to) && strcmp(from, "bool") != 0)
+			said_add(
+			    s, &found, arena_printf(s->mem, "conversions of %s to %s", from, to));
+		for (int k = 0; k < LEN(function); k++)
+			if (strcmp(word, function[k]) == 0 && !is_integer(to))
+				said_add(s, &found, word);
+	}
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		if (l->line == line && strncmp(l->what, "dot", 3) == 0 &&
+		    strstr(l->details, "converts both operands"))
+			said_add(s, &found, "conversions of the product's operands to f16");
+	}
+	return said_join(s, &found, ", ");
+}
+
+const char *
+said_keys(const Said *s, int line)
+{
+	SaidList found = {0};
+	for (int i = 0; i < s->tir.n; i++) {
+		const char *t = s->tir.line[i];
+		if (s->tir.source[i] != line || !strstr(t, " = reduce "))
+			continue;
+		said_add(s, &found,
+		    strstr(t, "fn = \"argmax\"")   ? "argmax"
+		    : strstr(t, "fn = \"argmin\"") ? "argmin"
+						   : "");
+	}
+	return said_join(s, &found, " and ");
+}
+
+/* Loops that a line of the tile IR is in: the line of the source that wrote last in a trip of each,
+ * 0: none did. */
+typedef struct Loop {
+	int depth, written;
+} Loop;
+
+static bool
+is_loop(const char *t)
+{
+	const char *name, *op;
+	if (!value_of(t, &name, &op))
+		op = t;
+	return strncmp(op, "for ", 4) == 0 || strncmp(op, "while ", 6) == 0;
+}
+
+const char *
+said_late_reads(const Said *s)
+{
+	enum { SHOWN = 3 };
+	VEC(Loop) loops = {0};
+	SaidList found = {0};
+	vec_push(s->mem, &loops, ((Loop){-1, 0}));
+	for (int i = 0; i < s->tir.n && found.n < SHOWN; i++) {
+		const char *text = s->tir.line[i], *t = text + strspn(text, "\t"), *name, *op;
+		int depth = (int)(t - text), source = s->tir.source[i];
+		while (*t && loops.n > 1 && depth <= vec_last(&loops).depth)
+			(void)vec_pop(&loops);
+		Loop *in = &vec_last(&loops);
+		bool tile = false, reads = value_of(t, &name, &op) && strncmp(op, "read %", 6) == 0;
+		if (reads)
+			type_of(t, &tile, s);
+		if (is_loop(t))
+			vec_push(s->mem, &loops, ((Loop){depth, 0}));
+		else if (strncmp(t, "write ", 6) == 0 || strncmp(t, "store ", 6) == 0)
+			in->written = source;
+		else if (tile && in->written && in->written != source)
+			said_add(s, &found,
+			    arena_printf(s->mem, "line %d reads %.*s behind the write of line %d",
+				source, (int)strcspn(op + 6, "[ ,"), op + 6, in->written));
+	}
+	return said_join(s, &found, "; ");
+}
+
+const char *
+said_unrolled(const Said *s)
+{
+	static const char word[] = "unrolled = ";
+	long most = 1;
+	for (int i = 0; i < s->tir.n; i++) {
+		const char *at = strstr(s->tir.line[i], word);
+		long n = at ? strtol(at + sizeof word - 1, NULL, 10) : 1;
+		most = MAX(most, n);
+	}
+	return most > 1 ? arena_printf(s->mem,
+			      ", since the loop is unrolled by %ld, and another has the trips that "
+			      "are left",
+			      most)
+			: "";
+}
+
+/* ---- PTX ---- */
+
+/* An instruction, behind its predicate; NULL: the line is none. */
+static const char *
+instruction(const char *t)
+{
+	const char *at = t + strspn(t, " \t");
+	if (at == t)
+		return NULL;
+	if (*at == '@')
+		at += strcspn(at, " ") + 1;
+	size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+	return n && at[n] == '.' ? at : NULL;
+}
+
+/* Has an instruction one of these names, and one of these types at its end or in its middle? */
+static bool
+is_one(const char *at, const char *const *name, int n, const char *type)
+{
+	size_t length = strcspn(at, "."), all = strcspn(at, " ");
+	const char *found = strstr(at, type);
+	if (!found || found >= at + all || char_is_digit(found[strlen(type)]))
+		return false;
+	for (int i = 0; i < n; i++)
+		if (strlen(name[i]) == length && strncmp(at, name[i], length) == 0)
+			return true;
+	return false;
+}
+
+double
+said_wide(const Said *s, int line)
+{
+	static const char *const name[] = {
+	    "add", "sub", "mul", "mad", "shl", "shr", "div", "rem", "min", "max", "setp", "selp"};
+	int all = 0, wide = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
+		all += at != NULL;
+		wide += at && (is_one(at, name, LEN(name), ".s64") ||
+				  is_one(at, name, LEN(name), ".u64") ||
+				  is_one(at, name, LEN(name), ".b64"));
+	}
+	return all ? (double)wide / all : 0;
+}
+
+const char *
+said_doubles(const Said *s, int line)
+{
+	static const char *const name[] = {
+	    "add", "sub", "mul", "fma", "cvt", "max", "min", "setp", "sqrt", "div", "rcp"};
+	int n = 0, divides = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
+		n += at && is_one(at, name, LEN(name), ".f64");
+		divides += at && is_one(at, name + LEN(name) - 2, 2, ".f64");
+	}
+	if (!n)
+		return "";
+	return arena_printf(s->mem, "%d of its instructions in PTX are of f64%s", n,
+	    !divides
+		? ""
+		: arena_printf(s->mem,
+		      ", %d of them divisions or inverses, each a routine of its own", divides));
+}
+
+bool
+said_divides(const Said *s, int line)
+{
+	for (int i = 0; s->is_ptx && i < s->code.n; i++)
+		if (s->code.source[i] == line && strstr(s->code.line[i], "div.rn.f32"))
+			return true;
+	return false;
+}

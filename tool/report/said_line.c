@@ -1,0 +1,224 @@
+/* All that stands beside a line of the source, and the sentences shown when it is chosen. */
+#include "tool/report/said.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double SHARE =
+    4.5; /* %, of the longest part: worth a word where it bounds the kernel */
+
+const char *
+said_stall(const Said *s, int line)
+{
+	const LineBill *l = said_spent(s, line);
+	int most = 0;
+	for (int p = 0; l && p < BILL_PARTS; p++)
+		most = l->part[p] > l->part[most] ? p : most;
+	double us = said_spent_us(s, l, (BillPart)most), all = said_part(s, (BillPart)most);
+	if (us <= 0 || !said_matters(s, us))
+		return "";
+	BillPart first = said_longest(s, -1);
+	double longest = said_part(s, first), of = 100 * said_spent_us(s, l, first) / longest;
+	Text t = {0};
+	text_printf(&t, "by the model %s %s: %s, %.0f %% of the kernel's %s",
+	    most == BILL_WAITING ? "waits for" : "takes",
+	    most == BILL_WAITING ? l->wait : bill_part_names[most], said_micro(s, us),
+	    100 * us / all, bill_part_names[most]);
+	if (all < .95 * longest && of >= SHARE)
+		text_printf(&t, "; of %s, which bounds the kernel, it has %.0f %%",
+		    bill_part_names[first], of);
+	const char *doubles = said_doubles(s, line);
+	text_printf(&t, "%s%s", *doubles ? "; " : "", doubles);
+	return text_take(&t, s->mem);
+}
+
+static double
+number(const json_t *j, const char *name)
+{
+	return json_number_value(json_object_get(j, name));
+}
+
+/* What the hardware counted in a line, where a profile is at hand. */
+static const char *
+counters(const Said *s, int line)
+{
+	const json_t *l, *own = NULL;
+	size_t i;
+	json_array_foreach(json_object_get(s->profile, "lines"), i, l) own =
+	    !own && json_integer_value(json_object_get(l, "line")) == line ? l : own;
+	if (!own || (number(own, "share") == 0 && number(own, "sectors") == 0 &&
+			number(own, "bank_passes") == 0))
+		return "";
+	Text t = {0};
+	const char *stall = json_string_value(json_object_get(own, "stall"));
+	text_printf(&t, "measured: %.0f %% of the samples", 100 * number(own, "share"));
+	if (stall && *stall)
+		text_printf(
+		    &t, ", most wait for %s (%.0f %%)", stall, 100 * number(own, "stall_share"));
+	if (number(own, "least_sectors") > 0)
+		text_printf(&t, ", %s of the fewest sectors",
+		    said_round(s, number(own, "sectors") / number(own, "least_sectors")));
+	if (number(own, "least_bank_passes") > 0)
+		text_printf(&t, ", %s of the fewest bank passes",
+		    said_round(s, number(own, "bank_passes") / number(own, "least_bank_passes")));
+	return text_take(&t, s->mem);
+}
+
+/* "read x 16 B, 16/16 sectors" */
+static void
+put_access(const Said *s, const SaidLine *l, Text *t)
+{
+	double least, n = said_sectors(l, &least);
+	const BankPlan *banks = said_banks(l);
+	text_printf(t, " %d B", l->x->bytes);
+	if (n > 0)
+		text_printf(t, ", %s/%s sectors%s", said_round(s, n), said_round(s, least),
+		    said_mean(s, l));
+	else if (n < 0)
+		text_put(t, ", sectors by data");
+	if (l->x->cause)
+		text_printf(t, " (%s)", l->x->cause);
+	if (l->x->counted && l->x->counted->n)
+		text_printf(t, ", counted in %lld of %lld programs",
+		    (long long)l->x->counted->programs, (long long)l->x->counted->of);
+	if (banks)
+		text_printf(t, ", %d/%d bank passes", banks->passes, banks->least);
+}
+
+static void
+put_what(const Said *s, const SaidLine *l, Text *t)
+{
+	bool weaker = said_is_weaker(l);
+	text_put(t, l->what);
+	if (l->x->bytes && strncmp(l->details, "by tensor map", 13) != 0)
+		put_access(s, l, t);
+	else if (weaker)
+		text_printf(t, ", a %s", l->x->way);
+	else if (*l->details && strncmp(l->what, "dot", 3) != 0 &&
+		 strncmp(l->what, "mbarriers", 9) != 0)
+		text_printf(t, "%s%s",
+		    l->x->pair || strcmp(l->what, "cluster barrier") == 0 ? " " : ", ", l->details);
+	if (l->x->reason && !strstr(t->at, l->x->reason))
+		text_printf(t, ": %s", l->x->reason);
+	if (weaker)
+		text_put(t, said_gain(s));
+	if (l->x->not_ahead)
+		text_printf(t, "; %s", said_not_ahead(s, l));
+}
+
+static void
+add_below(json_t *all, const char *text, bool bad)
+{
+	const json_t *j;
+	size_t i;
+	json_array_foreach(
+	    all, i, j) if (strcmp(json_string_value(json_object_get(j, "text")), text) == 0) return;
+	if (*text)
+		json_array_append_new(all, json_pack("{s:s, s:b}", "text", text, "bad", bad));
+}
+
+static void
+add_line(const Said *s, const SaidLine *l, json_t *all)
+{
+	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
+	bool waste = least > 0 && n > least, banks = said_banks(l) != NULL,
+	     narrow = l->x->out.bytes == 1;
+	bool weighs = cost <= 0 || said_matters(s, cost);
+	Text t = {0};
+	if (strcmp(l->what, "buffer") == 0 || (strcmp(l->what, "put") == 0 && !banks))
+		return;
+	put_what(s, l, &t);
+	if ((waste || banks) && cost > 0)
+		text_printf(&t, "; by the model that costs %s%s",
+		    weighs ? "at most " : "next to nothing", weighs ? said_micro(s, cost) : "");
+	if (*said_barrier(s, l))
+		text_put(&t, said_often(s, l));
+	add_below(
+	    all, t.at, ((waste || banks) && weighs) || l->x->reason || said_is_weaker(l) || narrow);
+	text_close(&t);
+}
+
+json_t *
+said_below(const Said *s, int line)
+{
+	json_t *all = json_array();
+	SaidLines own = said_merged(s, line);
+	for (int i = 0; i < own.n; i++)
+		add_line(s, &own.at[i], all);
+	const json_t *w;
+	size_t i;
+	json_array_foreach(s->warnings, i, w)
+	{
+		const char *help = json_string_value(json_object_get(w, "help"));
+		if (json_integer_value(json_object_get(w, "line")) == line)
+			add_below(all,
+			    arena_printf(s->mem, "%s%s%s",
+				json_string_value(json_object_get(w, "message")),
+				help ? "; help: " : "", help ? help : ""),
+			    true);
+	}
+	add_below(all, said_stall(s, line), false);
+	add_below(all, counters(s, line), false);
+	return all;
+}
+
+static const char *
+told(const Said *s, const SaidLine *l)
+{
+	SaidList parts = {0};
+	const char *barrier = said_barrier(s, l);
+	said_add(s, &parts, l->what);
+	said_add(s, &parts, l->tile);
+	if (*barrier && l->x->pair)
+		said_add(s, &parts, barrier + strlen(l->what) + 1);
+	else if (*barrier)
+		said_add(s, &parts,
+		    arena_printf(
+			s->mem, "%s%s%s", l->details, said_often(s, l), said_barrier_mend(s, l)));
+	else
+		said_add(s, &parts, l->details);
+	if (l->x->not_ahead)
+		said_add(s, &parts, said_not_ahead(s, l));
+	said_add(s, &parts, l->x->reason ? l->x->reason : "");
+	return said_join(s, &parts, " — ");
+}
+
+/* What a line takes of each of the chip's means, the most first: "instructions 34.1 µs,
+ * waiting 30.6 µs". */
+static const char *
+all_parts(const Said *s, int line)
+{
+	const LineBill *l = said_spent(s, line);
+	SaidList said = {0};
+	bool had[BILL_PARTS] = {false};
+	for (int n = 0; l && n < BILL_PARTS; n++) {
+		int most = -1;
+		for (int p = 0; p < BILL_PARTS; p++)
+			if (!had[p] && (most < 0 || l->part[p] > l->part[most]))
+				most = p;
+		had[most] = true;
+		double us = said_spent_us(s, l, (BillPart)most);
+		if (us > s->us / 1000)
+			said_add(s, &said,
+			    arena_printf(s->mem, most == BILL_MEMORY ? "%s %s (%s)" : "%s %s",
+				bill_part_names[most], said_micro(s, us), said_mega(s, us)));
+	}
+	return said_join(s, &said, ", ");
+}
+
+json_t *
+said_chosen(const Said *s, int line)
+{
+	SaidLines own = said_merged(s, line);
+	SaidList all = {0};
+	json_t *out = json_array();
+	for (int i = 0; i < own.n; i++)
+		said_add(s, &all, told(s, &own.at[i]));
+	if (*said_stall(s, line))
+		said_add(s, &all,
+		    arena_printf(s->mem, "%s; in all %s", said_stall(s, line), all_parts(s, line)));
+	said_add(s, &all, counters(s, line));
+	for (int i = 0; i < all.n; i++)
+		json_array_append_new(out, json_string(all.at[i]));
+	return out;
+}

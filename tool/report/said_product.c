@@ -1,0 +1,74 @@
+/* Which matrix instruction products take, why none that is better, and what that one would be
+ * worth. */
+#include "tool/report/said.h"
+
+#include <string.h>
+
+bool
+said_is_weaker(const SaidLine *l)
+{
+	return strncmp(l->what, "dot", 3) == 0 && l->x->way &&
+	       strstr(l->x->way, "not of a warpgroup");
+}
+
+const json_t *
+said_wgmma_variant(const Said *s)
+{
+	const json_t *v;
+	size_t i;
+	json_array_foreach(
+	    s->variants, i, v) if (json_is_true(json_object_get(v, "wgmma"))) return v;
+	return NULL;
+}
+
+const char *
+said_gain(const Said *s)
+{
+	double products = said_part(s, BILL_PRODUCTS);
+	if (s->wgmma_us <= 0 || s->wgmma_us >= .99 * products)
+		return "";
+	double us = said_with(s, BILL_PRODUCTS, products - s->wgmma_us);
+	const char *then =
+	    said_matters(s, s->us - us)
+		? arena_printf(s->mem, ", the launch about %s", said_micro(s, us))
+		: ", of which the launch gains little by itself, as they do not bound it";
+	return arena_printf(s->mem, "; products by it take %s, by wgmma %s%s",
+	    said_micro(s, products), said_micro(s, s->wgmma_us), then);
+}
+
+/* What would have to be other for wgmma. */
+static const char *
+mend(const Said *s, const SaidLine *l)
+{
+	const json_t *by = said_wgmma_variant(s);
+	if (strstr(l->x->way, "along K"))
+		return ". What counts is how it lies in memory: another layout of the tensor, or a "
+		       "kernel that turns it before, "
+		       "gives that; a .T in the source leaves it as it lies";
+	if (!by)
+		return "";
+	double us = json_number_value(json_object_get(by, "us")) * s->us / s->compared;
+	return arena_printf(s->mem,
+	    ". With %s they are by wgmma, and the launch would take %s by the model",
+	    json_string_value(json_object_get(by, "values")), said_micro(s, us));
+}
+
+const char *
+said_products(const Said *s)
+{
+	SaidList all = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		SaidList parts = {0};
+		if (strncmp(l->what, "dot", 3) != 0)
+			continue;
+		said_add(s, &parts, l->details);
+		if (l->x->reason && !strstr(l->details, l->x->reason))
+			said_add(s, &parts, l->x->reason);
+		said_add(s, &all,
+		    arena_printf(s->mem, "line %d %s: %s%s%s", l->line, l->what,
+			said_join(s, &parts, ", "), said_is_weaker(l) ? said_gain(s) : "",
+			said_is_weaker(l) ? mend(s, l) : ""));
+	}
+	return all.n ? said_join(s, &all, "; ") : "It multiplies no matrices.";
+}

@@ -1,0 +1,422 @@
+/* What can be changed so that a kernel is faster, by what the model says the launch would take
+ * then: the largest gain first, then what it has no figure for; or that it has nothing. */
+#include "tool/report/said.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double WORTH = 0.97; /* of the launch: a change that is worth a sentence */
+static const double FEW = 1.1;    /* times the least: nothing is left */
+
+typedef struct Remedy {
+	double us; /* of the launch with it; 0: not known */
+	const char *text;
+} Remedy;
+
+typedef VEC(Remedy) Remedies;
+
+static void
+add(const Said *s, Remedies *all, double us, const char *text)
+{
+	if (us > WORTH * s->us)
+		return;
+	vec_push(s->mem, all, ((Remedy){us, text}));
+	for (int k = all->n - 1;
+	     k > 0 && us > 0 && (all->at[k - 1].us <= 0 || all->at[k - 1].us > us); k--) {
+		Remedy more = all->at[k - 1];
+		all->at[k - 1] = all->at[k];
+		all->at[k] = more;
+	}
+}
+
+/* Does a part take so much of the longest one that less of it may be worth something? */
+static bool
+is_near(const Said *s, BillPart p)
+{
+	return said_part(s, p) > (p == BILL_WAITING ? .8 : .5) * said_part(s, said_longest(s, -1));
+}
+
+/* The line with the most of a part; NULL: none has any. */
+static const LineBill *
+top(const Said *s, BillPart p)
+{
+	const LineBill *most = NULL;
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		if (l->file == s->x->f->place.file && l->part[p] > (most ? most->part[p] : 0))
+			most = l;
+	}
+	return most;
+}
+
+/* ---- tiles and blocks ---- */
+
+/* The three that are the fastest. */
+static void
+add_variants(const Said *s, Remedies *all)
+{
+	enum { SHOWN = 3 };
+	Remedies own = {0};
+	const json_t *v;
+	size_t i;
+	json_array_foreach(s->variants, i, v)
+	{
+		double us = json_number_value(json_object_get(v, "us")) * s->us / s->compared;
+		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
+			     s->x->bill.part[BILL_PRODUCTS] > 0;
+		add(s, &own, us,
+		    arena_printf(s->mem, "with %s%s",
+			json_string_value(json_object_get(v, "values")),
+			wgmma ? ", its products by wgmma" : ""));
+	}
+	for (int k = 0; k < MIN(own.n, SHOWN); k++)
+		add(s, all, own.at[k].us, own.at[k].text);
+}
+
+/* Are tiles of less, of a name or several, all slower by the model? */
+static bool
+smaller_are_slower(const Said *s)
+{
+	const json_t *v;
+	size_t i;
+	int n = 0, slower = 0;
+	json_array_foreach(s->variants, i, v)
+	{
+		const char *at = json_string_value(json_object_get(v, "values"));
+		bool smaller = true;
+		for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
+			const NamedConst *c = named_const(
+			    s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
+			const char *is = strstr(at, " = ");
+			smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
+		}
+		n += smaller;
+		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
+	}
+	return n > 0 && slower == n;
+}
+
+static bool
+more_warps_are_slower(const Said *s)
+{
+	int n = 0, slower = 0;
+	for (int i = 0; i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *w =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
+		if (c->cycles < 0 || c->is_chosen || !w || w->value.i <= s->x->f->schedule.warps)
+			continue;
+		n++;
+		slower += c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
+	}
+	return n > 0 && slower == n;
+}
+
+/* What one block more on a multiprocessor takes: "at most 48 registers a thread (now 56)"; "": no
+ * more fits at all. */
+static const char *
+room_needs(const Said *s, int now, const char **how)
+{
+	SaidList needs = {0};
+	const json_t *l;
+	size_t i;
+	bool registers = false;
+	json_array_foreach(s->limits, i, l)
+	{
+		const char *of = json_string_value(json_object_get(l, "of"));
+		int has = (int)json_number_value(json_object_get(l, "has")),
+		    needed = (int)json_number_value(json_object_get(l, "needs"));
+		if (strcmp(of, "grid") == 0 &&
+		    json_integer_value(json_object_get(l, "blocks")) <= now)
+			return "";
+		if (strcmp(of, "grid") == 0 || needed <= 0 || has / needed != now)
+			continue;
+		if (strcmp(of, "registers") != 0 && strcmp(of, "shared memory") != 0)
+			return "";
+		int each = has / (now + 1);
+		registers |= strcmp(of, "registers") == 0;
+		said_add(s, &needs,
+		    strcmp(of, "registers") == 0
+			? arena_printf(s->mem, "%d registers a thread (now %d)",
+			      each / (32 * s->x->f->schedule.warps) / 8 * 8, s->x->registers)
+			: arena_printf(s->mem, "%d bytes of shared memory (now %lld)", each - 1024,
+			      (long long)s->x->f->shared_bytes));
+	}
+	bool small = !smaller_are_slower(s), warps = registers && !more_warps_are_slower(s);
+	*how = needs.n > 1            ? ", both: less of one alone gains nothing"
+	       : !registers && !small ? ", by fewer stages"
+	       : !registers           ? ", by fewer stages or a smaller tile"
+	       : warps && small       ? ", by more warps or a smaller tile of a thread"
+	       : warps                ? ", by more warps"
+	       : small                ? ", by a smaller tile of a thread"
+				      : NULL;
+	return said_join(s, &needs, " and ");
+}
+
+static void
+add_room(const Said *s, Remedies *all)
+{
+	int now = said_blocks_with(s, 0);
+	const char *how = NULL,
+		   *needs = now > 0 && now < INT_MAX / 2 ? room_needs(s, now, &how) : "";
+	double waits = said_part(s, BILL_WAITING), less = waits / (now + 1.0);
+	if (!is_near(s, BILL_WAITING) || !*needs ||
+	    !how) /* no advice of what was compared and is slower */
+		return;
+	add(s, all, said_with(s, BILL_WAITING, less),
+	    arena_printf(s->mem,
+		"with one block more on a multiprocessor (%d), which takes "
+		"at most %s%s, and leaves %s of waiting",
+		now + 1, needs, how, said_micro(s, waits - less)));
+}
+
+/* A last round that is not full: no more can be saved than its places take.  Where device memory or
+ * the L2 cache bound it, the blocks that are left have more of those. */
+static void
+add_rounds(const Said *s, Remedies *all)
+{
+	double share;
+	const char *text = said_rounds(s, &share);
+	BillPart most = said_longest(s, -1);
+	if (*text && most != BILL_MEMORY && most != BILL_SECTORS)
+		add(s, all, (1 - share) * s->us,
+		    "at best, with blocks of a size or number that fills the last round (below)");
+}
+
+/* ---- lines ---- */
+
+static void
+add_accesses(const Said *s, Remedies *all)
+{
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		const LineBill *own = said_spent(s, l->line);
+		double least, n = said_sectors(l, &least);
+		bool twice = false;
+		for (int k = 0; k < i && !twice; k++)
+			twice = s->lines.at[k].line == l->line &&
+				strcmp(s->lines.at[k].what, l->what) == 0;
+		if (twice)
+			continue;
+		if (least > 0 && n > least && !said_banks(l))
+			add(s, all, said_with(s, BILL_SECTORS, said_cost(s, l)),
+			    arena_printf(s->mem, "at best, if line %d's %s took the fewest sectors",
+				l->line, l->what));
+		if (said_banks(l))
+			add(s, all, said_with(s, BILL_SHARED, said_cost(s, l)),
+			    arena_printf(s->mem, "at best, if line %d's %s had no bank conflicts",
+				l->line, l->what));
+		if (l->x->not_ahead)
+			add(s, all, said_with(s, BILL_WAITING, said_spent_us(s, own, BILL_WAITING)),
+			    arena_printf(s->mem,
+				"or less, if line %d's %s were copied ahead, without the %s for "
+				"which that line waits "
+				"(it is %s)",
+				l->line, l->what,
+				said_micro(s, said_spent_us(s, own, BILL_WAITING)),
+				said_not_ahead(s, l)));
+		if (strcmp(l->what, "get") == 0 && l->x->out.bytes == 1 &&
+		    said_spent_us(s, own, BILL_SHARED) > .1 * said_part(s, said_longest(s, -1)))
+			add(s, all, 0,
+			    arena_printf(s->mem,
+				"line %d gets single bytes from shared memory, %s of it and %s of "
+				"instructions in that line: a tensor that lies along K in memory "
+				"has none of them",
+				l->line, said_micro(s, said_spent_us(s, own, BILL_SHARED)),
+				said_micro(s, said_spent_us(s, own, BILL_ISSUE))));
+	}
+}
+
+/* Accesses that could be wider: the model has too small a figure of what that is worth. */
+static void
+add_wider(const Said *s, Remedies *all)
+{
+	SaidList lines = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		const char *how = said_is_narrow(s, l) ? said_widen(s, l) : "";
+		if (said_is_narrow(s, l))
+			said_add(s, &lines,
+			    arena_printf(s->mem,
+				"line %d's %s has %d bytes at once where %d would be possible%s%s",
+				l->line, l->what, l->x->bytes, l->x->wider, *how ? ", as " : "",
+				how));
+	}
+	if (lines.n)
+		add(s, all, 0,
+		    arena_printf(s->mem,
+			"wider accesses, whose gain the model has too small or not at all: %s",
+			said_join(s, &lines, ", ")));
+}
+
+static void
+add_own_reads(const Said *s, Remedies *all)
+{
+	const json_t *own = said_own_reads(s);
+	const char *name = own ? json_string_value(json_object_get(own, "read")) : "";
+	if (own)
+		add(s, all, 0,
+		    arena_printf(s->mem,
+			"%s read a trip before its use (a var that the next trip takes), or at "
+			"once for several "
+			"trips, so that products do not wait for it",
+			name));
+}
+
+static void
+add_products(const Said *s, Remedies *all)
+{
+	double products = said_part(s, BILL_PRODUCTS);
+	if (s->wgmma_us > 0 && s->wgmma_us < .99 * products)
+		add(s, all, said_with(s, BILL_PRODUCTS, products - s->wgmma_us),
+		    "with products by wgmma (what that takes: below, which "
+		    "matrix instruction)");
+}
+
+static void
+add_padding(const Said *s, Remedies *all)
+{
+	double share;
+	const char *text = said_padding(s, &share);
+	if (*text && share > 0)
+		add(s, all, (1 - share) * s->us,
+		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
+	else if (*text)
+		add(s, all, 0, text);
+}
+
+/* What instructions of a line there are that others could stand for. */
+static void
+add_instructions(const Said *s, Remedies *all)
+{
+	const LineBill *l = top(s, BILL_ISSUE);
+	double all_us = said_part(s, BILL_ISSUE), own = said_spent_us(s, l, BILL_ISSUE),
+	       wide = l ? said_wide(s, l->line) : 0;
+	if (!l || !is_near(s, BILL_ISSUE))
+		return;
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *d = &s->x->spent.at[i];
+		if (d->file == s->x->f->place.file &&
+		    said_spent_us(s, d, BILL_ISSUE) > .1 * all_us && said_divides(s, d->line)) {
+			add(s, all, 0,
+			    arena_printf(s->mem,
+				"line %d divides: of a warp that has a numerator or divisor of 0, "
+				"or one close "
+				"to the least or greatest numbers or beyond, all wait for a "
+				"routine of about 60 instructions more, which the "
+				"estimate leaves out as data decides it; fast::div, or a product "
+				"with an inverse, has no such branch",
+				d->line));
+			break;
+		}
+	}
+	if (strstr(said_specials(s, l->line), "conversions"))
+		add(s, all, 0,
+		    arena_printf(s->mem, "of line %d's instructions (%s) some are: %s", l->line,
+			said_micro(s, own), said_specials(s, l->line)));
+	if (*said_keys(s, l->line))
+		add(s, all, 0,
+		    arena_printf(s->mem,
+			"line %d's %s compares keys of 64 bits, an element and its index in one, "
+			"by about ten "
+			"instructions an element; a max or min alone takes one",
+			l->line, said_keys(s, l->line)));
+	else if (wide >= .2)
+		add(s, all, said_with(s, BILL_ISSUE, own * wide / (1 + wide)),
+		    arena_printf(s->mem,
+			"at best, if line %d's indices were of "
+			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
+			"takes two; cast to i32 where the numbers fit",
+			l->line, 100 * wide));
+}
+
+static void
+add_functions(const Said *s, Remedies *all)
+{
+	const LineBill *l = top(s, BILL_SPECIAL);
+	if (l && is_near(s, BILL_SPECIAL) && *said_specials(s, l->line))
+		add(s, all, 0,
+		    arena_printf(s->mem, "line %d has %s of special functions, of: %s", l->line,
+			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)),
+			said_specials(s, l->line)));
+}
+
+/* ---- all of it ---- */
+
+static Remedies
+collect(const Said *s)
+{
+	Remedies all = {0};
+	double waits = said_part(s, BILL_WAITING);
+	const char *late = waits > .3 * said_part(s, said_longest(s, -1)) ? said_late_reads(s) : "";
+	if (s->x->t->rates && s->x->bill.launched > 0 &&
+	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
+		add(s, &all, 0,
+		    arena_printf(s->mem,
+			"%.0f of %d multiprocessors have a program: smaller tiles, or split = 2 "
+			"and more for a "
+			"long loop, give each one",
+			s->x->bill.launched, s->x->t->rates->multiprocessors));
+	add_own_reads(s, &all);
+	add_wider(s, &all);
+	add_variants(s, &all);
+	add_room(s, &all);
+	add_rounds(s, &all);
+	add_accesses(s, &all);
+	add_products(s, &all);
+	add_padding(s, &all);
+	if (*late)
+		add(s, &all, 0,
+		    arena_printf(s->mem,
+			"%s: loads stay behind stores, so that nothing hides their latency; read "
+			"into a let "
+			"before the first write",
+			late));
+	add_instructions(s, &all);
+	add_functions(s, &all);
+	return all;
+}
+
+void
+said_remedies(const Said *s, SaidList *out)
+{
+	enum { SHOWN = 8 };
+	double least = MAX(said_part(s, BILL_MEMORY), said_part(s, BILL_PRODUCTS));
+	bool memory = said_part(s, BILL_MEMORY) >= said_part(s, BILL_PRODUCTS),
+	     few = s->us < FEW * least;
+	Remedies all = collect(s), wide = {0};
+	Text t = {0};
+	add_wider(s, &wide);
+	if (few && !wide.n) {
+		text_printf(&t,
+		    "What to change: nothing in the schedule, as the estimate is within %.0f %% of "
+		    "the least; %s",
+		    100 * (s->us / least - 1),
+		    memory
+			? "only fewer bytes take less: smaller dtypes, or fewer passes over them."
+			: "only fewer or smaller products take less.");
+		said_add(s, out, text_take(&t, s->mem));
+		return;
+	}
+	for (int i = 0; i < all.n && i < SHOWN; i++) {
+		const Remedy *r = &all.at[i];
+		const char *about =
+		    r->us > 0 ? arena_printf(s->mem, "to about %s ", said_micro(s, r->us)) : "";
+		text_printf(&t, "%s%d. %s%s", i ? "; " : "", i + 1, about, r->text);
+	}
+	bool any = all.n > 0 && all.at[0].us > 0;
+	const char *none = "By the model nothing else makes the launch faster by 3 %: no other "
+			   "tile, no further block on a multiprocessor, no "
+			   "better access";
+	if (t.n)
+		said_add(s, out,
+		    arena_printf(s->mem, "What to change%s: %s.%s%s%s",
+			any ? ", and the launch's time by the model then" : "", t.at,
+			any ? "" : " ", any ? "" : none, any ? "" : "."));
+	else
+		said_add(s, out,
+		    arena_printf(s->mem,
+			"What to change: nothing that the model has a figure for. %s.", none));
+	text_close(&t);
+}
