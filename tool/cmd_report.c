@@ -30,8 +30,10 @@ write_report(const Cli *cli, const json_t *kernels)
 		text_printf(&out, "%s\n", text ? text : "");
 		free(text);
 	} else {
+		json_t *packed = report_pack(kernels);
 		text_put(&out, (const char *)report_page_head);
-		report_put_json(kernels, &out);
+		report_put_json(packed, &out);
+		json_decref(packed);
 		text_put(&out, (const char *)report_page_tail);
 	}
 	int status = cli_emit(cli, &out);

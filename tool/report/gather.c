@@ -293,6 +293,15 @@ compared_json(const ChooseWhy *why, const Inspection *x)
 	return j;
 }
 
+static int
+text_lines(const char *text)
+{
+	int n = 0;
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+		n++;
+	return n;
+}
+
 /* As `inspect --explain` prints it. */
 static json_t *
 summary_json(const Inspection *x, const ChooseWhy *why)
@@ -376,7 +385,10 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
-	if (profile && add_code(stages, m, t))
+	bool coded = profile && add_code(stages, m, t);
+	if (coded)
+		report_count_code(stages, text_lines(f->text), &x, cx->mem);
+	if (coded)
 		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
 		    "s:O, s:O, s:o, s:o, s:o}",
 		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,

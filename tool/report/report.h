@@ -8,6 +8,8 @@
  *     variants.c      estimates with other tiles
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
+ *     pack.c          the text of stages in a fourth of its bytes
+ *     machine.c       instructions of the machine code, where it has no loop
  *     said.h          sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
@@ -56,8 +58,18 @@ void why_say(const ChooseWhy *why, const Target *t, double cycles, Text *out);
  * by the code's registers (0: not known).  Null where there is none. */
 json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *launch, int blocks);
 
+/* machine.c */
+
+/* The name of a line's instruction in SASS, behind its predicate; NULL: it is none. */
+const char *report_instruction(const char *line);
+/* Counts the bill's instructions by the stage of SASS, where there is one without loops, of a source of so many lines. */
+void report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem);
+
 /* said_json.c: adds to what was gathered of a kernel its `answers`, what is `said` of its lines, and of `rounds`. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);
+
+/* A copy whose stages have `packed` for `text` and `lines` (pack.c). */
+json_t *report_pack(const json_t *kernels);
 
 /* Appends JSON as it may stand in a script element. */
 void report_put_json(const json_t *j, Text *out);

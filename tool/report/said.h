@@ -41,13 +41,14 @@ typedef struct Said {
 	const ChooseWhy *why;
 	const Bound *b;
 	const json_t *limits, *variants, *profile, *warnings, *timeline; /* of the report */
-	const char *summary;         /* what inspect --explain prints */
-	SaidList source;             /* lines of the text */
-	double us;                   /* of the launch by the model; 0: not known */
-	double compared;             /* the same as schedules are compared */
-	double wgmma_us;             /* that products would take by wgmma; 0: they do, or cannot */
-	double bytes_us;             /* of device memory */
-	SaidStage tir, thread, code; /* the last tile IR; thread IR; PTX or Metal */
+	const char *summary; /* what inspect --explain prints */
+	SaidList source;     /* lines of the text */
+	double us;           /* of the launch by the model; 0: not known */
+	double compared;     /* the same as schedules are compared */
+	double wgmma_us;     /* that products would take by wgmma; 0: they do, or cannot */
+	double bytes_us;     /* of device memory */
+	SaidStage tir, thread, code,
+	    sass; /* the last tile IR; thread IR; PTX or Metal; machine code */
 	bool is_ptx;
 	SaidLines lines;       /* all, each by itself */
 	int *barriers, *holds; /* of the code, by lines of the source */
@@ -79,6 +80,9 @@ void said_read_code(Said *s, const json_t *stages);
 const char *said_specials(const Said *s, int line); /* conversions and functions; "": none */
 double said_wide(const Said *s, int line); /* the part of its PTX that computes in 64 bits */
 const char *said_doubles(const Said *s, int line); /* what it computes in f64; "": nothing */
+/* What instructions a line has in SASS, the most first: "760 in SASS, 448 FFMA, 168 HADD2.F32"; "":
+ * not known. */
+const char *said_mix(const Said *s, int line);
 bool said_divides(const Said *s, int line);
 const char *said_keys(const Said *s, int line); /* "argmax", that compares keys of 64 bits; "" */
 const char *said_late_reads(

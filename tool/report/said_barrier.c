@@ -76,8 +76,7 @@ said_blocks_with(const Said *s, double more)
 	const json_t *l;
 	size_t i;
 	double least = INT_MAX;
-	json_array_foreach(s->limits, i, l)
-	{
+	json_array_foreach(s->limits, i, l) {
 		const char *of = json_string_value(json_object_get(l, "of"));
 		double has = json_number_value(json_object_get(l, "has")),
 		       needs = json_number_value(json_object_get(l, "needs"));

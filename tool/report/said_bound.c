@@ -181,8 +181,10 @@ lines_of(const Said *s, BillPart p)
 		if (!l || said_spent_us(s, l, p) < part / 10)
 			break;
 		had[most] = true;
-		const char *wait =
-		    p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait) : "";
+		const char *mix = p == BILL_ISSUE && n == 0 ? said_mix(s, l->line) : "";
+		const char *wait = p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait)
+				   : *mix		 ? arena_printf(s->mem, ": %s", mix)
+							 : "";
 		said_add(s, &all,
 		    arena_printf(s->mem, "line %d %s%s", l->line,
 			said_micro(s, said_spent_us(s, l, p)), wait));
@@ -220,6 +222,17 @@ said_own_reads(const Said *s)
 	return NULL;
 }
 
+/* "waiting, L2 cache and shared memory" */
+static const char *
+names_of(const Said *s, const SaidList *l)
+{
+	SaidList head = *l;
+	head.n--;
+	return l->n < 2
+		   ? l->at[0]
+		   : arena_printf(s->mem, "%s and %s", said_join(s, &head, ", "), l->at[l->n - 1]);
+}
+
 static const char *
 say_parts(const Said *s)
 {
@@ -239,7 +252,7 @@ say_parts(const Said *s)
 	SaidList names = {0};
 	for (int i = 0; i < near; i++)
 		said_add(s, &names, bill_part_names[part[i]]);
-	const char *first = sentence(s, said_join(s, &names, " and "));
+	const char *first = sentence(s, names_of(s, &names));
 	if (near > 1)
 		text_printf(&t,
 		    " %s are closer to each other than the model's estimates are to times: each "

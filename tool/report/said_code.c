@@ -55,12 +55,12 @@ said_read_code(Said *s, const json_t *stages)
 {
 	const json_t *j;
 	size_t i;
-	json_array_foreach(stages, i, j)
-	{
+	json_array_foreach(stages, i, j) {
 		const char *kind = json_string_value(json_object_get(j, "kind"));
 		SaidStage *to = strcmp(kind, "tir") == 0      ? &s->tir
 				: strcmp(kind, "thread") == 0 ? &s->thread
 				: strcmp(kind, "ptx") == 0 || strcmp(kind, "metal") == 0 ? &s->code
+				: strcmp(kind, "sass") == 0                              ? &s->sass
 											 : NULL;
 		bool is_last = to != &s->tir || i + 1 == json_array_size(stages) ||
 			       strcmp(json_string_value(
@@ -301,4 +301,51 @@ said_divides(const Said *s, int line)
 		if (s->code.source[i] == line && strstr(s->code.line[i], "div.rn.f32"))
 			return true;
 	return false;
+}
+
+/* ---- machine code ---- */
+
+typedef struct Kind {
+	const char *name; /* "HADD2.F32": the operation and its first modifier */
+	int n;
+} Kind;
+
+static size_t
+kind_length(const char *at)
+{
+	size_t n = strcspn(at, ". ;");
+	return at[n] == '.' ? n + 1 + strcspn(at + n + 1, ". ;") : n;
+}
+
+const char *
+said_mix(const Said *s, int line)
+{
+	enum { SHOWN = 3 };
+	VEC(Kind) kinds = {0};
+	int all = 0;
+	for (int i = 0; i < s->sass.n; i++) {
+		const char *at =
+		    s->sass.source[i] == line ? report_instruction(s->sass.line[i]) : NULL;
+		int k = 0;
+		if (!at)
+			continue;
+		const char *name = arena_strndup(s->mem, at, kind_length(at));
+		while (k < kinds.n && strcmp(kinds.at[k].name, name) != 0)
+			k++;
+		if (k == kinds.n)
+			vec_push(s->mem, &kinds, ((Kind){name, 0}));
+		all++;
+		kinds.at[k].n++;
+		for (; k > 0 && kinds.at[k].n > kinds.at[k - 1].n; k--) {
+			Kind less = kinds.at[k - 1];
+			kinds.at[k - 1] = kinds.at[k];
+			kinds.at[k] = less;
+		}
+	}
+	SaidList said = {0};
+	for (int k = 0; k < MIN(kinds.n, SHOWN) && kinds.at[k].n > all / 12; k++)
+		said_add(s, &said, arena_printf(s->mem, "%d %s", kinds.at[k].n, kinds.at[k].name));
+	return said.n
+		   ? arena_printf(s->mem, "%d in SASS, of these %s", all, said_join(s, &said, ", "))
+		   : "";
 }

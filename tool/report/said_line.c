@@ -147,8 +147,7 @@ said_below(const Said *s, int line)
 		add_line(s, &own.at[i], all);
 	const json_t *w;
 	size_t i;
-	json_array_foreach(s->warnings, i, w)
-	{
+	json_array_foreach(s->warnings, i, w) {
 		const char *help = json_string_value(json_object_get(w, "help"));
 		if (json_integer_value(json_object_get(w, "line")) == line)
 			add_below(all,

@@ -60,8 +60,7 @@ add_variants(const Said *s, Remedies *all)
 	Remedies own = {0};
 	const json_t *v;
 	size_t i;
-	json_array_foreach(s->variants, i, v)
-	{
+	json_array_foreach(s->variants, i, v) {
 		double us = json_number_value(json_object_get(v, "us")) * s->us / s->compared;
 		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
 			     s->x->bill.part[BILL_PRODUCTS] > 0;
@@ -81,8 +80,7 @@ smaller_are_slower(const Said *s)
 	const json_t *v;
 	size_t i;
 	int n = 0, slower = 0;
-	json_array_foreach(s->variants, i, v)
-	{
+	json_array_foreach(s->variants, i, v) {
 		const char *at = json_string_value(json_object_get(v, "values"));
 		bool smaller = true;
 		for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
@@ -122,8 +120,7 @@ room_needs(const Said *s, int now, const char **how)
 	const json_t *l;
 	size_t i;
 	bool registers = false;
-	json_array_foreach(s->limits, i, l)
-	{
+	json_array_foreach(s->limits, i, l) {
 		const char *of = json_string_value(json_object_get(l, "of"));
 		int has = (int)json_number_value(json_object_get(l, "has")),
 		    needed = (int)json_number_value(json_object_get(l, "needs"));
@@ -274,13 +271,27 @@ add_products(const Said *s, Remedies *all)
 		    "matrix instruction)");
 }
 
+/* The launch, if all that is computed were less by that share; the bytes of device memory and of
+ * the L2 cache stay. */
+static double
+with_less(const Said *s, double share)
+{
+	double most = 0;
+	for (int p = 0; p < BILL_PARTS; p++) {
+		bool moves =
+		    p == BILL_MEMORY || p == BILL_SECTORS || p == BILL_ATOMICS || p == BILL_START;
+		most = MAX(most, said_part(s, (BillPart)p) * (moves ? 1 : 1 - share));
+	}
+	return s->us - said_part(s, said_longest(s, -1)) + most;
+}
+
 static void
 add_padding(const Said *s, Remedies *all)
 {
 	double share;
 	const char *text = said_padding(s, &share);
 	if (*text && share > 0)
-		add(s, all, (1 - share) * s->us,
+		add(s, all, with_less(s, share),
 		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
 	else if (*text)
 		add(s, all, 0, text);
