@@ -386,8 +386,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	bool coded = profile && add_code(stages, m, t);
-	if (coded)
-		report_count_code(stages, text_lines(f->text), &x, cx->mem);
+	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, cx->mem) : NULL;
 	if (coded)
 		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
 		    "s:O, s:O, s:o, s:o, s:o}",
@@ -400,6 +399,8 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
 		    report_variants(cli, k, t, &x, &bound, &why));
+	if (out)
+		json_object_set_new(out, "code", counted);
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);
 	text_close(&why.chosen);

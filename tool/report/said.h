@@ -40,7 +40,7 @@ typedef struct Said {
 	const Inspection *x;
 	const ChooseWhy *why;
 	const Bound *b;
-	const json_t *limits, *variants, *profile, *warnings, *timeline; /* of the report */
+	const json_t *limits, *variants, *profile, *warnings, *timeline, *counted; /* of the report */
 	const char *summary; /* what inspect --explain prints */
 	SaidList source;     /* lines of the text */
 	double us;           /* of the launch by the model; 0: not known */

@@ -127,13 +127,21 @@ typedef struct Accesses {
 	double most; /* times the fewest, of the slight ones */
 } Accesses;
 
-bool
-said_is_narrow(const Said *s, const SaidLine *l)
+static bool
+is_narrow(const Said *s, const SaidLine *l)
 {
 	const InspectLine *x = l->x;
 	bool is_copy = strncmp(l->what, "copy", 4) == 0;
 	return is_access(l) && x->bytes > 0 && x->bytes <= 4 && x->wider > x->bytes &&
 	       (x->accesses > 1 || !is_copy) && (s->us <= 0 || said_weighs(s, l->line));
+}
+
+bool
+said_is_narrow(const Said *s, const SaidLine *l)
+{
+	bool rows = is_access(l) && l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 &&
+		    *said_pitch(s, l);
+	return is_narrow(s, l) || (rows && (s->us <= 0 || said_weighs(s, l->line)));
 }
 
 const char *
@@ -152,7 +160,7 @@ said_widen(const Said *s, const SaidLine *l)
 static void
 add_narrow(const Said *s, const SaidLine *l, Accesses *a)
 {
-	if (said_is_narrow(s, l))
+	if (is_narrow(s, l))
 		said_add(s, &a->narrow,
 		    arena_printf(s->mem,
 			"line %d %s, %d of %d bytes a thread where %d would be possible%s", l->line,
@@ -347,6 +355,7 @@ tile_of(const Said *s, const SaidLine *l)
 const char *
 said_padding(const Said *s, double *share)
 {
+	enum { SHOWN = 2 };
 	SaidLines most = padded(s);
 	SaidList said = {0}, smaller = {0}, whole = {0};
 	Text out = {0};
@@ -355,11 +364,12 @@ said_padding(const Said *s, double *share)
 	for (int i = 0; i < most.n; i++) {
 		const SaidLine *l = &most.at[i];
 		const InspectOutside *o = &l->x->outside;
-		said_add(s, &said,
-		    arena_printf(s->mem,
-			"line %d %s, %.0f %% of %s (%.12g of %.12g along dimension %d)", l->line,
-			l->what, o->share * 100, tile_of(s, l), round(o->inside * 10) / 10, o->of,
-			o->dim));
+		if (said.n < SHOWN)
+			said_add(s, &said,
+			    arena_printf(s->mem,
+				"line %d %s, %.0f %% of %s (%.12g of %.12g along dimension %d)",
+				l->line, l->what, o->share * 100, tile_of(s, l),
+				round(o->inside * 10) / 10, o->of, o->dim));
 		bool fixed = is_whole(s, l);
 		any |= !fixed;
 		*share = fixed ? *share : MAX(*share, o->share);
@@ -369,8 +379,8 @@ said_padding(const Said *s, double *share)
 	if (!most.n)
 		return "";
 	text_printf(&out,
-	    "Elements of tiles that lie outside of their tensors take time as others do: %s",
-	    said_join(s, &said, "; "));
+	    "Elements of tiles that lie outside of their tensors take time as others do: %s%s",
+	    said_join(s, &said, "; "), most.n > said.n ? "; and others" : "");
 	if (any)
 		text_printf(&out, ". %s",
 		    smaller.n ? said_join(s, &smaller, "; ") : "Smaller tiles have fewer of them");

@@ -71,8 +71,8 @@ model_error(const Said *s)
 				narrow =
 				    {"with accesses that could be wider, that device memory bounds",
 					7, 1.15, 1.81, 1.11, 1.92},
-				issue = {"that instructions bound", 24, .91, 1.34, .77, 1.99},
-				waiting = {"that waiting bounds", 9, .91, 1.3, .83, 3.3},
+				issue = {"that instructions bound", 25, .91, 1.34, .77, 1.99},
+				waiting = {"that waiting bounds", 8, .88, 1.17, .83, 1.28},
 				other = {"that something else bounds", 14, 1.02, 1.18, 1.01, 1.29};
 	BillPart most = said_longest(s, -1);
 	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
@@ -182,9 +182,10 @@ lines_of(const Said *s, BillPart p)
 			break;
 		had[most] = true;
 		const char *mix = p == BILL_ISSUE && n == 0 ? said_mix(s, l->line) : "";
-		const char *wait = p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait)
-				   : *mix		 ? arena_printf(s->mem, ": %s", mix)
-							 : "";
+		const char *wait = p == BILL_WAITING && l->wait
+				       ? arena_printf(s->mem, " for %s", l->wait)
+				   : *mix ? arena_printf(s->mem, ": %s", mix)
+					  : "";
 		said_add(s, &all,
 		    arena_printf(s->mem, "line %d %s%s", l->line,
 			said_micro(s, said_spent_us(s, l, p)), wait));

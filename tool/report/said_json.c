@@ -91,6 +91,7 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	    .profile = json_object_get(kernel, "profile"),
 	    .warnings = json_object_get(kernel, "warnings"),
 	    .timeline = json_object_get(kernel, "timeline"),
+	    .counted = json_object_get(kernel, "code"),
 	    .summary = json_string_value(json_object_get(kernel, "summary")),
 	    .us = x->bill.cycles > 0 ? x->bill.cycles / clock : 0,
 	    .compared = x->compared / clock,

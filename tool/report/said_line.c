@@ -111,8 +111,9 @@ add_below(json_t *all, const char *text, bool bad)
 {
 	const json_t *j;
 	size_t i;
-	json_array_foreach(
-	    all, i, j) if (strcmp(json_string_value(json_object_get(j, "text")), text) == 0) return;
+	json_array_foreach(all, i, j)
+		if (strcmp(json_string_value(json_object_get(j, "text")), text) == 0)
+			return;
 	if (*text)
 		json_array_append_new(all, json_pack("{s:s, s:b}", "text", text, "bad", bad));
 }

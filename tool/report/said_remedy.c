@@ -229,22 +229,22 @@ add_accesses(const Said *s, Remedies *all)
 static void
 add_wider(const Said *s, Remedies *all)
 {
+	enum { WIDEST = 16 };
 	SaidList lines = {0};
 	for (int i = 0; i < s->lines.n; i++) {
 		const SaidLine *l = &s->lines.at[i];
 		const char *how = said_is_narrow(s, l) ? said_widen(s, l) : "";
 		if (said_is_narrow(s, l))
 			said_add(s, &lines,
-			    arena_printf(s->mem,
-				"line %d's %s has %d bytes at once where %d would be possible%s%s",
-				l->line, l->what, l->x->bytes, l->x->wider, *how ? ", as " : "",
-				how));
+			    arena_printf(s->mem, "line %d %s, %d byte%s of %d%s%s", l->line,
+				l->what, l->x->bytes, l->x->bytes == 1 ? "" : "s",
+				l->x->wider > 0 ? l->x->wider : WIDEST, *how ? ": " : "", how));
 	}
 	if (lines.n)
 		add(s, all, 0,
 		    arena_printf(s->mem,
-			"wider accesses, whose gain the model has too small or not at all: %s",
-			said_join(s, &lines, ", ")));
+			"wider accesses, whose gain the model counts too small or not at all (%s)",
+			said_join(s, &lines, "; ")));
 }
 
 static void
@@ -259,6 +259,26 @@ add_own_reads(const Said *s, Remedies *all)
 			"once for several "
 			"trips, so that products do not wait for it",
 			name));
+}
+
+/* Loads that the code makes in many steps, as ptxas has no registers for what all of them bring. */
+static void
+add_steps(const Said *s, Remedies *all)
+{
+	enum { FEW_STEPS = 2 };
+	int waits = (int)json_integer_value(json_object_get(s->counted, "waits"));
+	int loads = (int)json_integer_value(json_object_get(s->counted, "loads"));
+	double each = s->x->blocks > 0
+			  ? bill_us(&s->x->bill, s->x->t, s->x->t->rates->latency / s->x->blocks)
+			  : 0;
+	if (waits > 2 * FEW_STEPS && is_near(s, BILL_WAITING))
+		add(s, all, said_with(s, BILL_WAITING, (waits - FEW_STEPS) * each),
+		    arena_printf(s->mem,
+			"at best, if the code's loads were "
+			"under way at once: a warp waits for its %d loads in %d steps, one after "
+			"the other; fewer elements a thread (more warps, a "
+			"smaller tile) or wider accesses leave registers for all of them",
+			loads, waits));
 }
 
 static void
@@ -370,6 +390,7 @@ collect(const Said *s)
 			"long loop, give each one",
 			s->x->bill.launched, s->x->t->rates->multiprocessors));
 	add_own_reads(s, &all);
+	add_steps(s, &all);
 	add_wider(s, &all);
 	add_variants(s, &all);
 	add_room(s, &all);
