@@ -71,7 +71,7 @@ static Multiply
 begin(Lower *l, const WgmmaPlan *p, const Op *op)
 {
 	const WgmmaSide *side = p->side;
-	int tiles = 1 << p->tiles, count = tiles << p->steps;
+	int tiles = 1 << p->tiles, count = tiles * p->taken;
 	Multiply x = {.plan = p};
 	if (!p->in_registers)
 		x.a = descriptor(l, p, op->in[0], &side[0]);
@@ -138,6 +138,24 @@ multiply_apart(Lower *l, const Multiply *x, int first, Reg *out)
 	}
 }
 
+/* Registers of an instruction's accumulator, of which the tile may have more: what was added to make it a power of two. */
+static int
+accumulators(const WgmmaPlan *p)
+{
+	enum { ROWS = 64, THREADS = 128 };
+	return MIN(1 << p->fragment, p->info->n * ROWS / THREADS);
+}
+
+/* No product adds to the others, which hold anything: zero, so that nothing is held for them. */
+static void
+clear_padding(Lower *l, const WgmmaPlan *p, Reg *out)
+{
+	int n = 1 << p->fragment, used = accumulators(p);
+	for (int i = 0; i < n << p->tiles; i++)
+		if (i % n >= used)
+			out[i] = lower_zero(l, REG_F32);
+}
+
 void
 lower_dot_start(Lower *l, Op *op)
 {
@@ -149,11 +167,32 @@ lower_dot_start(Lower *l, Op *op)
 		lower_refuse(l, op, "internal error: a dot_start of these operands");
 		return;
 	}
+	clear_padding(l, &p, out);
 	Multiply x = begin(l, &p, op);
 	if (p.apart < 0)
 		multiply(l, &x, out);
 	for (int s = 0; s < p.taken && p.apart >= 0; s += 1 << p.apart)
 		multiply_apart(l, &x, s, out);
+}
+
+/* Finished accumulators; zeros of padding stay. */
+static void
+settle(Lower *l, const Value *v, Reg *out)
+{
+	WgmmaPlan p;
+	const Reg *from = lower_regs(l, v);
+	int count = lower_count(v), n = 0;
+	bool padded = v->def && v->def->kind == OP_DOT_START && plan_wgmma(v->def, &p) &&
+	    accumulators(&p) < 1 << p.fragment;
+	Reg *in = NEW_ARRAY(l->mem, Reg, count), *after = NEW_ARRAY(l->mem, Reg, count);
+	memcpy(out, from, sizeof *out * (size_t)count);
+	for (int i = 0; i < count; i++)
+		if (!padded || i % (1 << p.fragment) < accumulators(&p))
+			in[n++] = from[i];
+	thread_settle(l->b, in, after, n);
+	for (int i = 0, k = 0; i < count; i++)
+		if (!padded || i % (1 << p.fragment) < accumulators(&p))
+			out[i] = after[k++];
 }
 
 void
@@ -170,10 +209,9 @@ lower_dot_wait(Lower *l, Op *op)
 	for (int i = 0; i < op->nin; i++) {
 		const Reg *v = lower_regs(l, op->in[i]);
 		Reg *out = lower_new(l, &op->out[i]);
-		int n = lower_count(op->in[i]);
 		if (l->t->has & HAS_WGMMA)
-			thread_settle(l->b, v, out, n);
+			settle(l, op->in[i], out);
 		else
-			memcpy(out, v, sizeof *out * (size_t)n);
+			memcpy(out, v, sizeof *out * (size_t)lower_count(op->in[i]));
 	}
 }
