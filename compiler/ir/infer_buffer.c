@@ -51,12 +51,25 @@ RULE(mbarrier)
 	return wanted(x, TYPE_MBARRIER, "mbarrier<N>");
 }
 
+/* Another tile, which a slot of the buffer holds in place of its own. */
+static bool
+fits_slot(const Op *slot, const Type *t)
+{
+	const Op *owner = buffer_owner(slot->in[0]);
+
+	return owner && type_count(t) * dtype_info[t->elem].bits <= 8 * buffer_slot_bytes(owner);
+}
+
 RULE(slot)
 {
 	const Type *t = infer_in(x, 0);
 
+	const Type *other = x->nwant == 1 ? x->want[0] : NULL;
+
 	if (t->kind != TYPE_BUFFER)
 		return infer_expect(x, 0, "a buffer");
+	if (other && other->kind == TYPE_BUFFER && other->slots == 1 && fits_slot(x->op, other))
+		return infer_i64(x, 1) && infer_out(x, other);
 	return infer_i64(x, 1) && infer_out(x, type_buffer(x->m, t->elem, 1, t->rank, t->extent));
 }
 

@@ -113,6 +113,15 @@ check_control(Check *c, const Op *op)
 	}
 }
 
+/* Not one that holds another tile than the buffer is of. */
+static bool
+is_own_slot(const Check *c, const Op *slot)
+{
+	const Type *t = slot->in[0]->type;
+
+	return slot->out[0].type == type_buffer(c->m, t->elem, 1, t->rank, t->extent);
+}
+
 static bool
 check_op(Check *c, const Op *op)
 {
@@ -129,7 +138,7 @@ check_op(Check *c, const Op *op)
 		for (int i = 0; i < op->region[r]->narg; i++)
 			if (!check_value(c, &op->region[r]->arg[i], "argument", i))
 				return false;
-	if (op->kind == OP_SLOT && !same(c, op->in[0], &op->out[0], "a buffer and its slot"))
+	if (op->kind == OP_SLOT && is_own_slot(c, op) && !same(c, op->in[0], &op->out[0], "a buffer and its slot"))
 		return false;
 	if ((op_info[op->kind].traits & ELEM) && op->nout)
 		return check_elementwise(c, op);

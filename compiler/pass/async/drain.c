@@ -80,12 +80,16 @@ has_pointers(const Func *f)
 	return false;
 }
 
+/* But for what it replaces, which is read, or copied behind a loop (around.c), before it is computed. */
 static bool
 is_only_access(const Func *f, const Op *write)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op != write && op->nin > 0 && op->in[0] == write->in[0] && op->kind != OP_DIM && op->kind != OP_STRIDE)
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_behind = op_is_bulk_copy(op) && op->home->parent && op_is_over_programs(op->home->parent);
+		bool is_access = op->nin > 0 && op->in[0] == write->in[0] && op->kind != OP_DIM && op->kind != OP_STRIDE;
+		if (op != write && is_access && !is_behind && !pipeline_replaces(write, op))
 			return false;
+	}
 	return true;
 }
 

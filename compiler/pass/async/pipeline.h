@@ -66,6 +66,12 @@ void pipeline_sink_get(Op *get);
  * in registers beside that: it is computed where it is used */
 void pipeline_sink_weights(Block *body, const Op *start);
 
+/* around.c: tiles that are read behind the loop come through slots of its ring.  now[0] and now[1] are the slot's number
+ * and phase there, and become those behind the last of them */
+void pipeline_behind(Pipeline *p, const Pipeline *ring, Value **now);
+/* around.c: does the write put what follows from the elements that were read in their place? */
+bool pipeline_replaces(const Op *write, const Op *read);
+
 enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */
 
 /* candidate.c: fills counts, slice and reads */
@@ -108,6 +114,8 @@ void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
 /* Is v an operand of a product of warpgroups, as it is or transposed, in block b or one inside? */
 bool warpgroup_reads(const Block *b, const Value *v);
 bool warpgroup_reads_in(const Op *product, const Value *v);
+/* Has the read uses other than by products of warpgroups in the block? */
+bool warpgroup_shares(const Block *b, const Value *read);
 /* Does an op of the block, a dot or one that holds some, read v, or another dot of a sum of products to which it belongs?
  * v NULL: is there any dot? */
 bool warpgroup_multiplies(const Block *b, const Op *op, const Value *v);
@@ -184,6 +192,8 @@ void tally_guard(Op *atomic, Value *condition);
 
 /* Fills, reads and frees one slot an iteration, with nothing ahead: what pass roles parts. */
 void pipeline_symmetric(Pipeline *p, int slots);
+/* The consumers' warps give the slot of that number back. */
+void pipeline_release(const Pipeline *p, Builder *b, Value *now);
 
 /* drain.c: can a write go by a tensor map, whatever its tile's layout is? */
 bool drain_serves(const Func *f, const Target *t, const Op *write);

@@ -63,29 +63,6 @@ typedef struct Rings {
 
 /* ---- which reads ---- */
 
-/* Has `read`, or v that it is transposed, uses other than by products of warpgroups in the block? */
-static bool
-has_others(const Value *read, const Value *v, const Block *b)
-{
-	int uses = 0;
-
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		for (int i = 0; i < op->nin; i++) {
-			if (op->in[i] != v)
-				continue;
-			uses++;
-			if (op->kind == OP_PERMUTE ? has_others(read, &op->out[0], b) : !warpgroup_reads_in(op, read))
-				return true;
-		}
-	return uses != v->nuses;
-}
-
-static bool
-has_other_uses(const Value *read, const Block *b)
-{
-	return has_others(read, read, b);
-}
-
 /* The products that read v, or what holds them, with those of the same sum; where none waits for another they run together,
  * and all count as such that do. */
 static void
@@ -274,7 +251,7 @@ find_gets(Ring *r)
 			pipeline_sink_get(op);
 	}
 	for (Op *op = body->first; op && (r->first || r->is_beside); op = op->next) {
-		bool takes = gets_slot(r, op) && (r->is_beside || has_other_uses(&op->out[0], body));
+		bool takes = gets_slot(r, op) && (r->is_beside || warpgroup_shares(body, &op->out[0]));
 		r->first = takes && !begun ? op : r->first;
 		begun |= op == r->first;
 		r->last = (takes || (r->is_beside && multiplies_slot(r, op))) && is_over ? op : r->last;
@@ -282,13 +259,12 @@ find_gets(Ring *r)
 	}
 }
 
-static void
-release(Ring *r, Builder *b)
+void
+pipeline_release(const Pipeline *p, Builder *b, Value *now)
 {
-	int ranks = r->part.ranks;
-	Attr attr[] = {attr_new_by(r->part.m, "warp"), attr_new_mask(r->part.m, (INT64_C(1) << ranks) - 1)};
+	Attr attr[] = {attr_new_by(p->m, "warp"), attr_new_mask(p->m, (INT64_C(1) << p->ranks) - 1)};
 
-	op_make(b, OP_ARRIVE, (Value *[]){r->part.empty, r->now}, 2, attr, ranks ? 2 : 1, NULL, 0);
+	op_make(b, OP_ARRIVE, (Value *[]){p->empty, now}, 2, attr, p->ranks ? 2 : 1, NULL, 0);
 }
 
 /* What the slot's number and its phase become, behind each other in `out`. */
@@ -326,21 +302,23 @@ carry_through(Pipeline *p, int n, Pipeline *outer)
 	return pipeline_carry(outer, zero, n);
 }
 
-/* The slots and phases that the loop ends with, its last carried values, are those that the next program's begins with. */
+/* The slots and phases that the loop ends with, its last carried values, or what is read behind it, are those that the next
+ * program's begins with. */
 static void
-carry_on(Pipeline *p, int n)
+carry_on(Rings *r)
 {
-	Pipeline outer;
-	int at = p->loop->nout - n;
+	Pipeline outer, *p = r->p;
+	int n = 2 * r->n, at = p->loop->nout - n;
 
 	hoist_buffers(p->loop, pipeline_programs(p->loop));
-	Value *arg = carry_through(p, n, &outer);
-	Value **out = NEW_ARRAY(p->tmp, Value *, n);
+	Value *arg = carry_through(p, n, &outer), *out[2 * MOST_RINGS];
 	for (int i = 0; i < n; i++) {
 		arg[i].name = p->body->arg[1 + at + i].name;
 		op_set_in(p->loop, 3 + at + i, &arg[i]);
 		out[i] = &p->loop->out[at + i];
 	}
+	for (int i = 0; i < r->n; i++)
+		pipeline_behind(p, &r->at[i].part, out + 2 * i);
 	pipeline_yield(&outer, out, n);
 }
 
@@ -354,7 +332,7 @@ is_programs(const Pipeline *p, Op *read)
 
 	if (read->kind != OP_READ || access_map_reason(read, p->t) || pipeline_may_be_written(&whole, read->in[0]))
 		return false;
-	return warpgroup_reads(p->body, &read->out[0]) && !has_other_uses(&read->out[0], p->body);
+	return warpgroup_reads(p->body, &read->out[0]) && !warpgroup_shares(p->body, &read->out[0]);
 }
 
 typedef VEC(Op *) Tiles;
@@ -402,7 +380,7 @@ bring_tiles(Pipeline *p, const Tiles *tiles, int slots)
 	find_slots(&r, &b);
 	use(&r);
 	b = build_before(p->loop->next);
-	release(&r, &b);
+	pipeline_release(&r.part, &b, r.now);
 	b.before = outer.body->last;
 	step(&r, &b, slots, next);
 	pipeline_yield(&outer, next, 2);
@@ -469,7 +447,7 @@ build_body(Rings *r)
 		if (ring->first)
 			pipeline_await(&b, ring->part.full, ring->now, ring->phase);
 		b.before = ring->last ? ring->last->next : p->body->last;
-		release(ring, &b);
+		pipeline_release(&ring->part, &b, ring->now);
 	}
 	b.before = p->body->last;
 	for (int i = 0; i < r->n; i++)
@@ -492,7 +470,7 @@ pipeline_symmetric(Pipeline *p, int slots)
 	carry_slots(&r, &b);
 	build_body(&r);
 	if (pipeline_programs(p->loop))
-		carry_on(p, 2 * r.n);
+		carry_on(&r);
 	if (tiles.n)
 		bring_tiles(p, &tiles, tile_slots);
 	if (p->ranks)

@@ -45,6 +45,29 @@ warpgroup_reads(const Block *b, const Value *v)
 	return false;
 }
 
+/* Has `read`, or v that it is transposed, uses other than by products of warpgroups in the block? */
+static bool
+has_others(const Value *read, const Value *v, const Block *b)
+{
+	int uses = 0;
+
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		for (int i = 0; i < op->nin; i++) {
+			if (op->in[i] != v)
+				continue;
+			uses++;
+			if (op->kind == OP_PERMUTE ? has_others(read, &op->out[0], b) : !warpgroup_reads_in(op, read))
+				return true;
+		}
+	return uses != v->nuses;
+}
+
+bool
+warpgroup_shares(const Block *b, const Value *read)
+{
+	return has_others(read, read, b);
+}
+
 /* The product that alone adds to what this one gives, in the same registers; NULL: there is none. */
 static Op *
 next_of_sum(const Op *dot)

@@ -133,7 +133,7 @@ void global_close(CheckLaunch *l);
 /* False, and reported: it lies in no range. */
 bool global_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
 /* A write that t had in flight there is over, and t waited for it. */
-void global_land(Check *c, SimtThread *t, uint64_t address, int bytes);
+void global_land(Check *c, SimtThread *t, uint64_t address, int bytes, bool is_read);
 
 /* ---- acquire.c: releases and acquires, which order blocks ---- */
 

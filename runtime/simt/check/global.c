@@ -27,7 +27,7 @@ typedef struct GlobalCell {
 } GlobalCell;
 
 enum { WHO_BITS = 10, STRIPES = 64 };
-static const uint32_t IN_FLIGHT = UINT32_MAX;           /* the clock of a bulk copy's write until it is waited for */
+static const uint32_t IN_FLIGHT = UINT32_MAX;           /* the clock of a bulk copy's access until it is waited for */
 
 struct GlobalShadow {
 	GlobalCell *cell;                               /* NULL: there is none */
@@ -144,7 +144,7 @@ access_of(const Touch *t)
 static bool
 is_begun(unsigned access)
 {
-	return (access & SIMT_ASYNC) && (access & SIMT_WRITE);
+	return (access & SIMT_ASYNC) && (access & (SIMT_WRITE | SIMT_TENSOR));
 }
 
 static uint16_t
@@ -276,8 +276,25 @@ global_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned acce
 	return true;
 }
 
+static bool
+is_in_flight(const Touch *w, const SimtThread *t)
+{
+	return w->block == (uint32_t)t->block_index + 1 && thread_of(w) == t->thread && w->clock == IN_FLIGHT;
+}
+
+/* What has been written counts from now on, what has been read no more. */
+static void
+land(GlobalCell *cell, const SimtThread *t, bool is_read, uint32_t clock)
+{
+	if (!is_read && is_in_flight(&cell->write, t))
+		cell->write.clock = clock;
+	for (int i = 0; i < LEN(cell->touch); i++)
+		if (is_read && (access_of(&cell->touch[i]) & SIMT_READ) && is_in_flight(&cell->touch[i], t))
+			cell->touch[i] = (Touch){0};
+}
+
 void
-global_land(Check *c, SimtThread *t, uint64_t address, int bytes)
+global_land(Check *c, SimtThread *t, uint64_t address, int bytes, bool is_read)
 {
 	const SimtRange *r = range_of(c, address);
 	GlobalShadow *shadow = r ? &c->launch->shadow[r - c->launch->launch->range] : NULL;
@@ -285,12 +302,10 @@ global_land(Check *c, SimtThread *t, uint64_t address, int bytes)
 		return;
 	for (int k = 0; k < bytes; k += 1 << shadow->shift) {
 		uint64_t i = (address + (uint64_t)k - r->low) >> shadow->shift;
-		Touch *w = &shadow->cell[i].write;
 		uint8_t *lock = &shadow->lock[i % STRIPES];
 		while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 			;
-		if (w->block == (uint32_t)t->block_index + 1 && thread_of(w) == t->thread && w->clock == IN_FLIGHT)
-			w->clock = c->thread[agent_of(c, t)].clock;
+		land(&shadow->cell[i], t, is_read, c->thread[agent_of(c, t)].clock);
 		__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 	}
 }

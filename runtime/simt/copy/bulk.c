@@ -56,6 +56,10 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 		simt_box_load(c, to);
 	else
 		memcpy(to, c->from ? c->from->shared + c->from_at : c->global, (size_t)c->bytes);
+	if (checks && c->map)
+		simt_box_landed(c, true);
+	else if (checks && !c->from)
+		simt_global_landed(c->begun_by, (uint64_t)(uintptr_t)c->global, c->bytes, true);
 	if (checks)
 		simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 	if (checks && c->from)
@@ -194,9 +198,9 @@ PRIMITIVE(simt_bulk_wait)
 		BulkCopy *c = mine->stores;
 		write_bytes(c);
 		if (a->checks && c->map)
-			simt_box_landed(c);
+			simt_box_landed(c, false);
 		else if (a->checks)
-			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes);
+			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes, false);
 		free(c->read);
 		mine->stores = c->next;
 		c->next = a->spare_bulk;
