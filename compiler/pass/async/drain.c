@@ -80,7 +80,7 @@ has_pointers(const Func *f)
 	return false;
 }
 
-/* But for what it replaces, which is read, or copied behind a loop (around.c), before it is computed. */
+/* But for what it replaces, which is read, or copied behind a loop (behind.c), before it is computed. */
 static bool
 is_only_access(const Func *f, const Op *write)
 {

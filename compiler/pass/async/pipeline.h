@@ -66,10 +66,10 @@ void pipeline_sink_get(Op *get);
  * in registers beside that: it is computed where it is used */
 void pipeline_sink_weights(Block *body, const Op *start);
 
-/* around.c: tiles that are read behind the loop come through slots of its ring.  now[0] and now[1] are the slot's number
+/* behind.c: tiles that are read behind the loop come through slots of its ring.  now[0] and now[1] are the slot's number
  * and phase there, and become those behind the last of them */
 void pipeline_behind(Pipeline *p, const Pipeline *ring, Value **now);
-/* around.c: does the write put what follows from the elements that were read in their place? */
+/* behind.c: does the write put what follows from the elements that were read in their place? */
 bool pipeline_replaces(const Op *write, const Op *read);
 
 enum { COPY_LEAST = 4 };                                /* bytes that cp.async copies */
@@ -251,7 +251,7 @@ void pipeline_double_buffer(Pipeline *p, int64_t room);
 /* No slots: each thread holds what it will use, in the layout that the reads have. */
 void pipeline_in_registers(Pipeline *p);
 
-/* ahead.c: the pipelined loop's other reads, if a thread holds little of them, are made an iteration ahead */
+/* double_buffer.c: the pipelined loop's other reads, if a thread holds little of them, are made an iteration ahead */
 void pipeline_read_ahead(Pipeline *p);
 
 #endif

@@ -1,0 +1,272 @@
+/* Large tiles that are read behind a product's loop, as a residual, come through its ring in roles: the producer fills
+ * slots with parts of them, columns or rows, as it does with operands, while the last products run.
+ *
+ *     for … { … }                                              %n, %h = for … (%now, %phase) { … }
+ *     %r = read %x, %i, %j : bf16[128, 256] #2                 await %empty, %n, 1 - %h
+ *                                                              expect %full, %n {bytes = 32768}
+ *                                                              %s = slot %ring, %n : buffer<1 x bf16[128, 128]>
+ *                                                      =>      copy %x, %i, %j, %s, %full, %n {kind = "bulk"}
+ *                                                              await %full, %n, %h
+ *                                                              %0 = get %s
+ *                                                              arrive %empty, %n {by = "warp"}
+ *                                                              … (the next slot, with the other 128 columns)
+ *                                                              %r = cat %0, %1 {axis = 1} */
+#include "model/model.h"
+#include "pass/async/pipeline.h"
+
+#include <string.h>
+
+enum { WARPGROUP = 4 };
+enum {                                                          /* of tiles behind the loop */
+	BEHIND_BYTES = 8192, ROW_BYTES = 64, PERIOD = 8,        /* bytes of a tile and its rows, rows, at least */
+	SLOT_ALIGN = 1024, PARTS_MOST = 8,
+	REGISTERS_LEFT = 32,                                    /* for all but what the loop gives and a part */
+	DEPTH = 8,                                              /* of what is computed from a tile */
+};
+
+/* The buffer of the ring whose slots hold most; NULL: threads copy into the ring, or fill slots in part. */
+static Value *
+widest_buffer(const Pipeline *ring)
+{
+	Value *found = NULL;
+	for (int i = 0; i < ring->reads.n; i++) {
+		Value *buffer = ring->reads.at[i].ring;
+		if (!ring->reads.at[i].is_bulk || !buffer)
+			return NULL;
+		if (!attr_slot_bytes(buffer->def) && tile_bytes(buffer->type) % SLOT_ALIGN == 0 &&
+		    (!found || tile_bytes(buffer->type) > tile_bytes(found->type)))
+			found = buffer;
+	}
+	return found;
+}
+
+static int64_t
+registers_of(const Value *v)
+{
+	return MAX((INT64_C(1) << v->layout->in[IN_REGISTER]) * element_bytes(v->type) / 4, 1);
+}
+
+static int64_t
+valid_of(const Op *op, int d)
+{
+	return attr_valid(op) ? attr_valid(op)->at[d] : access_tile(op)->type->extent[d];
+}
+
+/* A part beside what the loop gives, of which as much is valid as of the tile: of several parts, and several tiles, ptxas
+ * computes with each as it comes. */
+static bool
+fits_beside(const Pipeline *p, const Op *read, int64_t parts)
+{
+	const int *regs = target_role_registers(p->t, p->f->schedule.warps / WARPGROUP);
+	int64_t held = 0, part = registers_of(&read->out[0]) / parts;
+	for (int i = 0; i < p->loop->nout; i++)
+		held += p->loop->out[i].layout ? registers_of(&p->loop->out[i]) : 0;
+	held = held * (valid_of(read, 0) * valid_of(read, 1)) / type_count(read->out[0].type);
+	return regs && held + part + REGISTERS_LEFT <= regs[1];
+}
+
+/* How a tile comes: in n parts along a dimension, each of a type and a layout, so many of which are within what is valid;
+ * side by side they have the layout `whole`. */
+typedef struct Parts {
+	int dim, n, used;
+	const Type *type;
+	const Layout *layout, *whole;
+} Parts;
+
+/* Parts that slots of so many bytes hold, of which each thread's registers are some of those that it has of the tile. */
+static bool
+divide(Pipeline *p, Op *read, int64_t bytes, int dim, Parts *out)
+{
+	Value *v = &read->out[0];
+	int64_t extent[MAX_RANK] = {v->type->extent[0], v->type->extent[1]};
+	int n = 1;
+	while (extent[0] * extent[1] * element_bytes(v->type) > bytes && extent[dim] > 1) {
+		extent[dim] /= 2;
+		n *= 2;
+	}
+	int used = (int)((valid_of(read, dim) + extent[dim] - 1) / extent[dim]);
+	*out = (Parts){dim, n, used, type_with_shape(p->m, v->type, 2, extent), v->layout, v->layout};
+	if (used > PARTS_MOST || extent[0] < PERIOD || extent[1] * element_bytes(v->type) < ROW_BYTES)
+		return false;
+	if (n == 1)
+		return true;
+	if (!drain_in_registers(v->layout, dim, log2_ceil(extent[dim])))
+		return false;
+	Builder b = build_before(read->next);
+	Value *part = drain_piece(&b, v, out->type, dim, 0);
+	out->layout = part->layout;
+	op_erase(part->def);
+	Layout whole = layout_stack(out->layout, dim, log2_ceil(n));
+	out->whole = layout_intern(p->m, &whole);
+	return convert_scratch(&whole, v->layout, element_bytes(v->type)) == 0;
+}
+
+static bool
+follows_from(const Value *v, const Op *op, int depth)
+{
+	if (!v->def || v->def == op || depth == 0)
+		return v->def == op;
+	for (int i = 0; i < v->def->nin && op_has(v->def, PURE); i++)
+		if (v->type->rank && follows_from(v->def->in[i], op, depth - 1))
+			return true;
+	return false;
+}
+
+bool
+pipeline_replaces(const Op *write, const Op *read)
+{
+	const Value *v = write->in[access_data(write)];
+	bool same = write->kind == OP_WRITE && read->kind == OP_READ && read->home == write->home &&
+	    strcmp(attr_index(write), attr_index(read)) == 0 && !attr_merged(read) && !attr_merged(write) &&
+	    v->type->rank == read->out[0].type->rank;
+	for (int d = 0; same && d < v->type->rank; d++)
+		same = v->type->extent[d] == read->out[0].type->extent[d];
+	for (int i = 0; same && i <= read->in[0]->type->rank; i++)
+		same = write->in[i] == read->in[i];
+	return same && follows_from(v, read, DEPTH);
+}
+
+/* Is one write all that there is of the read's tensor, which puts what follows from the tile in its place? */
+static bool
+is_replaced(const Func *f, const Op *read)
+{
+	bool does = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_access = op->nin > 0 && op->in[0] == read->in[0] && op->kind != OP_DIM && op->kind != OP_STRIDE;
+		if (op->kind == OP_INLINE_PTX || (op_is_access(op) && !access_is_tensor(op)))
+			return false;
+		if (op == read || !is_access)
+			continue;
+		if (does || !pipeline_replaces(op, read))
+			return false;
+		does = true;
+	}
+	return does;
+}
+
+/* Of a tile that has the read's valid part, or less. */
+static bool
+writes_as_much(const Op *write, const Op *read)
+{
+	bool is_plain = write->kind == OP_WRITE && access_tile(write)->type->rank == 2 && !strchr(attr_index(write), 'g');
+	return is_plain && valid_of(write, 0) <= valid_of(read, 0) && valid_of(write, 1) <= valid_of(read, 1);
+}
+
+/* Is what follows from the read only written, element by element, but for what is not valid? */
+static bool
+is_written_alone(Func *f, const Op *read)
+{
+	func_number(f);
+	bool *follows = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
+	follows[read->out[0].id] = true;
+	for (const Op *op = read->next; op; op = op_after(op, read->home)) {
+		bool takes = false;
+		for (int i = 0; i < op->nin; i++)
+			takes |= follows[op->in[i]->id];
+		if (!takes || writes_as_much(op, read))
+			continue;
+		if (!op_has(op, ELEM) && op->kind != OP_CONVERT)
+			return false;
+		for (int i = 0; i < op->nout; i++)
+			follows[op->out[i].id] = true;
+	}
+	return true;
+}
+
+/* A large tile that a tensor map may bring at any time, from where the producer's thread can say. */
+static bool
+comes_behind(const Pipeline *p, Op *op)
+{
+	const Pipeline whole = {.f = p->f, .body = p->f->body};
+	if (op->kind != OP_READ || !access_is_tensor(op) || op->out[0].type->rank != 2 || !op->out[0].layout ||
+	    tile_bytes(op->out[0].type) < BEHIND_BYTES)
+		return false;
+	if (attr_valid(op) && is_written_alone(p->f, op))
+		attr_set_undef(p->m, op, true);
+	if (access_map_reason(op, p->t) || !roles_can_copy(p->f, p->t, p->loop, op))
+		return false;
+	return !pipeline_may_be_written(&whole, op->in[0]) || (!attr_valid(op) && is_replaced(p->f, op));
+}
+
+/* As the read has it, of part i. */
+static Op *
+read_part(Pipeline *p, Builder *b, const Op *read, const Parts *parts, int64_t i)
+{
+	int rank = read->in[0]->type->rank, at[KERNEL_RANK];
+	Value *in[1 + KERNEL_RANK];
+	memcpy(in, read->in, sizeof(Value *) * (size_t)(1 + rank));
+	access_dims(read, at);
+	for (int d = 0; d < rank && i; d++)
+		if (attr_index(read)[d] == 'p' && at[d] == parts->dim)
+			in[1 + d] = build2(b, OP_ADD, in[1 + d], build_index(b, i * parts->type->extent[parts->dim]));
+	int n = 2;
+	Attr attr[3] = {attr_new_index(p->m, attr_index(read)), attr_new_extents(p->m, parts->type->extent, 2)};
+	if (attr_merged(read))
+		attr[n++] = *op_attr(read, ATTR_MERGED);
+	Op *op = op_make(b, OP_READ, in, 1 + rank, attr, n, NULL, 0);
+	op->out[0].layout = parts->layout;
+	return op;
+}
+
+/* One turn of the ring: filled, read into registers, given back. */
+static Value *
+take_turn(Pipeline *ring, Builder *b, Op *read, Value *buffer, Value **now)
+{
+	const Type *t = read->out[0].type, *slot_type = type_buffer(ring->m, t->elem, 1, t->rank, t->extent);
+	const Attr attr[] = {attr_new_bytes(ring->m, tile_bytes(t)), attr_new_wrapped(ring->m, true)};
+	const Staged s = {.read = read, .is_bulk = true};
+	pipeline_await(b, ring->empty, now[0], build2(b, OP_SUB, build_index(b, 1), now[1]));
+	op_make(b, OP_EXPECT, (Value *[]){ring->full, now[0]}, 2, attr, 1, NULL, 0);
+	Op *slot = op_make(b, OP_SLOT, (Value *[]){buffer, now[0]}, 2, attr + 1, 1, &slot_type, 1);
+	slot->out[0].layout = warpgroup_layout(ring->m, t, 1);
+	pipeline_access(ring, b, &s, OP_COPY, &slot->out[0], NULL);
+	pipeline_await(b, ring->full, now[0], now[1]);
+	Op *get = op_make(b, OP_GET, (Value *[]){&slot->out[0]}, 1, NULL, 0, NULL, 0);
+	get->out[0].layout = read->out[0].layout;
+	pipeline_release(ring, b, now[0]);
+	now[0] = pipeline_next(b, now[0], buffer->type->slots);
+	now[1] = pipeline_next_phase(b, now[1], now[0]);
+	return &get->out[0];
+}
+
+static void
+bring(Pipeline *ring, Op *read, const Parts *parts, Value *buffer, Value **now)
+{
+	Value *v = &read->out[0], **part = NEW_ARRAY(ring->tmp, Value *, parts->n);
+	Builder b = build_before(read);
+	for (int i = 0; i < parts->used; i++) {
+		Op *of = read_part(ring, &b, read, parts, i);
+		part[i] = take_turn(ring, &b, of, buffer, now);
+		op_erase(of);
+	}
+	for (int i = parts->used; i < parts->n; i++) {
+		part[i] = build_int(&b, parts->type, 0);
+		part[i]->layout = parts->layout;
+	}
+	Attr axis = attr_new_axis(ring->m, parts->dim);
+	Value *all = parts->n > 1 ? op_make(&b, OP_CAT, part, parts->n, &axis, 1, NULL, 0)->out : part[0];
+	all->layout = parts->whole;
+	if (parts->whole != v->layout)
+		all = op_make(&b, OP_CONVERT, &all, 1, NULL, 0, &v->type, 1)->out;
+	all->layout = v->layout;
+	all->name = v->name;
+	value_replace(v, all);
+	op_erase(read);
+}
+
+void
+pipeline_behind(Pipeline *p, const Pipeline *ring, Value **now)
+{
+	Pipeline of = *ring;
+	Value *buffer = widest_buffer(ring);
+	Parts parts;
+	for (Op *op = p->loop->next, *next; op && buffer; op = next) {
+		next = op->next;
+		if (!comes_behind(p, op))
+			continue;
+		int64_t bytes = tile_bytes(buffer->type);
+		bool fits = fits_beside(p, op, (tile_bytes(op->out[0].type) + bytes - 1) / bytes);
+		if (fits && (divide(p, op, bytes, 1, &parts) || divide(p, op, bytes, 0, &parts)))
+			bring(&of, op, &parts, buffer, now);
+	}
+}
