@@ -981,11 +981,12 @@ tgp_shared(const TgpPlan *p)
 static TgpStatus
 tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t address, const TgpPlan *p, char *to)
 {
-	static const int type[9] = {0, TGP_MAP_UINT8, TGP_MAP_UINT16, 0, TGP_MAP_UINT32, 0, 0, 0, TGP_MAP_UINT64};
+	static const int bits[9] = {0, TGP_MAP_UINT8, TGP_MAP_UINT16, 0, TGP_MAP_UINT32, 0, 0, 0, TGP_MAP_UINT64};
 	uint64_t extent[TGP_RANK], stride[TGP_RANK];
 	unsigned box[TGP_RANK], step[TGP_RANK];
 	int i, is_empty = p->bytes[m->param] == 0, lower[TGP_WINDOWS] = {0}, upper[TGP_WINDOWS] = {0};
 	int swizzle = m->swizzle ? tgp_log2(m->swizzle / 16) : 0;
+	int type = m->is_stored > 1 ? TGP_MAP_FLOAT32 : bits[m->elem_bytes];
 	for (i = 0; i < m->rank; i++) {
 		int64_t n = tgp_mapped(m, i, p->extent[m->param]), s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
 		extent[i] = is_empty ? 1 : (uint64_t)n;
@@ -1001,10 +1002,10 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	for (i = 0; i < m->windows; i++)
 		step[1 + i] = (unsigned)m->window[i].step;
 	if (m->windows)
-		TGP_DO(k->param[m->param].name, cuTensorMapEncodeIm2col, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address,
+		TGP_DO(k->param[m->param].name, cuTensorMapEncodeIm2col, to, type, (unsigned)m->rank, (void *)address,
 		    extent, stride, lower, upper, box[0], box[1], step, 0, swizzle, TGP_MAP_PROMOTION_128, 0);
 	else
-		TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type[m->elem_bytes], (unsigned)m->rank, (void *)address,
+		TGP_DO(k->param[m->param].name, cuTensorMapEncodeTiled, to, type, (unsigned)m->rank, (void *)address,
 		    extent, stride, box, step, 0, swizzle, TGP_MAP_PROMOTION_128, 0);
 	return TGP_OK;
 }

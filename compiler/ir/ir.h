@@ -391,10 +391,10 @@ bool op_is_grouped_copy(const Op *op);                          /* by threads, w
 bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */
 int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
-bool func_draws(const Func *f);                                 /* do its blocks draw their programs from a counter? */
 int func_cluster(const Func *f), func_cluster_axis(const Func *f);      /* its blocks, 1; the grid's axis of them, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
-bool func_waits_late(const Func *f);                     /* op grid_wait says where it waits for the grids before */
+/* Blocks draw programs from a counter; grid_wait says where grids before are waited for; programs may see others' order. */
+bool func_draws(const Func *f), func_waits_late(const Func *f), func_observes_order(const Func *f);
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 
 /* attr.c: attributes, by attrs.def */

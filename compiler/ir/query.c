@@ -216,6 +216,44 @@ func_programs(const Func *f)
 	return op;
 }
 
+static bool
+is_written(const Func *f, const Value *tensor)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool writes = op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND;
+		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || (writes && op->in[0] == tensor))
+			return true;
+	}
+	return false;
+}
+
+/* Whether it reads memory that programs write. */
+static bool
+reads_written(const Func *f, const Op *op)
+{
+	if (op->kind == OP_READ || op->kind == OP_COPY)
+		return f->param[op->in[0]->index].access != ACCESS_IN && is_written(f, op->in[0]);
+	return op->kind == OP_INLINE_PTX || (op->kind == OP_LOAD && op->in[0]->type->ptr != PTR_CONST);
+}
+
+bool
+func_observes_order(const Func *f)
+{
+	int atomics = 0, used = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool again = f->schedule.persistent;
+		if (reads_written(f, op))
+			return true;
+		if (op_family(op) != FAMILY_ATOMIC)
+			continue;
+		for (const Op *up = op->home->parent; up; up = up->home->parent)
+			again |= up->kind != OP_IF;
+		atomics += again ? 2 : 1;
+		used += op->out[0].nuses > 0;
+	}
+	return used > 0 && atomics > 1;
+}
+
 const Op *
 cluster_program(const Block *b)
 {

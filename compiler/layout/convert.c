@@ -54,3 +54,27 @@ layout_convert(const Layout *src, const Layout *dst, Convert *out)
 	out->kind = CONVERT_SHARED;
 	return solve_keeping(src, dst, IN_BLOCK, &out->from) || solve_keeping(src, dst, IN_DIMS, &out->from);
 }
+
+bool
+layout_warp_shares(const Layout *l, int warps, int least, int64_t shares[2])
+{
+	int bits = log2_ceil(warps), n = l->in[IN_REGISTER] + l->in[IN_LANE], done = 0;
+	if (l->rank != 2 || l->in[IN_WARP] != bits || (INT64_C(1) << bits) != warps)
+		return false;
+	for (int d = 0; d < 2; d++) {
+		int at = layout_out_at(l, d), end = at + l->out[d], first = done;
+		while (done < bits && l->map.col[n + done] >> at && !(l->map.col[n + done] >> end))
+			done++;
+		int low = end - (done - first);
+		for (int i = first; i < done; i++)
+			if (l->map.col[n + i] != UINT64_C(1) << (low + i - first))
+				return false;
+		for (int i = 0; i < n; i++)
+			if (l->map.col[i] >> low << low & ((UINT64_C(1) << end) - 1))
+				return false;
+		if (d == 0 && low - at < log2_ceil(least))
+			return false;
+		shares[d] = INT64_C(1) << (done - first);
+	}
+	return done == bits;
+}

@@ -192,6 +192,10 @@ typedef struct Convert {
 
 bool layout_convert(const Layout *src, const Layout *dst, Convert *out);     /* false: shapes differ */
 
+/* How many warps divide each of two dimensions, each with neighbours, `least` rows or more: numbered along the first one
+ * first.  False: they do not. */
+bool layout_warp_shares(const Layout *l, int warps, int least, int64_t shares[2]);
+
 /* text.c: blocked and raw forms as text, and a picture */
 
 void layout_print(const Layout *l, Text *out);

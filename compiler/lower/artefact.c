@@ -65,7 +65,7 @@ put_map(Text *out, const TensorMap *m)
 	put_number(out, m->param);
 	put_number(out, m->elem_bytes);
 	put_number(out, m->swizzle);
-	put_number(out, m->is_stored);
+	put_number(out, m->is_stored + m->is_added);
 	put_number(out, m->rank);
 	for (int d = 0; d < KERNEL_RANK; d++) {
 		put_number(out, m->dim[d]);
@@ -198,7 +198,9 @@ get_maps(Reader *r, Artefact *out)
 		m->param = (int)get_number(r);
 		m->elem_bytes = (int)get_number(r);
 		m->swizzle = (int)get_number(r);
-		m->is_stored = get_number(r) != 0;
+		int64_t stored = get_number(r);
+		m->is_stored = stored > 0;
+		m->is_added = stored > 1;
 		m->rank = (int)get_number(r);
 		for (int d = 0; d < KERNEL_RANK; d++) {
 			m->dim[d] = (int)get_number(r);

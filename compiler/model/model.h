@@ -224,11 +224,12 @@ typedef struct TensorMap {
 	int merged[KERNEL_RANK];                        /* … and so many before it, which are one with it */
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
-	bool is_stored;                                 /* boxes go to the tensor */
+	bool is_stored;                                 /* boxes go to the tensor … */
+	bool is_added;                                  /* … as floats of 32 bits, which are added to those there */
 	int windows;                                    /* dimensions from 1 on along which a box's box[1] rows go on */
 	MapWindow window[WINDOW_RANK];
-	/* of the copy, not the map: boxes along each dimension; blocks that share them out, and along which */
-	int boxes[KERNEL_RANK], ranks, shared;
+	/* of the copy, not the map: boxes of a share; blocks or warps that share them out along a dimension; in all */
+	int boxes[KERNEL_RANK], shares[KERNEL_RANK], ranks;
 } TensorMap;
 
 /* NULL: a tensor map can serve what `op` reads, writes or copies, if its slot lies right; else why not ("because"). */

@@ -95,7 +95,7 @@ map_reason(const Op *op, const Target *t)
 		return "the tensor's address is not known to be a multiple of 16";
 	if (!strides_fit(f, p, tensor->type))
 		return "the tensor's rows are not known to be multiples of 16 bytes";
-	bool is_stored = op->kind == OP_WRITE || op->kind == OP_SEND;
+	bool is_stored = op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND;
 	if (attr_valid(op) && !attr_undef(op) && !is_stored)            /* a write leaves in pieces: pass drain */
 		return "its extents are not powers of two";
 	if (op->kind == OP_READ && !access_fill_is_zero(op))
@@ -194,7 +194,7 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 		return "the blocks that it goes to are not all ranks up to one";
 	for (int i = slot->rank - 1; i >= 0 && ranks > 1; i--)
 		if (out->boxes[i] % ranks == 0) {
-			out->shared = i;
+			out->shares[i] = (int)ranks;
 			out->boxes[i] /= (int)ranks;
 			return NULL;
 		}
@@ -205,7 +205,7 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 			continue;
 		while (each % (n * unit))
 			n++;
-		out->shared = i;
+		out->shares[i] = (int)ranks;
 		out->box[i] = (int)(each / n);
 		out->boxes[i] = (int)n;
 		return NULL;
@@ -213,19 +213,26 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	return ranks > 1 ? "its tile is not as many parts as the cluster has blocks" : NULL;
 }
 
-/* A send by warp is shared out among the warps: each has as many rows, in whole periods of the swizzle. */
+/* A send by warp is shared out among the warps: each has as many rows, in whole periods of the swizzle, and whole boxes
+ * beside each other. */
 static const char *
-share_rows(const Op *op, const Layout *slot, TensorMap *out)
+share_warps(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], TensorMap *out)
 {
-	int i = slot->rank - 1, warps = op_warps(op);
-	int each = out->box[i] * out->boxes[i] / warps;
-	if (slot->rank < 2 || each == 0 || each % 8 || each > MAP_BOX)
-		return "its rows are not shared out among warps";
-	out->ranks = warps;
-	out->shared = i;
-	out->box[i] = each;
-	out->boxes[i] = 1;
-	return NULL;
+	const IntList *shares = attr_shares(op);
+	int rows = slot->rank - 1;
+	out->ranks = 1;
+	for (int i = 0; i < slot->rank; i++) {
+		int n = shares ? (int)shares->at[order[i]] : i == rows ? op_warps(op) : 1;
+		int each = out->box[i] * out->boxes[i] / n;
+		bool fits = i == 0 ? out->boxes[0] % n == 0 : each > 0 && each % 8 == 0 && each <= MAP_BOX;
+		if (n > 1 && (slot->rank < 2 || !fits))
+			return "its rows are not shared out among warps";
+		out->ranks *= n;
+		out->shares[i] = n;
+		out->boxes[i] = i == 0 ? out->boxes[0] / n : n > 1 ? 1 : out->boxes[i];
+		out->box[i] = i > 0 && n > 1 ? each : out->box[i];
+	}
+	return out->ranks == op_warps(op) ? NULL : "its shares are not as many as there are warps";
 }
 
 /* The map's dimensions are the tensor's, the last one first; a box is so many places of windows. */
@@ -301,7 +308,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	const char *why = map_reason(op, t);
 	int order[LAYOUT_RANK];
 	*out = (TensorMap){.param = op->in[0]->index, .elem_bytes = dtype_tile_size(slot->type->elem),
-		.is_stored = op->kind == OP_SEND};
+		.is_stored = op->kind == OP_SEND, .is_added = op->kind == OP_SEND && *attr_fn(op)};
 	if (why)
 		return why;
 	Layout layout = slot_layout(slot);
@@ -319,7 +326,7 @@ plan_map(const Op *op, const Target *t, TensorMap *out)
 	if (boxes > MAP_BOXES)
 		return "the tile is of more than 64 boxes";
 	bool is_by_warp = op->kind == OP_SEND && *attr_by(op);
-	if ((why = is_by_warp ? share_rows(op, &layout, out) : share_boxes(op, &layout, order, out)))
+	if ((why = is_by_warp ? share_warps(op, &layout, order, out) : share_boxes(op, &layout, order, out)))
 		return why;
 	return is_aligned(slot, out, boxes) ? NULL : "slots or boxes are too small for their swizzle";
 }
@@ -328,7 +335,7 @@ bool
 map_equal(const TensorMap *a, const TensorMap *b)
 {
 	bool same = a->param == b->param && a->elem_bytes == b->elem_bytes && a->rank == b->rank &&
-	    a->swizzle == b->swizzle && a->is_stored == b->is_stored;
+	    a->swizzle == b->swizzle && a->is_stored == b->is_stored && a->is_added == b->is_added;
 	for (int d = 0; d < a->rank && same; d++)
 		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d] && a->merged[d] == b->merged[d];
 	same = same && a->windows == b->windows;

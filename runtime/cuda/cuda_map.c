@@ -1,8 +1,8 @@
 /* Tensor maps: what bulk copies of boxes take as a parameter, 128 bytes that the driver encodes on the host.
  *
  * A launch like the last one of its compiled form takes the maps as they are; with other pointers only the address in them
- * is replaced; other shapes are encoded again.  Elements are unsigned integers of their size: copies move bits, and what
- * lies outside of a tensor is 0. */
+ * is replaced; other shapes are encoded again.  Elements are unsigned integers of their size, but where
+ * they are added: copies move bits, and what lies outside of a tensor is 0. */
 #include "runtime/cuda/cuda.h"
 
 #include <string.h>
@@ -10,7 +10,8 @@
 static bool
 encode(Device *d, const TensorMap *m, const MapShape *shape, CudaMap *to)
 {
-	static const int type[] = {[1] = MAP_UINT8, [2] = MAP_UINT16, [4] = MAP_UINT32, [8] = MAP_UINT64};
+	static const int bits[] = {[1] = MAP_UINT8, [2] = MAP_UINT16, [4] = MAP_UINT32, [8] = MAP_UINT64};
+	int type = m->is_added ? MAP_FLOAT32 : bits[m->elem_bytes];
 	uint64_t extent[KERNEL_RANK], stride[KERNEL_RANK];
 	unsigned box[KERNEL_RANK], step[KERNEL_RANK];
 	for (int i = 0; i < m->rank; i++) {
@@ -24,10 +25,10 @@ encode(Device *d, const TensorMap *m, const MapShape *shape, CudaMap *to)
 	for (int i = 0; i < m->windows; i++)
 		step[1 + i] = (unsigned)m->window[i].step;
 	if (m->windows)
-		return CUDA_CALL(d, cuTensorMapEncodeIm2col, to->bytes, type[m->elem_bytes], (unsigned)m->rank,
+		return CUDA_CALL(d, cuTensorMapEncodeIm2col, to->bytes, type, (unsigned)m->rank,
 		    (void *)(uintptr_t)shape->address, extent, stride, shape->lower, shape->upper, box[0], box[1], step, 0,
 		    swizzle, MAP_PROMOTION_128, 0);
-	return CUDA_CALL(d, cuTensorMapEncodeTiled, to->bytes, type[m->elem_bytes], (unsigned)m->rank,
+	return CUDA_CALL(d, cuTensorMapEncodeTiled, to->bytes, type, (unsigned)m->rank,
 	    (void *)(uintptr_t)shape->address, extent, stride, box, step, 0, swizzle, MAP_PROMOTION_128, 0);
 }
 

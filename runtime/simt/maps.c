@@ -8,7 +8,7 @@ static bool
 encode(const TensorMap *m, const MapShape *shape, void *to, DeviceError *e)
 {
 	static const DType of_bytes[] = {[1] = TY_U8, [2] = TY_U16, [4] = TY_U32, [8] = TY_U64};
-	SimtTensor t = {.dtype = of_bytes[m->elem_bytes], .rank = m->rank, .address = shape->address,
+	SimtTensor t = {.dtype = m->is_added ? TY_F32 : of_bytes[m->elem_bytes], .rank = m->rank, .address = shape->address,
 		.swizzle = m->swizzle ? (SimtSwizzle)log2_floor(m->swizzle / 16) : SIMT_SWIZZLE_NONE};
 	memcpy(t.extent, shape->extent, sizeof t.extent);
 	memcpy(t.stride, shape->stride, sizeof t.stride);

@@ -83,6 +83,7 @@ struct BulkCopy {
 	uint32_t group;                                 /* of a store */
 	uint8_t *read;                                  /* what a store has read; NULL: nothing yet */
 	bool is_read;                                   /* and that was waited for */
+	bool is_added;                                  /* of a store of a box: to the floats there */
 };
 
 /* begun_by begins a load into the shared memory of by's block, which counts for an mbarrier there. */

@@ -197,7 +197,8 @@ DEFINE(SEND)
 	Type tile = {.kind = TYPE_TILE, .elem = slot->type->elem, .rank = slot->type->rank};
 
 	memcpy(tile.extent, slot->type->extent, sizeof tile.extent);
-	return tensor_write(w, op, &tile, pointer(w, slot));
+	char *x = pointer(w, slot);
+	return *attr_fn(op) ? tensor_atomic(w, op, &tile, x, x, NULL) : tensor_write(w, op, &tile, x);
 }
 
 DEFINE(SENT)

@@ -589,6 +589,34 @@ bulk_stores(SimtThread *t, const uint64_t *param)
 			load(t, 3, param[1] + 64 + 4 * i);
 }
 
+/* All blocks have the same floats added to; the last one to come reads them.  Fault: sums are waited for only until they
+ * are read. */
+static void
+bulk_sums(SimtThread *t, const uint64_t *param)
+{
+	static _Thread_local _Alignas(64) SimtTensorMap map;
+	SimtTensor floats = {.dtype = TY_F32, .rank = 1, .address = param[1] + 64, .extent = {16}, .box = {16}};
+	const int64_t all[] = {0};
+	if (t->thread < 16)
+		put(t, 4, 4 * (uint32_t)t->thread);
+	t->site = 4;
+	simt_fence_async(t, NULL, NULL, NULL);
+	barrier(t);
+	if (t->thread)
+		return;
+	t->site = 1;
+	assert_null(simt_tensor_encode(&map, &floats));
+	simt_tensor_add_1(t, (const uint64_t[]){0, (uintptr_t)&map, 0}, NULL, NULL);
+	simt_bulk_commit(t, NULL, NULL, NULL);
+	if (trial_of(param)->fault)
+		simt_bulk_wait_read(t, NULL, all, NULL);
+	else
+		simt_bulk_wait(t, NULL, all, NULL);
+	if (count(t, 2, param[1], BOTH) == t->nblocks)
+		for (uint64_t i = 0; i < 16; i++)
+			load(t, 3, param[1] + 64 + 4 * i);
+}
+
 static void
 stores(void **state)
 {
@@ -598,6 +626,8 @@ stores(void **state)
 	assert_string_equal(r->found.at[0].part[2], "a bulk copy");
 	assert_non_null(strstr(r->found.at[0].help, "still be in flight"));
 	found(r, bulk_stores, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 5, 1);
+	clean(r, bulk_sums, 3, 1);
+	found(r, bulk_sums, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 }
 
 /* ---- all of it ---- */

@@ -12,6 +12,7 @@ typedef struct Boxes {
 	uint8_t in[MOST], out[2][MOST];                 /* shared memory: to store; by block, what was loaded */
 	uint32_t seen[2][8];
 	int bytes;
+	bool adds;
 } Boxes;
 
 /* ---- by the definition ---- */
@@ -130,7 +131,7 @@ body_store(SimtThread *t, void *user)
 	if (t->thread == 0) {
 		memcpy(t->shared + BOX, x->in, (size_t)x->bytes);
 		call(t, PRIM_FENCE_ASYNC, NOTHING);
-		tensor_call(t, PRIM_TENSOR_STORE_1, x, IN(BOX, (uintptr_t)&x->map), 2);
+		tensor_call(t, x->adds ? PRIM_TENSOR_ADD_1 : PRIM_TENSOR_STORE_1, x, IN(BOX, (uintptr_t)&x->map), 2);
 		call(t, PRIM_BULK_COMMIT, NOTHING);
 		call_imm(t, PRIM_BULK_WAIT, NOTHING, 0, 0);
 	}
@@ -189,6 +190,45 @@ boxes(void **state)
 				runs(body_store, x, (SimtLaunch){0});
 				judge_store(x);
 			}
+	free(x);
+}
+
+/* Of floats in memory `k` of their number each, four blocks add 3 k to what is inside of the tensor. */
+static void
+judge_sums(const Boxes *x)
+{
+	int i[SIMT_TENSOR_RANK] = {0};
+	float *want = malloc(sizeof x->global), in;
+	assert_non_null(want);
+	for (int k = 0; k < LEN(x->global) / 4; k++)
+		want[k] = (float)k;
+	do {
+		int64_t to = source(x, i);
+		memcpy(&in, x->in + place(&x->tensor, i), sizeof in);
+		if (to >= 0)
+			want[to / 4] += 4 * in;
+	} while (next_index(&x->tensor, i));
+	assert_memory_equal(want, x->global, sizeof x->global);
+	free(want);
+}
+
+static void
+sums(void **state)
+{
+	Boxes *x = aligned_alloc(64, sizeof *x);
+	assert_non_null(x);
+	for (int rank = 1; rank <= 5; rank++)
+		for (SimtSwizzle swizzle = SIMT_SWIZZLE_NONE; swizzle <= SIMT_SWIZZLE_128; swizzle++) {
+			begin(x, tensor_of(rank, swizzle, TY_F32));
+			x->adds = true;
+			x->first[0] = rank % 2 ? -4 : 32;
+			for (int k = 0; k < LEN(x->global) / 4; k++)
+				memcpy(x->global + 4 * k, &(float){(float)k}, 4);
+			for (int k = 0; k < MOST / 4; k++)
+				memcpy(x->in + 4 * k, &(float){(float)(3 * k)}, 4);
+			runs(body_store, x, (SimtLaunch){.nblocks = 4});
+			judge_sums(x);
+		}
 	free(x);
 }
 
@@ -475,15 +515,15 @@ clusters(void **state)
 	all_called(PRIM_CLUSTER_ARRIVE, PRIM_CLUSTER_WAIT);
 	all_called(PRIM_CLUSTER_ADDRESS, PRIM_CLUSTER_SIGNAL);
 	all_called(PRIM_BULK_COPY_MULTI, PRIM_BULK_SEND);
-	all_called(PRIM_TENSOR_MAP, PRIM_TENSOR_STORE_5);
+	all_called(PRIM_TENSOR_MAP, PRIM_TENSOR_ADD_5);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(boxes), cmocka_unit_test(windows), cmocka_unit_test(maps), cmocka_unit_test(refused), cmocka_unit_test(multicast),
-		cmocka_unit_test(clusters),
+		cmocka_unit_test(boxes), cmocka_unit_test(sums), cmocka_unit_test(windows), cmocka_unit_test(maps), cmocka_unit_test(refused),
+		cmocka_unit_test(multicast), cmocka_unit_test(clusters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

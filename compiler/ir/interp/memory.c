@@ -278,20 +278,18 @@ DEFINE(WRITE)
 	return tensor_write(w, op, tile->type, value_at(w, tile));
 }
 
-DEFINE(ATOMIC)
+bool
+tensor_atomic(Worker *w, const Op *op, const Type *tile, const char *x, const char *y, char *old)
 {
-	const Value *x = op->in[1 + op->in[0]->type->rank], *y = op->in[op->nin - 1];
-	const Type *t = op->out[0].type;
-	int64_t size = dtype_tile_size(t->elem), at;
-	char *old = value_at(w, &op->out[0]);
+	int64_t size = dtype_tile_size(tile->elem), at;
 	Atomic atomic;
 	TensorAccess a;
 	TensorRows r;
+	char none[8];
 
-	access_make(&a, op, t);
+	access_make(&a, op, tile);
 	rows_open(w, &a, &r);
-	atomic_make(&atomic, w->plan, op, t->elem);
-	memset(old, 0, (size_t)value_bytes(&op->out[0]));
+	atomic_make(&atomic, w->plan, op, tile->elem);
 	for (int64_t i = 0; i < r.count; i++, next_row(&r)) {
 		if (!row_is_inside(w, &r, &at))
 			continue;
@@ -299,8 +297,17 @@ DEFINE(ATOMIC)
 			int64_t e = at + k * r.stride, part = (i * r.length + k) * size;
 			if (w->shadow && !shadow_tensor(w, op, a.param, e, SHADOW_ATOMIC))
 				return false;
-			atomic_run(&atomic, element(&r, e), value_at(w, x) + part, value_at(w, y) + part, old + part);
+			atomic_run(&atomic, element(&r, e), x + part, y + part, old ? old + part : none);
 		}
 	}
 	return true;
+}
+
+DEFINE(ATOMIC)
+{
+	const Value *x = op->in[1 + op->in[0]->type->rank], *y = op->in[op->nin - 1];
+	char *old = value_at(w, &op->out[0]);
+
+	memset(old, 0, (size_t)value_bytes(&op->out[0]));
+	return tensor_atomic(w, op, op->out[0].type, value_at(w, x), value_at(w, y), old);
 }

@@ -175,6 +175,7 @@ void access_clip(int64_t start, int64_t extent, int64_t size, int64_t *lo, int64
 /* What a read or copy takes from its tensor, as a tile of that type; fill: NULL, a scalar or a tile. */
 bool tensor_read(Worker *w, const Op *op, const Type *tile, const Value *fill, char *out);
 bool tensor_write(Worker *w, const Op *op, const Type *tile, char *x);
+bool tensor_atomic(Worker *w, const Op *op, const Type *tile, const char *x, const char *y, char *old);   /* old: or NULL */
 
 /* atomic.c */
 typedef struct Atomic {

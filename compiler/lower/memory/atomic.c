@@ -7,10 +7,8 @@
  *     old = load                                    until no other thread came between
  *     loop: new = fn(old, v); old = cas(old, new)
  *
- * The order asked for costs nothing where no program can observe it: an atomic whose old value is not used, and which is
- * the program's only access, is relaxed.  On a target whose atomics are all relaxed more programs are analysed: those that
- * read nothing that programs write, and use the result of one atomic at most, cannot observe the order; others are
- * refused. */
+ * The order asked for costs nothing where no program can observe it: in kernels that read nothing that programs write, and
+ * use the result of one atomic at most.  Others are refused on a target whose atomics are all relaxed. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -65,68 +63,12 @@ make(const Op *op, const Type *tile, const Target *t)
 	return a;
 }
 
-/* The program's only access to memory, in no loop: there is none that other programs could observe in another order. */
-static bool
-is_alone(const Lower *l, const Op *op)
-{
-	for (const Op *up = op->home->parent; up; up = up->home->parent)
-		if (up->kind != OP_IF)
-			return false;
-	for (const Op *other = l->f->body->first; other; other = op_after(other, l->f->body)) {
-		bool constant = other->kind == OP_READ && l->f->param[other->in[0]->index].access == ACCESS_IN;
-		if (other != op && !constant && (op_info[other->kind].traits & (READS | WRITES | EFFECT)))
-			return false;
-	}
-	return op->out[0].nuses == 0;
-}
-
-static bool
-is_written(const Lower *l, int param)
-{
-	if (l->f->param[param].access == ACCESS_IN)
-		return false;
-	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body))
-		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND) && op->in[0]->index == param)
-			return true;
-	return l->stores_through_pointers;
-}
-
-/* Whether it reads memory that programs write. */
-static bool
-reads_written(const Lower *l, const Op *op)
-{
-	if (op->kind == OP_READ || op->kind == OP_COPY)
-		return is_written(l, op->in[0]->index);
-	if (op->kind == OP_LOAD)
-		return op->in[0]->type->ptr != PTR_CONST;
-	return false;
-}
-
-/* Whether what a program reads depends on the order of other programs' writes. */
-static bool
-observes_order(const Lower *l)
-{
-	int atomics = 0, used = 0;
-	for (const Op *op = l->f->body->first; op; op = op_after(op, l->f->body)) {
-		bool again = l->f->schedule.persistent;
-		if (reads_written(l, op))
-			return true;
-		if (op_family(op) != FAMILY_ATOMIC)
-			continue;
-		for (const Op *up = op->home->parent; up; up = up->home->parent)
-			again |= up->kind != OP_IF;
-		atomics += again ? 2 : 1;
-		used += op->out[0].nuses > 0;
-	}
-	return used > 0 && atomics > 1;
-}
-
 /* Whether the target has the order, or the kernel does not need it. */
 static bool
 check_order(Lower *l, const Op *op)
 {
 	bool is_local = strcmp(attr_scope(op), "cta") == 0, is_relaxed = strcmp(attr_order(op), "relaxed") == 0;
-	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !observes_order(l))
+	if ((l->t->has & HAS_ATOMIC_ORDER) || is_local || is_relaxed || !func_observes_order(l->f))
 		return true;
 	lower_refuse(l, op, arena_printf(l->mem, "order = %s where programs read what others write", attr_order(op)));
 	diag_help(l->cx, "its atomics are relaxed: use two kernels, or order = relaxed if the order does not matter");
@@ -137,7 +79,7 @@ static AtomicOrder
 order_of(const Lower *l, const Op *op)
 {
 	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
-	if (is_alone(l, op) || !(l->t->has & HAS_ATOMIC_ORDER))
+	if (!(l->t->has & HAS_ATOMIC_ORDER) || !func_observes_order(l->f))
 		return ORDER_RELAXED;
 	for (int i = 0; i < LEN(words); i++)
 		if (strcmp(attr_order(op), words[i]) == 0)

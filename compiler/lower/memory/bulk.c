@@ -19,10 +19,11 @@
  *
  *     window_load_4 slot, map, bar, c, w, h, n, s, r
  *
- * Of a send by warp, a lane of each takes the boxes of its warp's rows in the same way.
+ * Of a send by warp, a lane of each takes the boxes of its warp's part in the same way.
  *
  * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
- * the same with tensor_store and a group of its own, which the same thread waits for by a sent. */
+ * the same with tensor_store, or tensor_add where it has an {fn}, and a group of its own, for which the thread waits by a
+ * sent. */
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
@@ -101,7 +102,8 @@ issue(Lower *l, const Boxes *x, int number)
 	if (is_shared)
 		in[3] = lower_i32(l, attr_mask(x->op));
 	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
-	PrimKind one = m->is_stored ? PRIM_TENSOR_STORE_1 : is_shared ? PRIM_TENSOR_MULTI_1 : PRIM_TENSOR_LOAD_1;
+	PrimKind load = is_shared ? PRIM_TENSOR_MULTI_1 : PRIM_TENSOR_LOAD_1;
+	PrimKind one = m->is_added ? PRIM_TENSOR_ADD_1 : m->is_stored ? PRIM_TENSOR_STORE_1 : load;
 	PrimKind prim = m->windows ? (PrimKind)(PRIM_WINDOW_LOAD_3 + m->rank - 3) : (PrimKind)(one + m->rank - 1);
 	memcpy(in + first + m->rank, x->moved, sizeof *in * (size_t)m->windows);
 	thread_prim(l->b, prim, in, first + m->rank + m->windows, NULL, 0, NULL, 0);
@@ -156,21 +158,36 @@ boxes_make(Lower *l, const Op *op, Boxes *x)
 	return true;
 }
 
-/* The boxes of the block's rank, or of the warp: as far apart in the slot as along the tensor. */
+/* Of `shares` along the map's dimension i that of this number: as far apart in the slot as along the tensor. */
 static void
-take_share(Lower *l, Boxes *x)
+take_share(Lower *l, Boxes *x, int i, Reg number)
 {
-	int i = x->map.shared, d = x->at[x->map.dim[i]];
+	int d = x->at[x->map.dim[i]];
 	int64_t each = (int64_t)x->map.boxes[i] * x->map.box[i];
 	int64_t bytes = box_offset(x, (uint64_t)each << layout_out_at(&x->slot, d));
-	Reg rank = l->warp;
-	for (int r = 0; r < x->map.ranks; r++)
+	for (int r = 0; r < x->map.shares[i]; r++)
 		if (box_offset(x, (uint64_t)(r * each) << layout_out_at(&x->slot, d)) != r * bytes)
 			die("shares of a copy that are not equally far apart");
+	x->base = thread_pointer(l->b, x->base, lower_op2(l, THREAD_MUL, number, lower_i32(l, bytes)));
+	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, number, lower_i32(l, each)));
+}
+
+/* The boxes of the block's rank, or of the warp, which are numbered along the tile's first dimension first. */
+static void
+take_shares(Lower *l, Boxes *x)
+{
+	int left = x->map.ranks;
+	Reg rest = l->warp;
 	if (!x->map.is_stored)
-		thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rank, 1);
-	x->base = thread_pointer(l->b, x->base, lower_op2(l, THREAD_MUL, rank, lower_i32(l, bytes)));
-	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, rank, lower_i32(l, each)));
+		thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rest, 1);
+	for (int i = x->map.rank - 1; i >= 0; i--) {
+		int n = x->map.shares[i];
+		if (n <= 1)
+			continue;
+		left /= n;
+		take_share(l, x, i, left > 1 ? lower_op2(l, THREAD_AND, rest, lower_i32(l, n - 1)) : rest);
+		rest = left > 1 ? lower_op2(l, THREAD_LSHR, rest, lower_i32(l, log2_floor(n))) : rest;
+	}
 }
 
 static void
@@ -184,7 +201,7 @@ issue_all(Lower *l, Boxes *x)
 		x->moved[i] = lower_as(l, CAST_TRUNC, REG_I32, r);
 	}
 	if (x->map.ranks > 1)
-		take_share(l, x);
+		take_shares(l, x);
 	for (int number = 0; issue(l, x, number);)
 		number++;
 }

@@ -11,8 +11,11 @@
  *     …
  *     sent {read = true}                                  before the kernel ends, or the role
  *
- * Where each warp has rows of its own, as of a product of warpgroups, it sends them itself ({by = "warp"}): no barrier of
- * the block goes before, and warpgroups need not be at the same program.
+ * Where each warp has rows of its own, as of a product of warpgroups, or some columns of some rows, it sends them itself
+ * ({by = "warp"}): no barrier of the block goes before, and warpgroups need not be at the same program.
+ *
+ * Floats of 32 bits that an atomic adds to a tensor go in the same way ({fn = "add"}), where nothing uses its old values: a
+ * thread's atomics are of 8 bytes each, and the hardware adds whole boxes.  Sums need no order.
  *
  * The map drops what is outside of the tensor.  A send goes on by itself: in a loop over programs the next one begins
  * meanwhile, and before a put the sends of its buffer are waited for.  Where another loop may write an element again, one
@@ -56,6 +59,7 @@ typedef struct Drain {
 	const Target *t;
 	Block *sent;                                    /* the kernel's body or the role that sends; NULL: none does */
 	bool is_by_warp;                                /* of the write that is drained; at the end: of any */
+	int64_t shares[2];                              /* then: how many warps divide its rows and columns */
 	bool was_by_warp;
 } Drain;
 
@@ -91,6 +95,15 @@ is_only_access(const Func *f, const Op *write)
 			return false;
 	}
 	return true;
+}
+
+/* Of an atomic: sums of floats, in no order that programs could observe. */
+static bool
+adds_floats(const Func *f, const Op *op)
+{
+	bool is_sum = op->kind == OP_ATOMIC && op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0;
+	return is_sum && op->out[0].type->elem == TY_F32 && strcmp(attr_scope(op), "sys") != 0 &&
+	    (strcmp(attr_order(op), "relaxed") == 0 || !func_observes_order(f));
 }
 
 /* What is to be put: the operand of a convert through shared memory, or a tile that would be stored in small accesses.
@@ -152,7 +165,7 @@ has_all_rows(const Op *write)
 bool
 drain_serves(const Func *f, const Target *t, const Op *op)
 {
-	if (op->kind != OP_WRITE || access_map_reason(op, t) || !is_only_access(f, op))
+	if ((op->kind != OP_WRITE && !adds_floats(f, op)) || access_map_reason(op, t) || !is_only_access(f, op))
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;
@@ -163,7 +176,8 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 static bool
 is_drained(const Drain *d, const Op *op)
 {
-	return op->kind == OP_WRITE && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
+	bool is_access = op->kind == OP_WRITE || op->kind == OP_ATOMIC;
+	return is_access && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
 	    op->in[access_data(op)]->layout && source_of(op);
 }
 
@@ -356,18 +370,17 @@ drain_piece(Builder *b, Value *v, const Type *tile, int dim, int64_t from)
 bool
 drain_has_warps(const Layout *l, int warps)
 {
-	int bits = log2_ceil(warps), low = l->out[0] - bits, at = layout_out_at(l, 0) + low;
-	uint64_t high = ((UINT64_C(1) << bits) - 1) << at;
-	int n = l->in[IN_REGISTER] + l->in[IN_LANE];
-	if (l->rank != 2 || l->in[IN_WARP] != bits || (INT64_C(1) << bits) != warps || low < log2_ceil(PERIOD))
-		return false;
-	for (int i = 0; i < n; i++)
-		if (l->map.col[i] & high)
-			return false;
-	for (int i = 0; i < bits; i++)
-		if (l->map.col[n + i] != UINT64_C(1) << (at + i))
-			return false;
-	return true;
+	int64_t shares[2];
+	return layout_warp_shares(l, warps, PERIOD, shares) && shares[0] == warps;
+}
+
+/* Has each warp boxes of its own? */
+static bool
+has_shares(const Layout *l, const Op *write, int64_t shares[2])
+{
+	int bytes = element_bytes(access_tile(write)->type);
+	return layout_warp_shares(l, op_warps(write), PERIOD, shares) &&
+	    (shares[1] == 1 || ((INT64_C(1) << l->out[1]) / shares[1] * bytes) % ROW_BYTES == 0);
 }
 
 static void
@@ -391,7 +404,7 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	int rank = write->in[0]->type->rank, nattr = 1, at[KERNEL_RANK];
 	const Type *t = slot->type;
 	int64_t left = written(write, dim) - from;
-	Attr attr[4] = {attr_new_index(d->m, attr_index(write))};
+	Attr attr[6] = {attr_new_index(d->m, attr_index(write))};
 	memcpy(in, write->in, sizeof(Value *) * (size_t)(1 + rank));
 	access_dims(write, at);
 	for (int i = 0; i < rank && from; i++)
@@ -404,6 +417,10 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 		attr[nattr++] = *op_attr(write, ATTR_MERGED);
 	if (d->is_by_warp)
 		attr[nattr++] = attr_new_by(d->m, "warp");
+	if (d->is_by_warp && d->shares[1] > 1)
+		attr[nattr++] = attr_new_shares(d->m, d->shares, 2);
+	if (write->kind == OP_ATOMIC)
+		attr[nattr++] = attr_new_fn(d->m, "add");
 	Op *send = op_make(b, OP_SEND, in, 2 + rank, attr, nattr, NULL, 0);
 	if (dim == 0 && left < t->extent[0])
 		attr_set_valid(d->m, send, (int64_t[]){left, t->extent[1]}, 2);
@@ -423,8 +440,9 @@ drain(Drain *d, Op *write)
 	memcpy(extent, v->type->extent, sizeof extent);
 	extent[way.dim] = way.each;
 	const Type *tile = way.pieces > 1 ? type_with_shape(d->m, v->type, v->type->rank, extent) : v->type;
-	bool loops = is_in_loop(write), again = writes_again(write);
-	d->is_by_warp = !again && way.dim != 0 && !attr_valid(write) && drain_has_warps(v->layout, op_warps(write));
+	bool loops = is_in_loop(write), again = write->kind == OP_WRITE && writes_again(write);
+	d->is_by_warp = !again && way.dim != 0 && !attr_valid(write) && has_shares(v->layout, write, d->shares) &&
+	    (way.pieces == 1 || d->shares[1] == 1);
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
 		buffer[i] = drain_buffer(&at, tile);

@@ -365,12 +365,12 @@ static void
 global_effects(Effects *out, const Op *op, Arena *tmp)
 {
 	unsigned traits = op_info[op->kind].traits;
-	bool atomic = op_family(op) == FAMILY_ATOMIC;
+	bool adds = op->kind == OP_SEND && *attr_fn(op), atomic = op_family(op) == FAMILY_ATOMIC || adds;
 	Effect e = {.op = op, .global = true, .atomic = atomic, .write = traits & WRITES};
 
 	if (!(traits & (READS | WRITES)) || op->nregion > 0)
 		return;
-	e.acquires = atomic && op->out[0].nuses > 0 && strcmp(attr_order(op), "relaxed") != 0 &&
+	e.acquires = atomic && !adds && op->out[0].nuses > 0 && strcmp(attr_order(op), "relaxed") != 0 &&
 	    strcmp(attr_order(op), "release") != 0;
 	vec_push(tmp, out, e);
 }

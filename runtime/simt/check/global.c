@@ -282,15 +282,20 @@ is_in_flight(const Touch *w, const SimtThread *t)
 	return w->block == (uint32_t)t->block_index + 1 && thread_of(w) == t->thread && w->clock == IN_FLIGHT;
 }
 
-/* What has been written counts from now on, what has been read no more. */
+/* What has been written, or added, counts from now on, what has been read no more. */
 static void
 land(GlobalCell *cell, const SimtThread *t, bool is_read, uint32_t clock)
 {
 	if (!is_read && is_in_flight(&cell->write, t))
 		cell->write.clock = clock;
-	for (int i = 0; i < LEN(cell->touch); i++)
-		if (is_read && (access_of(&cell->touch[i]) & SIMT_READ) && is_in_flight(&cell->touch[i], t))
-			cell->touch[i] = (Touch){0};
+	for (int i = 0; i < LEN(cell->touch); i++) {
+		Touch *x = &cell->touch[i];
+		if (!is_in_flight(x, t) || is_read != !(access_of(x) & SIMT_WRITE))
+			continue;
+		x->clock = clock;
+		if (is_read)
+			*x = (Touch){0};
+	}
 }
 
 void

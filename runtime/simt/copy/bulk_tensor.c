@@ -1,4 +1,4 @@
-/* Bulk copies of a box of a tensor (cp.async.bulk.tensor, tiles).
+/* Bulk copies of a box of a tensor (cp.async.bulk.tensor, tiles), and sums (cp.reduce.async.bulk.tensor).
  *
  * In shared memory a box is dense, its fastest dimension first.  A swizzle exchanges the 16-byte chunks of each row: the
  * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
@@ -168,15 +168,33 @@ simt_box_load(const BulkCopy *c, uint8_t *box)
 	}
 }
 
+/* As atomics do; blocks run beside each other. */
+static void
+add_floats(uint32_t *to, const float *from, int n)
+{
+	for (int i = 0; i < n; i++) {
+		uint32_t old = __atomic_load_n(&to[i], __ATOMIC_RELAXED), new;
+		do {
+			float sum;
+			memcpy(&sum, &old, sizeof sum);
+			sum += from[i];
+			memcpy(&new, &sum, sizeof new);
+		} while (!__atomic_compare_exchange_n(&to[i], &old, new, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	}
+}
+
 void
 simt_box_store(const BulkCopy *c, const uint8_t *box)
 {
-	uint8_t line[256 * 8];
+	_Alignas(CHUNK) uint8_t line[256 * 8];
 	for (int i = 0; i < row_count(c->map); i++) {
 		Row r = row_of(c, i);
+		uint8_t *to = (uint8_t *)(uintptr_t)r.at, *from = line + r.from * map_element_bytes(c->map);
 		move_row(c, i, (uint8_t *)(uintptr_t)box, line, false);
-		if (r.bytes)
-			memcpy((uint8_t *)(uintptr_t)r.at, line + r.from * map_element_bytes(c->map), (size_t)r.bytes);
+		if (r.bytes && c->is_added)
+			add_floats((uint32_t *)(void *)to, (const float *)(void *)from, r.bytes / (int)sizeof(float));
+		else if (r.bytes)
+			memcpy(to, from, (size_t)r.bytes);
 	}
 }
 
@@ -264,6 +282,16 @@ store(SimtThread *t, int rank, const uint64_t *in, const char *what)
 	simt_bulk_store_begin(&c);
 }
 
+static void
+add(SimtThread *t, int rank, const uint64_t *in, const char *what)
+{
+	BulkCopy c = box_of(t, rank, in, 2, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC, what);
+	if (c.map->dtype != TY_F32)
+		simt_fail(t, "%s: the tensor map's elements are not f32", what);
+	c.is_added = true;
+	simt_bulk_store_begin(&c);
+}
+
 #define BOX(kind, rank)                                                                            \
 	PRIMITIVE(simt_tensor_##kind##_##rank)                                                     \
 	{                                                                                          \
@@ -273,6 +301,7 @@ store(SimtThread *t, int rank, const uint64_t *in, const char *what)
 BOXES(load)
 BOXES(multi)
 BOXES(store)
+BOXES(add)
 #undef BOXES
 #undef BOX
 
