@@ -8,7 +8,9 @@
  *     loop: new = fn(old, v); old = cas(old, new)
  *
  * The order asked for costs nothing where no program can observe it: in kernels that read nothing that programs write, and
- * use the result of one atomic at most.  Others are refused on a target whose atomics are all relaxed. */
+ * use the result of one atomic at most.  There sums of floats, which are no signals to other kernels either, are relaxed, and
+ * an atomic whose old value is not used and which is the program's only access.  Other kernels are refused on a target whose
+ * atomics are all relaxed. */
 #include "lower/lower.h"
 
 #include <string.h>
@@ -63,6 +65,21 @@ make(const Op *op, const Type *tile, const Target *t)
 	return a;
 }
 
+/* The program's only access to memory, in no loop: there is none that other programs could observe in another order. */
+static bool
+is_alone(const Lower *l, const Op *op)
+{
+	for (const Op *up = op->home->parent; up; up = up->home->parent)
+		if (up->kind != OP_IF)
+			return false;
+	for (const Op *other = l->f->body->first; other; other = op_after(other, l->f->body)) {
+		bool constant = other->kind == OP_READ && l->f->param[other->in[0]->index].access == ACCESS_IN;
+		if (other != op && !constant && (op_info[other->kind].traits & (READS | WRITES | EFFECT)))
+			return false;
+	}
+	return op->out[0].nuses == 0;
+}
+
 /* Whether the target has the order, or the kernel does not need it. */
 static bool
 check_order(Lower *l, const Op *op)
@@ -79,7 +96,9 @@ static AtomicOrder
 order_of(const Lower *l, const Op *op)
 {
 	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
-	if (!(l->t->has & HAS_ATOMIC_ORDER) || !func_observes_order(l->f))
+	bool is_sum = op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0 && dtype_is_float(op->out[0].type->elem);
+	if (!(l->t->has & HAS_ATOMIC_ORDER) || is_alone(l, op) ||
+	    (is_sum && strcmp(attr_scope(op), "sys") != 0 && !func_observes_order(l->f)))
 		return ORDER_RELAXED;
 	for (int i = 0; i < LEN(words); i++)
 		if (strcmp(attr_order(op), words[i]) == 0)

@@ -176,8 +176,7 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 static bool
 is_drained(const Drain *d, const Op *op)
 {
-	bool is_access = op->kind == OP_WRITE || op->kind == OP_ATOMIC;
-	return is_access && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
+	return (op->kind == OP_WRITE || op->kind == OP_ATOMIC) && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
 	    op->in[access_data(op)]->layout && source_of(op);
 }
 
@@ -230,20 +229,32 @@ buffer_bytes(const Op *alloc)
 	return slot <= MBARRIER_BYTES ? bytes : (bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 }
 
-int64_t
-drain_room(const Func *f, const Target *t, Op *write)
+/* The room from `first` on, before `end` or the kernel's, beside what lives there and scratch. */
+static int64_t
+room_from(const Func *f, const Target *t, const Op *write, const Op *first, const Op *end)
 {
 	int64_t room = t->shared_bytes, scratch = 0;
-	const Op *from = is_in_loop(write) ? f->body->first : write;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_ALLOC && is_used_from(f, op, from))
+		if (op->kind == OP_ALLOC && is_used_from(f, op, first))
 			room -= buffer_bytes(op);
 		else if (op->kind == OP_MBARRIER)
 			room -= MBARRIER_BYTES * op->out[0].type->slots;
-		else if (op != write->in[access_data(write)]->def)
-			scratch = MAX(scratch, plan_op(op, t).scratch);
 	}
+	for (const Op *op = first; op && op != end; op = op_after(op, f->body))
+		if (op->kind != OP_ALLOC && op != write->in[access_data(write)]->def)
+			scratch = MAX(scratch, plan_op(op, t).scratch);
 	return room - scratch;
+}
+
+/* Of a loop, and of what comes behind it, where its slots are free again. */
+int64_t
+drain_room(const Func *f, const Target *t, Op *write)
+{
+	const Op *loop = is_in_loop(write) ? outermost(f, write) : NULL;
+	if (!loop)
+		return room_from(f, t, write, write, NULL);
+	int64_t inside = room_from(f, t, write, loop, loop->next), behind = room_from(f, t, write, loop->next, NULL);
+	return MIN(inside, behind);
 }
 
 /* ---- the ops ---- */

@@ -171,8 +171,7 @@ fit_slots(Rings *r, int slots, int64_t tiles)
 	int others = slots;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind == OP_WRITE)
-			beside += drain_bytes(p->f, p->t, op);
+		beside += drain_bytes(p->f, p->t, op);
 		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)       /* operands that threads put */
 			beside += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 		if (!op_inside(op, p->body) && !is_drained(p, op))

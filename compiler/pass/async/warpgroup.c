@@ -214,7 +214,7 @@ put_in_turn(const Func *f, const Target *t, const Op *product, const Value *v)
 		return NULL;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		bytes += op->kind == OP_ALLOC ? op->out[0].type->slots * tile_bytes(op->out[0].type) : 0;
-		bytes += op->kind == OP_WRITE ? drain_bytes((Func *)f, t, op) : 0;
+		bytes += drain_bytes((Func *)f, t, op);
 		for (int i = 0; i < 2 && is_product(op); i++) {
 			bool flipped;
 			const Value *other = dot_operand_root(op->in[i], &flipped);
