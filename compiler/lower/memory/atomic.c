@@ -7,10 +7,10 @@
  *     old = load                                    until no other thread came between
  *     loop: new = fn(old, v); old = cas(old, new)
  *
- * The order asked for costs nothing where no program can observe it: in kernels that read nothing that programs write, and
- * use the result of one atomic at most.  There sums of floats, which are no signals to other kernels either, are relaxed, and
- * an atomic whose old value is not used and which is the program's only access.  Other kernels are refused on a target whose
- * atomics are all relaxed. */
+ * The order asked for costs nothing where no program can observe it: in kernels that read nothing that programs write,
+ * and use the result of one atomic at most.  There sums of floats, which are no signals to other kernels either, are
+ * relaxed, and an atomic whose old value is not used and which is the program's only access.  Other kernels are refused on
+ * a target whose atomics are all relaxed. */
 #include "lower/lower.h"
 
 #include <string.h>

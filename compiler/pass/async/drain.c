@@ -176,7 +176,8 @@ drain_serves(const Func *f, const Target *t, const Op *op)
 static bool
 is_drained(const Drain *d, const Op *op)
 {
-	return (op->kind == OP_WRITE || op->kind == OP_ATOMIC) && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
+	bool is_access = op->kind == OP_WRITE || op->kind == OP_ATOMIC;
+	return is_access && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
 	    op->in[access_data(op)]->layout && source_of(op);
 }
 
