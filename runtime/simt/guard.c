@@ -31,7 +31,8 @@ on_fault(int signal, siginfo_t *info, void *context)
 	int whose = stacks_guard(&w->stacks, w->fault);
 	SimtThread *t = &w->running->t;
 	if (whose >= 0)
-		simt_fail(t, "thread %d needs more stack than %d KiB", t->thread, FIBER_STACK >> 10);
+		simt_fail(t, "thread %d needs more stack than %d KiB: take more warps, or smaller tiles",
+		    t->thread, FIBER_STACK >> 10);
 	simt_fail(t, "thread %d touches memory that is not there, at 0x%llx", t->thread, (unsigned long long)w->fault);
 }
 

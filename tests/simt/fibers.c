@@ -244,7 +244,7 @@ main(void)
 	check(!*runner.told, "a stack ends too soon");
 	for (int i = 0; i < 3; i++) {
 		run(4, goes_too_deep);
-		check(strcmp(runner.told, "thread 46 needs more stack than 512 KiB") == 0, "the end of a stack is not told");
+		check(strcmp(runner.told, "thread 46 needs more stack than 512 KiB: take more warps, or smaller tiles") == 0, "the end of a stack is not told");
 		run(3, strays);
 		check(strcmp(runner.told, "thread 45 touches memory that is not there, at 0x40") == 0, "a stray is not told");
 	}

@@ -403,7 +403,7 @@ stacks_end(void **state)
 	assert_true(run_with((SimtLaunch){.kernel = recurse, .param = (uint64_t[]){10}}).ok);
 	for (int i = 0; i < 3; i++)
 		expect_report((SimtLaunch){.kernel = recurse, .param = (uint64_t[]){100000}, .nblocks = 4},
-		    "thread 7 needs more stack than 512 KiB", 20, 0);
+		    "thread 7 needs more stack than 512 KiB: take more warps, or smaller tiles", 20, 0);
 	expect_report((SimtLaunch){.kernel = touch_nothing, .param = (uint64_t[]){64}},
 	    "thread 0 touches memory that is not there, at 0x40", 10, 0);
 }
