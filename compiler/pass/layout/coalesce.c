@@ -9,6 +9,8 @@
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
+#include <string.h>
+
 /* Elements of the largest tile for each thread, and warps, by what an H200 did.  Rows that are reduced: 16 elements a
  * thread, and 32 from four warps on, with 8 warps at most for up to 8,192 elements (softmax of 8192x8192 in f32: 131.4 us
  * with 8 warps, 132.9 with 16).  Rows that are read, reduced and written: two accesses a thread in up to 16 warps (softmax
@@ -271,8 +273,27 @@ reads_together(const Op *op, int d, int k)
 	return d == tile->rank - 1 && each * bits < COPY_BITS && bits << MIN(k, log2_ceil(tile->extent[d])) >= COPY_BITS;
 }
 
+/* How far reads of one shape lie apart, which takes all pairs of them: kept for the accesses of that shape. */
+typedef struct Near {
+	const Type *of;
+	int64_t reach[MAX_RANK];
+	bool any;
+} Near;
+
+static bool
+is_near(const Op *op, Near *n)
+{
+	const Type *tile = anchor_type(op);
+	if (!n->of || n->of->rank != tile->rank ||
+	    memcmp(n->of->extent, tile->extent, sizeof *tile->extent * (size_t)tile->rank) != 0) {
+		n->any = near_reach(op, n->reach);
+		n->of = tile;
+	}
+	return n->any;
+}
+
 static const Layout *
-preferred(const Op *op, const Target *t)
+preferred(const Op *op, const Target *t, Near *n)
 {
 	const Func *f = op->home->func;
 	const Type *tile = anchor_type(op);
@@ -303,9 +324,8 @@ preferred(const Op *op, const Target *t)
 		Layout apart = sliced(tile, order, shape, divided, warps, k, lanes);
 		return layout_intern(f->module, &apart);
 	}
-	int64_t reach[MAX_RANK];
-	bool near = op_family(op) != FAMILY_ATOMIC && k <= shape[order[0]] && near_reach(op, reach);
-	Layout l = near ? near_rows(tile, order, shape, reach, k, lanes, warps)
+	bool near = op_family(op) != FAMILY_ATOMIC && k <= shape[order[0]] && is_near(op, n);
+	Layout l = near ? near_rows(tile, order, shape, n->reach, k, lanes, warps)
 			: layout_coalesced(tile->rank, shape, order, k, lanes, warps);
 	return layout_intern(f->module, &l);
 }
@@ -321,12 +341,12 @@ prefer_operand(Op *op, int i, const Layout *l)
 }
 
 static void
-coalesce_op(Op *op, const Target *t)
+coalesce_op(Op *op, const Target *t, Near *n)
 {
 	const Type *tile = anchor_type(op);
 	if (tile->rank == 0)
 		return;
-	const Layout *l = preferred(op, t);
+	const Layout *l = preferred(op, t, n);
 	if (op->nout)
 		op->out[0].layout = l;
 	if (op->kind == OP_WRITE)
@@ -362,10 +382,11 @@ pass_coalesce(Func *f, const Target *t)
 	if (!tiles_fit(f, t))
 		return;
 	axis_keep(f);
+	Near near = {0};
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op_is_access(op))
-			coalesce_op(op, t);
+			coalesce_op(op, t, &near);
 	}
 	func_number(f);
 }
