@@ -145,14 +145,15 @@ cli_inspection_json(const Inspection *x)
 	for (int i = 0; i < x->lines.n; i++)
 		json_array_append_new(lines, line_json(&x->lines.at[i]));
 	return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:b, s:b, s:i, s:i, s:i, s:o, s:i, s:i, s:o, s:s?, "
-	    "s:o, s:o, s:o, s:f, s:i, s:f}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps,
+	    "s:o, s:o, s:o, s:f, s:i, s:f, s:f}", "kernel", x->f->name, "target", x->t->name, "warps", x->f->schedule.warps,
 	    "shared_bytes", (json_int_t)x->f->shared_bytes, "conversions", x->conversions, "bank_conflicts",
 	    x->bank_conflicts, "mma", x->all_mma, "wgmma", x->all_wgmma, "registers", x->registers, "spills", x->spills,
 	    "stack", x->stack, "registers_estimated", x->pressure.held > 0 ? json_integer(x->pressure.held) : json_null(),
 	    "blocks", x->blocks, "blocks_asked", x->asked, "estimated_us",
 	    x->bill.cycles > 0 ? json_real(x->bill.cycles / x->t->rates->clock) : json_null(), "chosen", x->chosen,
 	    "spent", spent_json(x), "not_attributed", unattributed_json(x), "lines", lines, "programs",
-	    x->bill.launched, "multiprocessors", x->t->rates ? x->t->rates->multiprocessors : 0, "grid_blocks", x->grid);
+	    x->bill.launched, "multiprocessors", x->t->rates ? x->t->rates->multiprocessors : 0, "grid_blocks", x->grid,
+	    "instructions", x->bill.issued);
 }
 
 static json_t *

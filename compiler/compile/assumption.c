@@ -6,6 +6,7 @@
  *     R = 3000: a multiple of 8          %R: dim multiple(8), and %row = program_id {axis = 0, dim = 2, per = 1}
  *     C = 4096 = BLOCK: it is 4096       constants instead of %C, and in the tensors' types
  *     C = 5120, five eighths of BLOCK    the same: the elements from 5120 on are known to be none
+ *     C = 5000, between two eighths      %C: dim multiple(8) least(4097): most elements need no test
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
  * of the key anyhow; five, six and seven eighths cost three.  Another one's value is not taken for it, since loops over so
@@ -78,21 +79,46 @@ is_eighths(int64_t v, int64_t tile)
 	return v == tile || (is_power_of_two(tile) && tile >= 8 && v < tile && v > tile / 2 && v % (tile / 8) == 0);
 }
 
+/* Of a row that ends between two eighths of a tile that is made for it, what it has at least; 0: it is none. */
+static int64_t
+least_eighths(int64_t v, int64_t tile)
+{
+	enum { SHORTEST = 64 };
+	bool is = is_power_of_two(tile) && tile >= SHORTEST && tile < INT64_C(1) << 31 && v < tile && v > tile / 2;
+	return is ? v / (tile / 8) * (tile / 8) + 1 : 0;
+}
+
+int64_t
+assumption_multiple(int64_t assumed)
+{
+	return assumed < 0 ? assumed : assumed & UINT32_MAX;
+}
+
+static int64_t
+assumption_least(int64_t assumed)
+{
+	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
+}
+
 int64_t
 assumption_of_size(const Bound *b, int symbol)
 {
-	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1;
+	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1, least = 0;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
-		if (is_eighths(v, c) && expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name))
+		bool is_made_for = expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name);
+		if (is_made_for && is_eighths(v, c))
 			return -v;
+		if (is_made_for)
+			least = MAX(least, least_eighths(v, c));
 		if (!is_power_of_two(c) || c >= INT64_C(1) << 31)
 			continue;
 		for (int twice = 0; twice < 2; twice++, c *= 2)
 			if (c > most && v % c == 0)
 				most = c;
 	}
-	return v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
+	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
+	return most < INT64_C(1) << ASSUMED_LEAST ? most | least << ASSUMED_LEAST : most;
 }
 
 ArgAssumptions
@@ -118,7 +144,7 @@ name_multiple(const Bound *b, const ArgAssumptions *p, const char *name)
 	for (int i = 0; i < b->nsymbol; i++)
 		if (b->symbol[i].name == name)
 			return !p || !p->symbol || p->symbol[i] == 0 ? 1
-			       : p->symbol[i] > 0                    ? p->symbol[i]
+			       : p->symbol[i] > 0                    ? assumption_multiple(p->symbol[i])
 			                                             : assumption_of((uint64_t)-p->symbol[i]);
 	for (int i = 0; i < b->nct; i++)
 		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
@@ -241,8 +267,8 @@ set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *
 		int64_t assumed = p->symbol[i - k->params.n];
 		if (assumed < 0)
 			fix_symbol(f, i, -assumed);
-		else
-			f->param[i].multiple = assumed;
+		f->param[i].multiple = assumed < 0 ? 0 : assumption_multiple(assumed);
+		f->param[i].least = assumption_least(assumed);
 	}
 }
 

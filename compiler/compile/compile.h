@@ -23,6 +23,9 @@ int64_t assumption_of(uint64_t v);                           /* the largest powe
  * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0.  Where such a parameter was
  * computed from the dimension and equals it, less than 0: the dimension is that, negated. */
 int64_t assumption_of_size(const Bound *b, int symbol);
+/* Above so many bits: what the dimension is at least, where it ends between two eighths of such a parameter. */
+enum { ASSUMED_LEAST = 32 };
+int64_t assumption_multiple(int64_t assumed);           /* without that */
 
 typedef struct ArgAssumptions {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */

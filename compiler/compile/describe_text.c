@@ -320,6 +320,8 @@ put_number(const Func *f, const Bound *b, int i, Text *out)
 		    (long long)b->symbol[i - b->kernel->params.n].value.i);
 	else if (p->multiple > 1)
 		text_printf(out, "  %s is a multiple of %lld\n", p->name, (long long)p->multiple);
+	if (p->least > 0)
+		text_printf(out, "  %s is %lld or more\n", p->name, (long long)p->least);
 }
 
 static void

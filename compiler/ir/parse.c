@@ -94,6 +94,16 @@ parse_param_type(Reader *r, ParamText *p)
 	return diag_error(r->cx, at, DIAG_TIR_PARAM);
 }
 
+/* least(897): a dimension is no less. */
+static bool
+parse_least(Reader *r, ParamText *p)
+{
+	if (!read_take_word(r, "least"))
+		return true;
+	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.least, "a number of 1 or more") &&
+	    read_need(r, ')');
+}
+
 /* multiple(16): what the address or the integer is known to be a multiple of; then, maybe, a tensor's dimensions. */
 static bool
 parse_multiple(Reader *r, ParamText *p)
@@ -119,7 +129,7 @@ parse_params(Reader *r, ParamTexts *params)
 		if (r->l.token != TOK_VALUE)
 			return read_expected(r, "a parameter");
 		lex_next(&r->l);
-		if (!read_need(r, ':') || !parse_param_type(r, &p) || !parse_multiple(r, &p))
+		if (!read_need(r, ':') || !parse_param_type(r, &p) || !parse_multiple(r, &p) || !parse_least(r, &p))
 			return false;
 		vec_push(r->cx->tmp, params, p);
 	} while (read_take(r, ','));

@@ -262,7 +262,7 @@ put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
 
 const char *const access_text[] = {"in", "out", "inout", "scratch"};
 
-/* multiple(16): the address; multiple(16, 1, 32): then each dimension. */
+/* multiple(16): the address; multiple(16, 1, 32): then each dimension; least(897): of a dimension. */
 static void
 put_multiple(Printer *p, const FuncParam *param, int rank)
 {
@@ -271,12 +271,14 @@ put_multiple(Printer *p, const FuncParam *param, int rank)
 	for (int d = 0; param->kind == PARAM_TENSOR && d < rank; d++)
 		if (param->dim_multiple[d] > 1)
 			n = rank;
-	if (n == 0 && param->multiple <= 1)
-		return;
-	text_printf(p->out, " multiple(%lld", (long long)MAX(param->multiple, 1));
-	for (int d = 0; d < n; d++)
-		text_printf(p->out, ", %lld", (long long)MAX(param->dim_multiple[d], 1));
-	text_put(p->out, ")");
+	if (n > 0 || param->multiple > 1) {
+		text_printf(p->out, " multiple(%lld", (long long)MAX(param->multiple, 1));
+		for (int d = 0; d < n; d++)
+			text_printf(p->out, ", %lld", (long long)MAX(param->dim_multiple[d], 1));
+		text_put(p->out, ")");
+	}
+	if (param->least > 0)
+		text_printf(p->out, " least(%lld)", (long long)param->least);
 }
 
 static void

@@ -97,6 +97,7 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 		break;
 	case ABI_DIM:
 		out->type = REG_I64;
+		out->least = p->least;
 		out->most = extent_most;
 		break;
 	case ABI_TENSOR_MAP:

@@ -145,6 +145,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	each = pow(each, 1.0 / SHARP);
 	out->path = path;
 	out->spilled = spilled;
+	out->issued = issue;
 	out->programs = fullest <= out->blocks ? fullest : share;
 	out->each = each;
 	out->fill = fullest <= out->blocks ? 0 : path / 2;

@@ -461,6 +461,7 @@ typedef struct Bill {
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
+	double issued;                                  /* instructions of a warp for one program */
 	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 

@@ -286,6 +286,15 @@ void thread_wait_late(ThreadModule *m);
 /* live.c: registers of 32 bits that a thread holds at once, estimated; *sums: the most of what matrix instructions give */
 int thread_live(const ThreadModule *m, int *sums);
 
+/* count.c: instructions of a warp, estimated; `take` is called with those of each node.  trips: of a loop. */
+typedef struct ThreadCounter {
+	double (*trips)(void *user, const ThreadNode *loop);
+	void (*take)(void *user, const ThreadNode *n, double issue);
+	void *user;
+	double once;                                    /* how often what is in no loop is executed */
+} ThreadCounter;
+double thread_count(const ThreadModule *m, const ThreadCounter *to);
+
 /* sweep.c: leaves out what has no effect and is not used */
 void thread_sweep(ThreadModule *m);
 bool thread_has_effect(const ThreadNode *n);            /* beside its results */

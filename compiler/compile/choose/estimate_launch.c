@@ -1,7 +1,9 @@
 /* What the sizes of a launch say: what tensors take, and how their rows lie; what neighbours on the grid have in common.
  * And by these how long a kernel takes that went through the whole pipeline (model/cost.c says what a program does). */
+#include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/inspect.h"
+#include "lower/lower.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
@@ -333,6 +335,72 @@ split_bytes(const Func *f)
 	return bytes;
 }
 
+/* ---- instructions ---- */
+
+/* Of the thread IR: trips of its loops are those of the tile IR's that they were, in their order. */
+typedef struct Issued {
+	const CostFacts *facts;
+	const ThreadModule *m;
+	VEC(const Op *) loop;
+	double all;
+} Issued;
+
+/* Loops of one place, as pass unroll leaves, differ in their steps. */
+static bool
+is_loop_of(const Issued *x, const Op *op, const ThreadNode *n)
+{
+	int64_t step, by;
+	if (op->place.line != n->place.line || op->place.col != n->place.col)
+		return false;
+	return op->kind != OP_FOR || n->kind != NODE_LOOP || !value_int(op->in[2], &step) || step <= 0 ||
+	    (thread_const(x->m, n->in[2], &by) && by == step);
+}
+
+static double
+issued_trips(void *user, const ThreadNode *n)
+{
+	Issued *x = user;
+	for (int i = 0; i < x->loop.n; i++) {
+		const Op *op = x->loop.at[i];
+		if (!op || !is_loop_of(x, op, n))
+			continue;
+		x->loop.at[i] = NULL;
+		return MAX(x->facts->trips(x->facts->user, op), 0);
+	}
+	return 1;
+}
+
+static void
+issued_take(void *user, const ThreadNode *n, double issue)
+{
+	Issued *x = user;
+	LineCosts *lines = x->facts->lines;
+	x->all += issue;
+	for (int i = 0; lines && i < lines->n; i++)
+		if (lines->at[i].line == n->place.line && lines->at[i].file == n->place.file) {
+			lines->at[i].used.issue += issue;
+			return;
+		}
+}
+
+/* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them.  Not of
+ * products, to which their estimates were fitted. */
+static void
+count_issued(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *c)
+{
+	bool multiplies = c->products > 0 || choose_count_dots(f) > 0;
+	Issued x = {.facts = facts, .m = multiplies || facts->by_op ? NULL : lower_func(f, t, mem)};
+	if (!x.m)
+		return;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_is_loop(op))
+			vec_push(mem, &x.loop, op);
+	for (int i = 0; facts->lines && i < facts->lines->n; i++)
+		facts->lines->at[i].used.issue = 0;
+	thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, c->stays ? facts->once : 1});
+	c->issue = x.all;
+}
+
 static bool
 launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, Arena *mem, LineCosts *lines, Bill *out)
 {
@@ -344,6 +412,7 @@ launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, A
 	facts.once = MIN(blocks * t->rates->multiprocessors / programs, 1);
 	axis_keep(f);
 	cost_program(f, t, &facts, mem, &c);
+	count_issued(f, t, &facts, mem, &c);
 	if (built && built->blocks > 0 && built->registers > 0) {
 		c.blocks = built->blocks;
 		c.given = built->registers;

@@ -147,7 +147,7 @@ set_param(const Func *f, int i)
 	int known = p->multiple > 0 ? trailing_zeros(p->multiple) : 0;
 	x.div[0] = MAX(known, axis_unit(v->type));
 	if (p->kind == PARAM_DIM) {
-		x.lo = p->multiple > 1 ? p->multiple : 0;      /* an assumed multiple says that the dimension is not 0 */
+		x.lo = MAX(p->multiple > 1 ? p->multiple : 0, p->least);        /* of a multiple: it is not 0 */
 		x.hi = MAX_ELEMENTS;
 	}
 	set(v, x);

@@ -1,0 +1,364 @@
+/* How many instructions a warp issues for each node, estimated: what the assembler of an NVIDIA GPU makes of it, as seen in
+ * SASS of sm_90a.
+ *
+ *     r20: i64 = mul r19, 1536            IMAD.WIDE: a factor came from 32 bits
+ *     r31: i64 = add r20, r30             IADD3, IADD3.X
+ *     r32: f32 = fmul r8, r9              nothing, as it is the factor of one addition:
+ *     r33: f32 = fadd r32, r7             FFMA
+ *     r40 … r55: i8 = load r31 + 16       LDG.128; a byte that becomes a word is a PRMT, a float an I2F
+ *     r60: pred = lt.i64 r20, r3          ISETP, ISETP.EX
+ *
+ * Constants, parameters, signs of floats and the lower half of a word are parts of other instructions.  What the assembler
+ * shares is counted once: of equal loads the first one, unless a store stands between. */
+#include "thread/thread.h"
+
+enum { LOADS_MOST = 512, BUCKETS = 1 << 12 };
+
+/* A node that equal ones come to, by its operands. */
+typedef struct Known {
+	const ThreadNode *n;
+	struct Known *next;
+} Known;
+
+typedef struct Count {
+	const ThreadModule *m;
+	const ThreadCounter *to;
+	int *uses;                                      /* of each register */
+	Reg *user;                                      /* the first result of a node that uses it */
+	Reg *same;                                      /* the register that it is equal to; 0: none */
+	Known *known[BUCKETS];
+	const ThreadNode *load[LOADS_MOST];             /* that later ones may be equal to */
+	int nload;
+	bool is_half;                                   /* the present node's product was made with its other half */
+} Count;
+
+/* ---- equal values ---- */
+
+static Reg
+same_of(const Count *c, Reg r)
+{
+	return r && c->same[r] ? c->same[r] : r;
+}
+
+static void
+make_same(Count *c, const ThreadNode *n, const ThreadNode *as)
+{
+	for (int i = 0; i < n->nout; i++)
+		c->same[n->out[i]] = same_of(c, as->out[i]);
+}
+
+static bool
+is_equal(const Count *c, const ThreadNode *a, const ThreadNode *b)
+{
+	if (a->kind != b->kind || a->op != b->op || a->type != b->type || a->nin != b->nin || a->nout != b->nout ||
+	    a->i != b->i)
+		return false;
+	for (int i = 0; i < a->nin; i++)
+		if (same_of(c, a->in[i]) != same_of(c, b->in[i]))
+			return false;
+	return true;
+}
+
+/* One multiplication gives both halves of a product of 32 bits. */
+static bool
+has_half(const Count *c, const Known *k, const ThreadNode *n)
+{
+	int other = n->op == THREAD_MUL ? THREAD_MULHI_U : THREAD_MUL;
+	if (n->type != REG_I32 || (n->op != THREAD_MUL && n->op != THREAD_MULHI_U))
+		return false;
+	for (; k; k = k->next)
+		if (k->n->kind == NODE_OP && k->n->op == other && k->n->type == REG_I32 &&
+		    same_of(c, k->n->in[0]) == same_of(c, n->in[0]) && same_of(c, k->n->in[1]) == same_of(c, n->in[1]))
+			return true;
+	return false;
+}
+
+/* Is it what a node before it is?  Loads that are equal make it so, which the thread IR keeps apart. */
+static bool
+is_known(Count *c, const ThreadNode *n)
+{
+	unsigned hash = (unsigned)n->kind;
+	if (n->kind != NODE_OP && n->kind != NODE_CAST && n->kind != NODE_POINTER)
+		return false;
+	for (int i = 0; i < n->nin; i++)
+		hash = hash * 1000003 + (unsigned)same_of(c, n->in[i]);
+	Known **at = &c->known[hash % BUCKETS];
+	c->is_half = n->kind == NODE_OP && has_half(c, *at, n);
+	for (const Known *k = *at; k; k = k->next)
+		if (is_equal(c, k->n, n)) {
+			make_same(c, n, k->n);
+			return true;
+		}
+	Known *k = NEW(c->m->mem, Known);
+	*k = (Known){n, *at};
+	*at = k;
+	return false;
+}
+
+/* ---- arithmetic ---- */
+
+static bool
+is_wide(RegType t)
+{
+	return t == REG_I64 || t == REG_GLOBAL || t == REG_F64;
+}
+
+static bool
+is_constant(const Count *c, Reg r)
+{
+	return thread_def(c->m, r)->kind == NODE_CONST;
+}
+
+/* Does it come from 32 bits? */
+static bool
+is_extended(const Count *c, Reg r)
+{
+	const ThreadNode *n = thread_def(c->m, r);
+	int64_t v;
+	if (thread_const(c->m, r, &v))
+		return v >= INT32_MIN && v <= UINT32_MAX;
+	return n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_SEXT);
+}
+
+static bool
+is_logic(const ThreadNode *n)
+{
+	return n->kind == NODE_OP && n->op >= THREAD_AND && n->op <= THREAD_NOT;
+}
+
+/* The factor, or the part, of one sum; of three operands of AND, OR and XOR those that come first. */
+static bool
+is_fused(const Count *c, const ThreadNode *n)
+{
+	Reg by = c->uses[n->out[0]] == 1 ? c->user[n->out[0]] : 0;
+	const ThreadNode *user = by ? thread_def(c->m, by) : NULL;
+	if (!user || user->kind != NODE_OP || user->type != n->type)
+		return false;
+	if (is_logic(n))
+		return is_logic(user) && !is_logic(thread_def(c->m, n->in[0]));
+	return n->op == THREAD_FMUL ? user->op == THREAD_FADD || user->op == THREAD_FSUB
+	                            : user->op == THREAD_ADD && !is_wide(n->type);
+}
+
+/* Of 64 bits: a half becomes the other one, or two halves are joined. */
+static bool
+moves_halves(const Count *c, const ThreadNode *n)
+{
+	int64_t by;
+	const ThreadNode *of = n->nin > 1 ? thread_def(c->m, n->in[0]) : NULL;
+	if (n->type != REG_I64 || !of)
+		return false;
+	if (n->op == THREAD_OR)
+		return of->kind == NODE_OP && of->op == THREAD_SHL && moves_halves(c, of);
+	return (n->op == THREAD_SHL || n->op == THREAD_LSHR) && thread_const(c->m, n->in[1], &by) && by >= 32;
+}
+
+static double
+integer_issue(const Count *c, const ThreadNode *n, bool wide)
+{
+	switch ((ThreadOp)n->op) {
+	case THREAD_MUL:
+		if (is_fused(c, n))
+			return 0;
+		if (!wide || (is_extended(c, n->in[0]) && is_extended(c, n->in[1])))
+			return 1;
+		return is_constant(c, n->in[1]) ? 2 : 3;
+	case THREAD_AND: case THREAD_OR: case THREAD_XOR: case THREAD_NOT:
+		return moves_halves(c, n) || is_fused(c, n) ? 0 : wide ? 2 : 1;
+	case THREAD_SHL: case THREAD_LSHR: return moves_halves(c, n) ? 0 : wide ? 3 : 1;
+	case THREAD_SDIV: case THREAD_UDIV: case THREAD_SREM: case THREAD_UREM:
+		return (is_constant(c, n->in[1]) ? 3 : 20) * (wide ? 4 : 1);
+	case THREAD_ADD: return wide ? 2 : is_fused(c, n) ? 0.5 : 1;
+	case THREAD_MULHI_U: case THREAD_MULHI_S: return wide ? 8 : 1;
+	case THREAD_SMIN: case THREAD_SMAX: case THREAD_UMIN: case THREAD_UMAX: return wide ? 4 : 1;
+	case THREAD_CLZ: return 2;
+	case THREAD_SELECT: return is_wide(n->type) ? 2 : 1;
+	default: return wide ? 2 : 1;
+	}
+}
+
+static double
+op_issue(const Count *c, const ThreadNode *n)
+{
+	RegType t = thread_type(c->m, n->in[0]);
+	bool wide = is_wide(t);
+	if (t == REG_PRED && n->op != THREAD_SELECT)
+		return 0.5;                             /* most are part of a comparison */
+	switch ((ThreadOp)n->op) {
+	case THREAD_FNEG: case THREAD_FABS: return 0;
+	case THREAD_FMUL: return is_fused(c, n) ? 0 : 1;
+	case THREAD_FDIV: return 9;
+	case THREAD_FSQRT: return 9;
+	case THREAD_FDIV_FAST: case THREAD_LOG2_FAST: return 3;
+	case THREAD_FSQRT_FAST: case THREAD_SIN_FAST: case THREAD_COS_FAST: return 2;
+	case THREAD_FADD: case THREAD_FSUB: case THREAD_FMA: case THREAD_FMIN: case THREAD_FMAX: return wide ? 2 : 1;
+	case THREAD_FEQ: case THREAD_FNE: case THREAD_FLT: case THREAD_FLE: case THREAD_FUNO: return 1;
+	case THREAD_FRSQRT_FAST: case THREAD_FRCP_FAST: case THREAD_EXP2_FAST: case THREAD_FMA_SAT: case THREAD_TANH_FAST:
+	case THREAD_FFLOOR: case THREAD_FCEIL: case THREAD_FROUND: case THREAD_FTRUNC:
+		return 1;
+	default: return integer_issue(c, n, wide);
+	}
+}
+
+static double
+cast_issue(const Count *c, const ThreadNode *n)
+{
+	RegType from = thread_type(c->m, n->in[0]);
+	int bytes = thread_type_bytes(from);
+	switch ((ThreadCast)n->op) {
+	case CAST_TRUNC: case CAST_BITS: return 0;
+	case CAST_ZEXT: return from == REG_PRED || bytes < 4 ? 1 : 0;
+	case CAST_FTRUNC: return bytes == 4 ? 0.6 : 1;  /* two floats an instruction, where they stay together */
+	case CAST_FEXT: case CAST_SEXT: return 1;
+	default: return is_wide(from) || is_wide(n->type) ? 2 : 1;
+	}
+}
+
+/* ---- memory ---- */
+
+static bool
+is_equal_load(const Count *c, const ThreadNode *a, const ThreadNode *b)
+{
+	const ThreadAccess *x = a->at, *y = b->at;
+	return same_of(c, x->base) == same_of(c, y->base) && same_of(c, x->offset) == same_of(c, y->offset) &&
+	    x->constant == y->constant && same_of(c, x->mask) == same_of(c, y->mask) &&
+	    x->n == y->n && x->type == y->type && x->space == y->space;
+}
+
+/* A masked load leaves zeros where it takes nothing: two registers an instruction. */
+static double
+load_issue(Count *c, const ThreadNode *n)
+{
+	double words = (double)n->at->n * thread_type_bytes(n->at->type) / 4;
+	for (int i = 0; i < c->nload; i++)
+		if (is_equal_load(c, c->load[i], n)) {
+			make_same(c, n, c->load[i]);
+			return 0;
+		}
+	if (c->nload < LOADS_MOST)
+		c->load[c->nload++] = n;
+	return 1 + (n->at->mask ? MAX(words / 2, 1) : 0);
+}
+
+/* Elements of less than a word are joined. */
+static double
+store_issue(const ThreadNode *n)
+{
+	double bytes = thread_type_bytes(n->at->type), words = MAX(n->at->n * bytes / 4, 1);
+	return 1 + (bytes < 4 ? n->at->n - words : 0);
+}
+
+/* What is written in between may be read again, but by loads of what nothing writes. */
+static void
+forget_loads(Count *c)
+{
+	int kept = 0;
+	for (int i = 0; i < c->nload; i++)
+		if (c->load[i]->at->cache == CACHE_READ_ONLY)
+			c->load[kept++] = c->load[i];
+	c->nload = kept;
+}
+
+/* ---- nodes ---- */
+
+static double region_issue(Count *c, const ThreadRegion *r, double times);
+
+static double
+node_issue(Count *c, const ThreadNode *n)
+{
+	switch (n->kind) {
+	case NODE_OP: return c->is_half ? 0 : op_issue(c, n);
+	case NODE_CAST: return cast_issue(c, n);
+	case NODE_PACK: return n->nin - 1;
+	case NODE_UNPACK: return thread_type_bytes(n->type) < 2 ? 0 : n->nout;
+	case NODE_POINTER: return is_constant(c, n->in[1]) ? 1 : 2;
+	case NODE_LOOKUP: return 3;
+	case NODE_LOAD: return load_issue(c, n);
+	case NODE_STORE: return store_issue(n);
+	case NODE_ATOMIC: return 2;
+	case NODE_PRIM: return 1;
+	case NODE_MMA: case NODE_PTX: case NODE_PRINT: case NODE_WGMMA: return 1;
+	case NODE_CALL: return n->function ? 0 : 24;
+	case NODE_IF: return 2;
+	default: return 0;
+	}
+}
+
+/* Of a loop: its index, test and branch, each trip. */
+static double
+loop_issue(Count *c, const ThreadNode *n, double times)
+{
+	enum { TRIP = 3 };
+	double trips = c->to->trips(c->to->user, n), all = 0;
+	int before = c->nload;
+	for (int k = 0; k < 2 && n->region[k]; k++)
+		all += region_issue(c, n->region[k], times * trips);
+	c->nload = MIN(c->nload, before);
+	c->to->take(c->to->user, n, times * trips * TRIP);
+	return all + times * trips * TRIP;
+}
+
+static double
+region_issue(Count *c, const ThreadRegion *r, double times)
+{
+	double all = 0;
+	for (int i = 0; i < r->body.n; i++) {
+		const ThreadNode *n = r->body.at[i];
+		double each = r == c->m->body ? c->to->once : times;
+		double own = is_known(c, n) ? 0 : each * node_issue(c, n);
+		if (n->kind == NODE_STORE || n->kind == NODE_ATOMIC || n->kind == NODE_PTX ||
+		    (n->kind == NODE_PRIM && thread_has_effect(n)))
+			forget_loads(c);
+		if (n->kind == NODE_LOOP || n->kind == NODE_WHILE)
+			own += loop_issue(c, n, times);
+		else {
+			c->to->take(c->to->user, n, own);
+			int before = c->nload;
+			for (int k = 0; k < 2 && n->region[k]; k++) {
+				own += region_issue(c, n->region[k], each);
+				c->nload = MIN(c->nload, before);
+			}
+			if (n->kind == NODE_CALL && n->function)
+				own += region_issue(c, n->function->body, each);
+		}
+		all += own;
+	}
+	return all;
+}
+
+/* ---- uses ---- */
+
+static void
+note_use(Count *c, Reg r, const ThreadNode *n)
+{
+	c->uses[r]++;
+	c->user[r] = n->nout > 0 ? n->out[0] : 0;
+}
+
+static void
+find_uses(Count *c, const ThreadRegion *r)
+{
+	for (int i = 0; i < r->body.n; i++) {
+		ThreadNode *n = r->body.at[i];
+		Reg *in;
+		for (int k = 0; (in = thread_operand(n, k)); k++)
+			note_use(c, *in, n);
+		for (int k = 0; k < 2 && n->region[k]; k++)
+			find_uses(c, n->region[k]);
+	}
+	for (int i = 0; i < r->nyield; i++) {
+		c->uses[r->yield[i]]++;
+		c->user[r->yield[i]] = 0;
+	}
+}
+
+double
+thread_count(const ThreadModule *m, const ThreadCounter *to)
+{
+	Count c = {.m = m, .to = to};
+	c.uses = NEW_ARRAY(m->mem, int, m->reg.n + 1);
+	c.user = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
+	c.same = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
+	find_uses(&c, m->body);
+	return region_issue(&c, m->body, 1);
+}
