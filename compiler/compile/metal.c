@@ -166,17 +166,17 @@ put_buffers(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 
 /* What is taken for granted of the memory, dimensions and scalars. */
 static void
-put_multiples(const Func *f, Text *out)
+put_assumed(const Func *f, const char *what, bool is_least, Text *out)
 {
 	int n = 0;
-	text_put(out, "  \"multiples\": {");
+	text_printf(out, "  \"%s\": {", what);
 	for (int i = 0; i < f->nparam; i++) {
-		const FuncParam *p = &f->param[i];
-		if (p->multiple <= 1)
+		int64_t v = is_least ? f->param[i].least : f->param[i].multiple;
+		if (v <= 1)
 			continue;
 		text_put(out, n++ ? ", " : "");
-		text_json(out, p->name);
-		text_printf(out, ": %lld", (long long)p->multiple);
+		text_json(out, f->param[i].name);
+		text_printf(out, ": %lld", (long long)v);
 	}
 	text_put(out, "},\n");
 }
@@ -235,7 +235,8 @@ metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 	}
 	text_put(out, "],\n");
 	put_values(f, b, out);
-	put_multiples(f, out);
+	put_assumed(f, "multiples", false, out);
+	put_assumed(f, "least", true, out);
 	put_buffers(f, b, made, out);
 	text_put(out, "}\n");
 }
