@@ -24,38 +24,26 @@ kernel void softmax(device const float *x [[buffer(0)]],
     long n = long(tg) * C;
     long n1 = long(lid);
     device const float *x_at = x + n + n1;
-    bool in_x = int(lid) < x_left;
-    float v = in_x ? x_at[0] : -INFINITY;
-    bool in_x1 = int(lid) < x_left - 64;
-    float v1 = in_x1 ? x_at[64] : -INFINITY;
-    bool in_x2 = int(lid) < x_left - 128;
-    float v2 = in_x2 ? x_at[128] : -INFINITY;
-    bool in_x3 = int(lid) < x_left - 192;
-    float v3 = in_x3 ? x_at[192] : -INFINITY;
-    bool in_x4 = int(lid) < x_left - 256;
-    float v4 = in_x4 ? x_at[256] : -INFINITY;
-    bool in_x5 = int(lid) < x_left - 320;
-    float v5 = in_x5 ? x_at[320] : -INFINITY;
-    bool in_x6 = int(lid) < x_left - 384;
-    float v6 = in_x6 ? x_at[384] : -INFINITY;
-    bool in_x7 = int(lid) < x_left - 448;
-    float v7 = in_x7 ? x_at[448] : -INFINITY;
-    bool in_x8 = int(lid) < x_left - 512;
-    float v8 = in_x8 ? x_at[512] : -INFINITY;
-    bool in_x9 = int(lid) < x_left - 576;
-    float v9 = in_x9 ? x_at[576] : -INFINITY;
-    bool in_x10 = int(lid) < x_left - 640;
-    float v10 = in_x10 ? x_at[640] : -INFINITY;
-    bool in_x11 = int(lid) < x_left - 704;
-    float v11 = in_x11 ? x_at[704] : -INFINITY;
-    bool in_x12 = int(lid) < x_left - 768;
-    float v12 = in_x12 ? x_at[768] : -INFINITY;
-    bool in_x13 = int(lid) < x_left - 832;
-    float v13 = in_x13 ? x_at[832] : -INFINITY;
-    bool in_x14 = int(lid) < x_left - 896;
-    float v14 = in_x14 ? x_at[896] : -INFINITY;
-    bool in_x15 = int(lid) < x_left - 960;
-    float v15 = in_x15 ? x_at[960] : -INFINITY;
+    float v = x_at[0];
+    float v1 = x_at[64];
+    float v2 = x_at[128];
+    float v3 = x_at[192];
+    float v4 = x_at[256];
+    float v5 = x_at[320];
+    float v6 = x_at[384];
+    float v7 = x_at[448];
+    float v8 = x_at[512];
+    float v9 = x_at[576];
+    float v10 = x_at[640];
+    float v11 = x_at[704];
+    bool in_x = int(lid) < x_left - 768;
+    float v12 = in_x ? x_at[768] : -INFINITY;
+    bool in_x1 = int(lid) < x_left - 832;
+    float v13 = in_x1 ? x_at[832] : -INFINITY;
+    bool in_x2 = int(lid) < x_left - 896;
+    float v14 = in_x2 ? x_at[896] : -INFINITY;
+    bool in_x3 = int(lid) < x_left - 960;
+    float v15 = in_x3 ? x_at[960] : -INFINITY;
 
     // 7: let e = exp(v - max(v));
     float t = max(max(max(max(v, v1), max(v2, v3)), max(max(v4, v5), max(v6, v7))), max(max(max(v8, v9), max(v10, v11)), max(max(v12, v13), max(v14, v15))));
@@ -93,36 +81,24 @@ kernel void softmax(device const float *x [[buffer(0)]],
     float2 scratch_v1 = *(threadgroup float2 *)scratch_at;
     float total = scratch_v1.x + scratch_v1.y;
     device float *y_at = y + n + n1;
+    y_at[0] = e / total;
+    y_at[64] = e1 / total;
+    y_at[128] = e2 / total;
+    y_at[192] = e3 / total;
+    y_at[256] = e4 / total;
+    y_at[320] = e5 / total;
+    y_at[384] = e6 / total;
+    y_at[448] = e7 / total;
+    y_at[512] = e8 / total;
+    y_at[576] = e9 / total;
+    y_at[640] = e10 / total;
+    y_at[704] = e11 / total;
     if (in_x)
-        y_at[0] = e / total;
-    if (in_x1)
-        y_at[64] = e1 / total;
-    if (in_x2)
-        y_at[128] = e2 / total;
-    if (in_x3)
-        y_at[192] = e3 / total;
-    if (in_x4)
-        y_at[256] = e4 / total;
-    if (in_x5)
-        y_at[320] = e5 / total;
-    if (in_x6)
-        y_at[384] = e6 / total;
-    if (in_x7)
-        y_at[448] = e7 / total;
-    if (in_x8)
-        y_at[512] = e8 / total;
-    if (in_x9)
-        y_at[576] = e9 / total;
-    if (in_x10)
-        y_at[640] = e10 / total;
-    if (in_x11)
-        y_at[704] = e11 / total;
-    if (in_x12)
         y_at[768] = e12 / total;
-    if (in_x13)
+    if (in_x1)
         y_at[832] = e13 / total;
-    if (in_x14)
+    if (in_x2)
         y_at[896] = e14 / total;
-    if (in_x15)
+    if (in_x3)
         y_at[960] = e15 / total;
 }
