@@ -18,7 +18,6 @@ enum {
 	TRIPS_LEAST = 4,
 	TRIPS_LEAST_MERGED = 4,                         /* decode of 64 trips on an H200: 8 parts 10.0 us, 16 parts 9.1 */
 	FEWER = 4,
-	FEWER_MERGED = 2,
 	SETS_SPLIT = 2,                                 /* of blocks, where several share a loop */
 };
 /* Of what blocks alone take by the estimate.  On an H200 3072^3 went from 100 to 85 us (0.84 by the estimate), 3000^3 from
@@ -102,6 +101,48 @@ choose_takes_turns(const Bound *b, const Target *t, int64_t split)
 	    (double)blocks > EVENLY * t->rates->multiprocessors;
 }
 
+/* Is the number, as a loop's end, made of what the kernel reads? */
+static bool
+is_data(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == 0)
+		return false;
+	if (op->kind == OP_READ || op->kind == OP_LOAD)
+		return true;
+	for (int i = 0; i < op->nin; i++)
+		if (is_data(op->in[i], depth - 1))
+			return true;
+	return false;
+}
+
+/* Rounds of blocks on all multiprocessors for one of work, where so many share each program. */
+static double
+rounds_of(double programs, int split, double most)
+{
+	static const double JOIN = 0.03;                /* for each doubling */
+	double blocks = programs * split;
+	return ceil(blocks / most) * most / blocks * (1 + JOIN * log2(split));
+}
+
+/* More blocks than fill the multiprocessors once, of a loop with merge whose parts stay long: where programs leave many of
+ * them idle otherwise, and where each program has a length of its own, which those of few programs do not even out.  Decode
+ * on an H200, us by blocks of a program: 9 batches of 8 groups, 2600 keys 36.2 by one, 29.5 by two, 27.8 by four; 24 of up
+ * to 4096 59.1, 55.1, 50.0; 6 of 12, up to 5000, heads of 64 18.8, 17.9, 15.1; 4 of 8, 100 to 16384 31.4 by four, 29.0 by
+ * eight; 2 of 8, up to 30000 36.5 by eight, 32.2 by sixteen; but all of 8192 34.6 by four and 36.0 by eight, and 14 to 27
+ * iterations each 1.07 to 1.19 of half as many blocks. */
+static int
+more_parts(const Value *end, double programs, int n, double trips, double most)
+{
+	enum { LONG = 40, ALL = 4, LARGEST = 16, DEEP = 8 };
+	int best = n;
+	for (int s = 2 * n; s <= ALL && trips >= LONG * s; s *= 2)
+		if (rounds_of(programs, s, most) < rounds_of(programs, best, most))
+			best = s;
+	bool is_uneven = n >= ALL && 2 * n <= LARGEST && trips >= LONG * 2 * n && is_data(end, DEEP);
+	return is_uneven ? 2 * n : best;
+}
+
 int
 choose_split_of(const Func *f, const Bound *b, const Target *t)
 {
@@ -110,13 +151,13 @@ choose_split_of(const Func *f, const Bound *b, const Target *t)
 	int64_t programs = 1, most = t->rates ? t->rates->multiprocessors : 0;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= MAX(b->grid[i], 1);
-	if (!loop || has_loop(end->next) || programs * (merges ? FEWER_MERGED : FEWER) > most)
+	if (!loop || has_loop(end->next) || (!merges && programs * FEWER > most) || most == 0)
 		return 1;
 	double trips = estimate_trips(f, b, loop);
 	int n = 1, least = merges ? TRIPS_LEAST_MERGED : TRIPS_LEAST;
 	while (2 * n <= SPLIT_LARGEST && 2 * n * programs <= most && trips >= least * 2 * n)
 		n *= 2;
-	return n;
+	return merges ? more_parts(loop->in[1], (double)programs, n, trips, (double)most) : n;
 }
 
 static Module *
