@@ -228,7 +228,8 @@ test_few_decoded(void **state)
 	compile_close(c.cx);
 }
 
-/* Weights of 4 bits: no more slots than keep 96 KB under way on a multiprocessor, and tiles without eight rows outside. */
+/* Weights of 4 bits: no more slots than keep 96 KB under way on a multiprocessor, tiles without eight rows outside and, of
+ * 128 columns by eight warps, without spills, and two blocks of a warpgroup on a multiprocessor. */
 static void
 test_trims_decoded(void **state)
 {
@@ -240,7 +241,8 @@ test_trims_decoded(void **state)
 	    "    @ (b[pn * BN +: BN, g * 128 +: 128] as f16).T) * s[pn * BN +: BN, g]; }\n"
 	    "  c[pm * BM +: BM, pn * BN +: BN] = acc as f16; }\n";
 	static const struct { int64_t m, n, k; const char *name; int64_t is; } of[] = {
-		{1, 14336, 4096, "stages", 2}, {50, 8192, 8192, "BM", 56}, {100, 8192, 8192, "BM", 104}
+		{1, 14336, 4096, "stages", 2}, {50, 8192, 8192, "BM", 56}, {100, 8192, 8192, "BM", 104},
+		{16, 14336, 4096, "warps", 4}, {96, 5120, 5120, "split", 2}
 	};
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		int64_t m = of[i].m, n = of[i].n, k = of[i].k;

@@ -406,12 +406,12 @@ search(Search *s, Arena *mem)
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
 	s->leaves = choose_leaves(s->module->funcs.at[0]);
+	s->decodes = choose_decodes(s->module->funcs.at[0]);
 	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
 	if (s->is_merged)
 		return take_few(s, all, n, mem);
-	bool alone = !s->is_whole;
-	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, alone);
-	if (few && alone)
+	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, !s->is_whole);
+	if (few && !s->is_whole)
 		return take_few(s, all, n, mem);
 	s->divides = can_divide(s);
 	if (!few)
@@ -448,12 +448,12 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	bool ok = search(s, apart);
 	cx->mem = keep;
 	s->k->program->called = before.called;
-	*values = NEW_ARRAY(mem, NamedConst, s->n);
+	*values = NEW_ARRAY(mem, NamedConst, s->n + 1);
 	for (int i = 0; i < s->n && ok; i++)
 		if (!choose_says_nothing(s->k, &s->chosen[i]))
 			(*values)[(*n)++] = (NamedConst){intern(cx->names, s->chosen[i].name), s->chosen[i].value, NOWHERE};
-	if (ok && !s->is_whole)                         /* there this is compared first */
-		choose_trim(s->k, s->first, s->t, s->how, *values, *n);
+	if (ok && s->decodes && !s->is_whole)           /* there this is compared first */
+		choose_trim(s->k, s->first, s->t, s->how, *values, n);
 	if (ok && s->how->why)
 		choose_explain(*values, *n, s->first, &s->bill, s->t, &s->how->why->chosen);
 	arena_close(s->mem);

@@ -133,8 +133,9 @@ double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged
 
 /* choose_whole.c: one product, or several side by side, with decoded weights */
 bool choose_decodes(const Func *f);
-/* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many. */
-void choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n);
+/* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many, and has two
+ * blocks share a program where they are alone; *values has room for one more. */
+void choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int *n);
 /* Adds a value behind n others, of fewer slots than the passes take, where few rows of decoded weights are better for it;
  * how many were added. */
 int choose_slots(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n);

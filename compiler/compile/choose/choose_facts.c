@@ -126,36 +126,54 @@ run_of_warp(const Func *f, const Layout *l, int64_t row)
 	return row;
 }
 
-/* Bytes of a row that come at once, of weights: the tile of the narrowest elements, of these the largest. */
-static double
-row_piece(const Func *f)
+/* A tile of rows that the op copies to shared memory, and its bytes; NULL. */
+static const Type *
+copied_rows(const Op *op, double *bytes)
 {
-	double most = 0, piece = LINE;
-	int least = 64;
+	const Type *t = op->kind == OP_COPY ? op->in[1 + op->in[0]->type->rank]->type : NULL;
+	*bytes = t ? (double)dtype_bytes(t->elem, type_count(t)) : 0;
+	return t && t->rank >= 2 ? t : NULL;
+}
+
+/* Bytes of the largest tile that is copied, of such elements, or of any (-1). */
+static double
+most_copied(const Func *f, int elem)
+{
+	double most = 0, bytes;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind != OP_COPY)
+		const Type *t = copied_rows(op, &bytes);
+		most = t && (elem < 0 || t->elem == (DType)elem) ? MAX(most, bytes) : most;
+	}
+	return most;
+}
+
+/* The fewest bytes of a row that a warp has of a block's, of the largest tiles of each type with a good part of all bytes;
+ * *row: that the block has. */
+static double
+row_piece(const Func *f, double *row)
+{
+	double piece = *row = LINE, bytes, most = most_copied(f, -1);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = copied_rows(op, &bytes);
+		if (!t || SCALES * bytes <= most || bytes < most_copied(f, (int)t->elem))
 			continue;
-		const Type *t = op->in[1 + op->in[0]->type->rank]->type;
-		int bits = dtype_info[t->elem].bits;
-		double bytes = (double)type_count(t) * bits / 8;
-		if (t->rank < 2 || bits > least || (bits == least && bytes <= most) || (most > 0 && SCALES * bytes <= most))
-			continue;
-		least = bits;
-		most = bytes;
-		piece = (double)run_of_warp(f, op->out[0].layout, t->extent[t->rank - 1]) * bits / 8;
+		int64_t columns = t->extent[t->rank - 1], run = run_of_warp(f, op->out[0].layout, columns);
+		piece = run < columns ? MIN(piece, dtype_bytes(t->elem, run)) : piece;
+		*row = MIN(*row, dtype_bytes(t->elem, columns));
 	}
 	return piece;
 }
 
 /* What pieces of lines of the L2 cache cost: others want the rest at other times.  16 x 4096 x 4096 in bf16 takes 11.5 us
- * on an H200 by 64 bytes of a row, 10.4 by 256; 16 x 14336 x 4096 32.6 and 30.3, in 8-bit floats 19.4 and 17.5.  By 16
- * bytes, of which a sector of memory has two, AWQ's words of 1 x 8192 x 8192 take 26.1 us, 15.9 by 32. */
+ * on an H200 by 64 bytes of a row, 10.4 by 256; 16 x 14336 x 4096 32.6 and 30.3, in 8-bit floats 19.4 and 17.5.  A block
+ * that has 16 bytes of a row, of which a sector of memory has two, leaves the others to another: AWQ's words of
+ * 1 x 8192 x 8192 take 26.1 us so, 15.9 by 32. */
 static double
 in_pieces(const Func *f)
 {
 	static const double HALF = 0.12, SECTOR = 32, PART = 0.4;
-	double piece = row_piece(f);
-	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / piece), 0);
+	double row, piece = row_piece(f, &row);
+	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / row), 0);
 }
 
 /* What waiting for each other at each trip costs warps that do not divide the loop, beyond the bill: two products of 16 x

@@ -1,14 +1,22 @@
 /* What is trimmed of a choice for products with weights that threads decode: rows of tiles that lie outside of the tensor,
- * where warpgroups multiply, and slots of rings, where a block's warps divide the loop.
+ * and a warpgroup alone on its multiprocessor, where warpgroups multiply, and slots of rings, where a block's warps divide
+ * the loop.
  *
  * Tensor maps take long for such rows, and products as long as for others: 33 x 8192 x 8192 in int4 takes 39.6 us on an
  * H200 in a tile of 64 rows, 22.4 in one of 40; 50 rows 25.9 in one of 64 and 25.0 in one of 56; 100 rows 46.0 in one of
  * 128 and 30.0 in one of 104.
  *
+ * A warpgroup decodes and multiplies in turn, so that of two on a multiprocessor one decodes while the other multiplies:
+ * shared by two blocks each, 80 programs of 96 x 5120 x 5120 take 20.0 us, 26.5 alone, 128 of 128 x 8192 x 4096 21.2 and
+ * 24.9, 112 of 48 x 7168 x 3072 12.1 and 13.5, of u4 with zero points 80 of 48 x 5120 x 5120 22.4 and 30.6, of 8-bit floats
+ * 80 of 48 x 5120 x 2688 13.9 and 14.5; by four 64 of 96 x 4096 x 5632 19.8, by two 21.3, but 80 of 96 x 5120 x 5120 25.1
+ * by four, and 112 of 48 x 7168 x 3072 16.6.
+ *
  * What is asked for at a loop's start delays the first tiles of the warps that start last: 1 x 8192 x 8192 in int4 takes
  * 11.3 us with two slots of 32 KB in each of two blocks on a multiprocessor, 11.8 with three; 1 x 14336 x 4096 10.4 with
  * two of 16 KB in each of four blocks, 12.5 with three. */
 #include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
 #include "compile/compile.h"
 #include "model/model.h"
 
@@ -51,21 +59,85 @@ decodes(const Trim *x)
 	return m && choose_decodes(m->funcs.at[0]);
 }
 
+static bool
+gathers(const Trim *x)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	const Module *m = built(x, &opt);
+	return m && choose_gathers(m->funcs.at[0]);
+}
+
+/* Iterations of the first loop that warpgroups multiply in. */
+static double
+count_trips(const Func *f, const Bound *b)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START))
+			return estimate_trips(f, b, op);
+	return 0;
+}
+
+/* How many blocks of one warpgroup each may share a program's loop, so that two stand on a multiprocessor; 1: none. */
+static int
+count_parts(const Trim *x)
+{
+	enum { ONE = 4, PAIR = 2, MOST = 4, TRIPS = 16 };
+	double programs = 1, places = PAIR * x->t->rates->multiprocessors;
+	Bound b;
+	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.ctas > 1)
+		return 1;
+	for (int i = 0; i < b.naxis; i++)
+		programs *= (double)MAX(b.grid[i], 1);
+	const Module *m = PAIR * programs <= places ? built(x, NULL) : NULL;
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	int parts = 1;
+	if (!f || f->schedule.warps != ONE || f->schedule.specialize == 1 || blocks_by_shared(f, x->t) < PAIR)
+		return 1;
+	while (parts < MOST && 2 * parts * programs <= places && count_trips(f, &b) >= TRIPS * parts)
+		parts *= 2;
+	return parts;
+}
+
+/* Has blocks share the loop, where the header does not say how many and fewer were chosen; `values` have room for one
+ * more. */
+static void
+pair(Trim *x, const Bound *first)
+{
+	const NamedConst one = {schedule_info[SCHEDULE_SPLIT].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
+	int at = 0, n = x->n;
+	while (at < n && schedule_named(x->value[at].name) != SCHEDULE_SPLIT)
+		at++;
+	NamedConst was = at < n ? x->value[at] : one;
+	bool stands = first->schedule.split > 0 || header_mentions(x->k, one.name) ||
+	    ctparam_named(x->k, one.name) >= 0 || x->how->is_fixed(x->how->user, one.name);
+	if (stands || !decodes(x) || gathers(x))
+		return;
+	x->value[at] = one;
+	x->n = MAX(n, at + 1);
+	x->value[at].value.i = count_parts(x);
+	if (x->value[at].value.i <= was.value.i || !has_warpgroups(x)) {
+		x->value[at] = was;
+		x->n = n;
+	}
+}
+
 void
-choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n)
+choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int *n)
 {
 	Compile *cx = k->program->cx;
 	Arena *keep = cx->mem, *mem = arena_open();
 	Program before = *k->program;                   /* `called` grows in that memory */
-	Trim x = {k, t, how, values, n};
+	Trim x = {k, t, how, values, *n};
 	cx->mem = mem;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < x.n; i++) {
 		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
 		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !decodes(&x) || !has_warpgroups(&x))
 			continue;
 		*tile = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
 		*tile = has_warpgroups(&x) ? *tile : was;
 	}
+	pair(&x, b);
+	*n = x.n;
 	cx->mem = keep;
 	k->program->called = before.called;
 	arena_close(mem);

@@ -11,10 +11,10 @@
  *
  * Of 17 to 64 rows and weights of 4 or 8 bits, warps decode in registers or for warpgroups, and divide the loop or not:
  * what is built differs by more than the estimate can tell, which took 1.0 to 3.9 of the best on an H200 (int4 in groups of
- * 64 and 128, three shapes).  There the same is done twice over, since names depend on each other, and with `split` up to
- * 2, of the estimate's choice up to 4: of loops shared by more blocks the bill expects too little, up to 2.6 times.
- * Of products of warpgroups it knows less than the estimate (64 x 8192 x 8192: 53 us, 110 measured): the estimate's choice
- * is kept where its bill is less by a fifth.
+ * 64 and 128, three shapes).  There all sizes are tried by four and eight warps, then with `split` 2; the estimate's choice
+ * of warpgroups, with `split` up to 4, is kept where its bill is less: of loops shared by more blocks the bill expects too
+ * little, up to 2.6 times.  330 forms of 10 such kernels by 24 to 128 rows took 0.5 to 2.1 of their bills, in the median
+ * 0.94 where warpgroups multiply, 1.15 where warps divide the loop.
  *
  * Up to 32 rows wait for memory, and loops that the block's warps divide (slice_k) take a third of those with barriers.
  * All sizes by four and eight warps are a few dozen at most, of a millisecond each.  The best by the bill took 1.00 to 1.08
@@ -26,6 +26,7 @@
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
+#include "compile/inspect.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
@@ -37,7 +38,14 @@ enum { ROWS_LEAST = 17, ROWS_MOST = 64 };
 /* Loops with a merge whose warps divide them: 276 us by the bill where the header's form has 304, and on an H200 207, 192
  * (attention_decode, 64 lengths of 1000 to 4096). */
 static const double MERGED = 0.9;
-static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01, OTHERWISE = 0.8;
+static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01;
+/* Registers that a thread holds by its IR for one that ptxas takes: of those that need more than there are so, ptxas spills
+ * (450 forms of 13 kernels with decoded weights: in 30 of 43, and in 2 of the others).  What that costs. */
+static const double HELD = 1.5, SPILLED = 1.25;
+/* Eight warps on a multiprocessor take 1.27 of what four do beside their bills, which expect too much of waits that few
+ * overlap (44 pairs of forms of 8 kernels with decoded weights, 1 to 16 rows, H200).  By more than 1.1 others lose: 8-bit
+ * floats, 24 x 5120 x 3840, would take 14.3 us, 12.5 so. */
+static const double EIGHT = 1.1;
 
 typedef struct Whole {
 	Kernel *k;
@@ -50,6 +58,8 @@ typedef struct Whole {
 	int tried;
 	bool is_few;                                    /* rows: up to 32 */
 	bool is_merged;                                 /* of a loop with merge, which choose_split divides */
+	bool decodes;                                   /* threads decode weights */
+	bool gathers;                                   /* rows by indices, which the estimate of products does not know */
 	bool is_by_warps;                               /* candidates by warpgroups are left to the estimate of products */
 	double best;
 	Bill first;
@@ -120,6 +130,30 @@ start(Whole *s)
 	cx->mem = s->mem;
 }
 
+/* Warps do the products, and the choice is made by bills with the registers of the thread IR: the bill's own guess is made
+ * for what reduces. */
+static bool
+decodes_in_warps(const Whole *s, const Func *f)
+{
+	return s->decodes && !block_find(f->body, OP_DOT_START);
+}
+
+/* *beyond: times what the bill does not know of that. */
+static bool
+bill_lowered(const Whole *s, const Bound *b, Func *f, Bill *bill, double *beyond)
+{
+	Pressure p;
+	Inspection x = {.f = f, .t = s->t};
+	if (!decodes_in_warps(s, f) || !pressure_estimate(f, s->t, &p) || p.held == 0)
+		return choose_bill(b, f, s->t, s->mem, bill);
+	inspect_resources(&x, MIN((int)(p.held / HELD), p.limit), 0, 0);
+	if (!estimate_built(f, b, &x, s->mem, NULL, bill))
+		return false;
+	double blocks = MIN(bill->blocks, ceil(bill->launched / s->t->rates->multiprocessors));
+	*beyond *= (p.held > HELD * p.limit ? SPILLED : 1) * (blocks * f->schedule.warps >= 8 ? EIGHT : 1);
+	return true;
+}
+
 /* Cycles with the present values; below 0: there is no bill. */
 static double
 bill_of(Whole *s, Bill *bill)
@@ -131,12 +165,13 @@ bill_of(Whole *s, Bill *bill)
 		return -1;
 	ArgAssumptions a = assumptions_of_sizes(s->mem, &b);
 	Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
-	if (m && !choose_bill(&b, m->funcs.at[0], s->t, s->mem, bill))
+	Func *f = m ? m->funcs.at[0] : NULL;
+	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged) : 1;
+	if (m && !bill_lowered(s, &b, f, bill, &beyond))
 		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
-	if (m && s->is_by_warps && block_find(m->funcs.at[0]->body, OP_DOT_START))
+	if (m && s->is_by_warps && block_find(f->body, OP_DOT_START))
 		*bill = (Bill){.cycles = -1, .refused = "warpgroups multiply: the estimate chooses among those"};
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	return bill->cycles < 0 ? -1 : bill->cycles * choose_beyond(f, s->t, s->is_few, s->is_merged);
+	return bill->cycles < 0 ? -1 : bill->cycles * beyond;
 }
 
 static void
@@ -272,80 +307,6 @@ drop_idle(Whole *s)
 	}
 }
 
-static void
-search(Whole *s, const Bound *first, Arena *apart)
-{
-	TuneName *all;
-	int n, rounds = s->is_by_warps ? 2 : 1;
-	s->best = bill_of(s, &s->first);
-	if (s->best < 0 && !s->is_by_warps)
-		return;
-	why_tried(s->how->why, NULL, 0, s->best, &s->first, NULL);
-	double header = s->best < 0 ? INFINITY : s->best;
-	s->best = header;
-	s->k->program->cx->mem = apart;
-	if (!kernel_tune(s->k, first, &all, &n))
-		return;
-	Module *m = search_module(s, first);
-	if (m)
-		choose_add_sides(s->k, first, s->t, s->how, m->funcs.at[0], apart, &all, &n);
-	choose_join_rows(s->k, first, s->how, apart, all, n);
-	for (int round = 0; round < rounds; round++) {
-		for (int i = 0; i < MIN(n, NAMES_MOST - 1); i++)
-			try_all(s, first, &all[i]);
-		if (rounds > 1)
-			try_split(s, first);
-	}
-	if (s->best > CLEARLY * header)                 /* a step may be small, all of them not */
-		s->best_n = 0;
-	s->best = s->best_n ? s->best : header;
-	drop_idle(s);
-}
-
-/* Cycles of what the estimate of products chose; infinite: there is no bill, or none to go by. */
-static double
-other_bill(Whole *s, const NamedConst *values, int n)
-{
-	Bill bill;
-	for (int i = 0; i < n; i++)
-		if (n > NAMES_MOST ||
-		    (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
-			return INFINITY;
-	memcpy(s->value, values, sizeof *values * (size_t)n);
-	s->n = n;
-	s->is_by_warps = false;
-	double cycles = bill_of(s, &bill);
-	why_tried(s->how->why, s->value, n, cycles, &bill, NULL);
-	return cycles < 0 ? INFINITY : cycles;
-}
-
-bool
-choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
-    NamedConst **values, int *n)
-{
-	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem, *apart = arena_open();
-	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps};
-	search(&s, b, apart);
-	bool is_other = *n > 0 && other_bill(&s, *values, *n) < OTHERWISE * s.best;
-	cx->mem = keep;
-	k->program->called = s.before.called;
-	if (!is_other) {
-		*n = s.best_n;
-		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 1);
-		for (int i = 0; i < s.best_n; i++) {
-			(*values)[i] = s.best_value[i];
-			(*values)[i].name = intern(cx->names, s.best_value[i].name);
-		}
-	}
-	arena_close(s.mem);
-	arena_close(apart);
-	choose_trim(k, b, t, how, *values, *n);
-	if (*n > 0 && how->why)
-		choose_explain(*values, *n, b, &s.first, t, &how->why->chosen);
-	return *n > 0;
-}
-
 static bool
 is_open(const Whole *s, const TuneName *name)
 {
@@ -377,6 +338,83 @@ few_names(const Whole *s, const TuneName *all, int n, TuneName *out)
 		out[found++] = *name;
 	}
 	return found;
+}
+
+static void
+search(Whole *s, const Bound *first, Arena *apart)
+{
+	TuneName *all;
+	int n;
+	s->best = bill_of(s, &s->first);
+	if (s->best < 0 && !s->is_by_warps)
+		return;
+	why_tried(s->how->why, NULL, 0, s->best, &s->first, NULL);
+	double header = s->best < 0 ? INFINITY : s->best;
+	s->best = header;
+	s->k->program->cx->mem = apart;
+	if (!kernel_tune(s->k, first, &all, &n))
+		return;
+	Module *m = search_module(s, first);
+	s->gathers = m && choose_gathers(m->funcs.at[0]);
+	if (m)
+		choose_add_sides(s->k, first, s->t, s->how, m->funcs.at[0], apart, &all, &n);
+	choose_join_rows(s->k, first, s->how, apart, all, n);
+	if (s->is_by_warps) {
+		TuneName name[NAMES_MOST];
+		try_each(s, name, few_names(s, all, n, name), 0);
+		try_split(s, first);
+	}
+	for (int i = 0; i < MIN(n, NAMES_MOST - 1) && !s->is_by_warps; i++)
+		try_all(s, first, &all[i]);
+	if (s->best > CLEARLY * header)                 /* a step may be small, all of them not */
+		s->best_n = 0;
+	s->best = s->best_n ? s->best : header;
+	drop_idle(s);
+}
+
+/* Cycles of what the estimate of products chose; infinite: there is no bill, or none to go by. */
+static double
+other_bill(Whole *s, const NamedConst *values, int n)
+{
+	Bill bill;
+	for (int i = 0; i < n; i++)
+		if (n > NAMES_MOST ||
+		    (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
+			return INFINITY;
+	memcpy(s->value, values, sizeof *values * (size_t)n);
+	s->n = n;
+	s->is_by_warps = false;
+	double cycles = bill_of(s, &bill);
+	why_tried(s->how->why, s->value, n, cycles, &bill, NULL);
+	return cycles < 0 ? INFINITY : cycles;
+}
+
+bool
+choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
+    NamedConst **values, int *n)
+{
+	Compile *cx = k->program->cx;
+	Arena *keep = cx->mem, *apart = arena_open();
+	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps,
+	    .decodes = is_by_warps};
+	search(&s, b, apart);
+	bool is_other = *n > 0 && !s.gathers && other_bill(&s, *values, *n) < s.best;
+	cx->mem = keep;
+	k->program->called = s.before.called;
+	if (!is_other) {
+		*n = s.best_n;
+		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 1);
+		for (int i = 0; i < s.best_n; i++) {
+			(*values)[i] = s.best_value[i];
+			(*values)[i].name = intern(cx->names, s.best_value[i].name);
+		}
+	}
+	arena_close(s.mem);
+	arena_close(apart);
+	choose_trim(k, b, t, how, *values, n);
+	if (*n > 0 && how->why)
+		choose_explain(*values, *n, b, &s.first, t, &how->why->chosen);
+	return *n > 0;
 }
 
 /* Programs with the present values; 0: the header refuses them. */
@@ -429,6 +467,9 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .best = INFINITY,
 	    .is_few = true, .is_merged = is_merged};
 	TuneName name[NAMES_MOST];
+	start(&s);
+	const Module *m = is_merged ? NULL : search_module(&s, b);
+	s.decodes = m && choose_decodes(m->funcs.at[0]);
 	double own = is_merged || how->why ? bill_of(&s, header) : -1;
 	if (how->why)                                   /* the choice is explained beside it */
 		why_tried(how->why, NULL, 0, own, header, NULL);

@@ -23,6 +23,7 @@ typedef struct Search {
 	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
 	bool leaves;                                            /* programs return early, before their products */
+	bool decodes;                                           /* threads decode weights of its products */
 	bool tries_clusters;                                    /* of two blocks, for what is parted */
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
