@@ -188,8 +188,8 @@ report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem)
 		l->part[BILL_ISSUE] = own ? w.of[l->line] * each : 0;
 	}
 	wait_by_code(&w, x);
-	double more = (b->part[bill_most(b)] - before) * b->programs;
-	b->cycles += more;
+	double more = b->part[bill_most(b)] - before;
+	b->cycles += more * b->programs;
 	b->each += b->each > 0 ? more : 0;
 	return json_pack(
 	    "{s:i, s:i, s:i}", "instructions", w.n, "loads", w.loads, "waits", w.waits);

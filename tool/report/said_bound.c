@@ -320,8 +320,10 @@ say_compared(const Said *s)
 		bool less = next->bill.cycles < taken->bill.cycles;
 		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
 		why_values(next, &t);
-		text_printf(&t, ", %s%s times as long", less ? "" : "would take ",
-		    said_round(s, next->bill.cycles / taken->bill.cycles));
+		const char *times = said_round(s, next->bill.cycles / taken->bill.cycles);
+		bool same = strcmp(times, "1") == 0;
+		text_printf(&t, ", %s%s%s", less ? "" : "would take ", same ? "" : times,
+		    same ? "as long" : " times as long");
 		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",
 		    less ? why_not_least(why, taken) : "");
 	}
