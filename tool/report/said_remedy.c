@@ -289,7 +289,9 @@ add_warps(const Said *s, Remedies *all)
 {
 	enum { SCHEDULERS = 4, ENOUGH = 4 };
 	int warps = s->x->blocks * func_warps(s->x->f);
-	if (warps > 0 && warps < SCHEDULERS * ENOUGH &&
+	bool wgmma = s->x->bill.part[BILL_PRODUCTS] > 0 &&
+		     s->x->all_wgmma; /* whose registers leave no room */
+	if (warps > 0 && !wgmma && warps < SCHEDULERS * ENOUGH &&
 	    said_part(s, BILL_ISSUE) >= .8 * said_part(s, said_longest(s, -1)))
 		add(s, all, 0,
 		    arena_printf(s->mem,

@@ -33,6 +33,16 @@ is_given(const Cli *cli, const char *name)
 	return false;
 }
 
+/* Has the header a number for it?  What a formula of sizes has says how much is computed (DIM = D). */
+static bool
+is_number(const Kernel *k, const char *name)
+{
+	for (int i = 0; i < k->item->ctparams.n; i++)
+		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
+			return k->item->ctparams.at[i].value && k->item->ctparams.at[i].value->kind == EX_INT;
+	return false;
+}
+
 static bool
 all_wgmma(const Func *f)
 {
@@ -91,12 +101,12 @@ moved(const Bill *b, const Target *t)
 	return bill_us(b, t, b->part[BILL_MEMORY]) * (1 - b->reread);
 }
 
-/* Does it access less of its tensors, so that something else is computed?  Of products whole tensors count. */
+/* Does it access less of its tensors, so that something else is computed?  What is read once more for products may be less. */
 static bool
 moves_less(const Bill *b, const Bill *now, const Target *t)
 {
-	static const double SAME = 0.9;
-	return b->part[BILL_PRODUCTS] <= 0 && moved(b, t) < SAME * moved(now, t);
+	static const double SAME = 0.9, SAME_PRODUCTS = 0.7;
+	return moved(b, t) < (b->part[BILL_PRODUCTS] > 0 ? SAME_PRODUCTS : SAME) * moved(now, t);
 }
 
 /* With all else as it is given or chosen; what does not compile, or is not modelled, is left out. */
@@ -147,7 +157,9 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {
 		const Const *now = &b->ct[i].value;
-		bool is_free = now->kind == CONST_INT && schedule_named(b->ct[i].name) < 0 && !is_given(cli, b->ct[i].name);
+		const char *name = b->ct[i].name;
+		bool is_free = now->kind == CONST_INT && schedule_named(name) < 0 && !is_given(cli, name) &&
+		    is_number(k, name);
 		int64_t up = is_free ? INT64_C(1) << log2_ceil(now->i) : 0, down = up / 2;
 		if (!is_free || now->i < LEAST || !inspect_is_tile(x->f, b, now->i))
 			continue;
