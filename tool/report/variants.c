@@ -101,7 +101,8 @@ moved(const Bill *b, const Target *t)
 	return bill_us(b, t, b->part[BILL_MEMORY]) * (1 - b->reread);
 }
 
-/* Does it access less of its tensors, so that something else is computed?  What is read once more for products may be less. */
+/* Does it access less of its tensors, so that something else is computed?  What is read once more for products may be
+ * less. */
 static bool
 moves_less(const Bill *b, const Bill *now, const Target *t)
 {
