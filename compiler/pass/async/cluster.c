@@ -103,7 +103,7 @@ static bool
 loop_varies(Func *f, Arena *mem, int axis, const Op *loop)
 {
 	Varying x = varying_open(f, mem, axis);
-	return column_varies(&x, loop, -1);
+	return loop->kind == OP_IF ? varies(&x, loop->in[0]) : column_varies(&x, loop, -1);
 }
 
 bool
