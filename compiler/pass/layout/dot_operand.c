@@ -296,7 +296,7 @@ dot_operand(const Op *op, const Layout *acc, int which)
 	const Type *t = op->in[which]->type;
 	if (wgmma && which == 1)
 		return decoded(op);
-	if (!mma && !(wgmma && which == 0 && attr_register_a(op)))
+	if (!mma && !(wgmma && which == 0 && (attr_register_a(op) || op->kind == OP_DOT_START)))
 		return NULL;
 	Layout fragment = wgmma ? wgmma_layout_a(wgmma) : which == 0 ? mma_layout_a(mma) : mma_layout_b(mma);
 	int k = which == 0 ? t->rank - 1 : t->rank - 2;

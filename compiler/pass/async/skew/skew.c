@@ -309,6 +309,7 @@ visit(Module *m, Func *f, const Op *roles)
 			continue;
 		}
 		next = op->next;
+		skew_hold(&s, room(&s));
 		find_rings(&s);
 		skew_loop(&s);
 		skew_producer(&s, roles->region[0]);

@@ -27,6 +27,7 @@ bool skew_is_made_late(const Skew *s, const Op *op);    /* it belongs to part 2 
 bool skew_is_free(const Value *v);                      /* it has no operands, and is made where it is used */
 int skew_held_words(const Value *v);                    /* 32-bit registers of a thread */
 void skew_find_ahead(Skew *s);                          /* skew_loop.c: tiles that an iteration makes for the next one */
+void skew_hold(Skew *s, int room);                      /* skew_hold.c: left operands into so many registers at most */
 void skew_producer(const Skew *s, Block *producers);    /* skew_producer.c: copies in the order in which parts read */
 void skew_loop(Skew *s);                                /* the loop as it becomes */
 

@@ -1,0 +1,107 @@
+/* Left operands that a loop's products read from the same slot in each iteration go into registers before the loop, where a
+ * thread of the role has room:
+ *
+ *     await %loaded, %n, %phase                           await %loaded, %n, %phase
+ *     for … {                                             %q = get (slot %n) : bf16[128, 128]
+ *         %s = dot_start (slot %n), %k, %0                arrive %taken, %n
+ *         …                                      =>       for … {
+ *     }                                                       %s = dot_start %q, %k, %0
+ *     arrive %taken, %n                                       …
+ *                                                         }
+ *
+ * The instruction then reads a third less of shared memory (64 x 16 beside 128 x 16), and the slot is free for the next
+ * program's tile at once. */
+#include "pass/async/skew/skew.h"
+#include "pass/layout/dot.h"
+#include "target/target.h"
+
+enum { BYTES = 2 };                                     /* of elements that the instruction takes from registers here */
+enum { COLUMNS_LEAST = 128 };                           /* of 64: heads of 160 took 542 us on an H200, 525 from slots */
+
+static bool
+may_hold(const Skew *s, const Op *start)
+{
+	const Value *slot = start->in[0];
+	const IntList *flipped = attr_transposed(start);
+	const WgmmaInfo *info = wgmma_named(attr_mma(start));
+	const Op *owner = slot->type->kind == TYPE_BUFFER ? buffer_owner(slot) : NULL;
+	if (!owner || owner->kind != OP_ALLOC || attr_slot_bytes(owner))
+		return false;                           /* threads take a whole slot, of which that one has a part */
+	return info && info->n >= COLUMNS_LEAST && !value_inside(slot, s->body) && slot->def->kind == OP_SLOT &&
+	    !(flipped && flipped->at[0]) && dtype_tile_size(slot->type->elem) == BYTES && !s->late[start->out[0].id];
+}
+
+/* Has part 1 tiles besides what the products give, as a bias or distances?  They take the registers, and ptxas spills what
+ * is held (scores with slopes and a cap: 204 bytes). */
+static bool
+has_other_tiles(const Skew *s)
+{
+	bool *follows = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
+	for (const Op *op = s->body->first; op; op = op->next) {
+		const Type *t = op->nout == 1 ? op->out[0].type : NULL;
+		bool behind = op->kind == OP_DOT_START;
+		for (int i = 0; i < op->nin; i++)
+			behind |= value_inside(op->in[i], s->body) && follows[op->in[i]->id];
+		for (int i = 0; i < op->nout; i++)
+			follows[op->out[i].id] = behind;
+		bool is_tile = t && t->kind == TYPE_TILE && t->rank == 2 && dtype_is_float(t->elem) && op->nin;
+		if (op->kind == OP_GET || op->kind == OP_PUT || (is_tile && !behind && !skew_is_made_late(s, op)))
+			return true;
+	}
+	return false;
+}
+
+/* Of a thread, without what was added along K to make it a power of two. */
+static int
+words_of_left(const Op *start, const Layout *l)
+{
+	int64_t k = start->in[0]->type->extent[1], depth = attr_depth(start) ? attr_depth(start) : k;
+	return (int)(((int64_t)BYTES << l->in[IN_REGISTER]) / 4 * depth / k);
+}
+
+static bool
+uses_number(const Op *op, const Value *number)
+{
+	for (int i = 0; i < op->nin; i++) {
+		const Op *def = op->in[i]->def;
+		if (def && def->kind == OP_SLOT && def->in[1] == number)
+			return true;
+	}
+	return false;
+}
+
+/* Gives the slot back before `at`, unless something behind still reads one of that number. */
+static void
+free_early(const Value *number, Op *at)
+{
+	Op *op = at;
+	while (op && !(op->kind == OP_ARRIVE && op->in[1] == number))
+		op = op->next;
+	if (!op)
+		return;
+	for (const Op *in = at; in != op; in = op_after(in, at->home))
+		if (uses_number(in, number))
+			return;
+	op_move(op, at->home, at);
+}
+
+void
+skew_hold(Skew *s, int room)
+{
+	for (int i = 0; i < s->starts.n && !has_other_tiles(s); i++) {
+		Op *start = s->starts.at[i];
+		Value *slot = start->in[0];
+		if (!may_hold(s, start))
+			continue;
+		const Layout *l = dot_operand(start, start->out[0].layout, 0);
+		room -= words_of_left(start, l);
+		if (room < 0)
+			return;
+		Builder b = build_before(s->loop);
+		const Type *t = type_tile(s->m, slot->type->elem, slot->type->rank, slot->type->extent);
+		Value *held = &op_make(&b, OP_GET, &slot, 1, NULL, 0, &t, 1)->out[0];
+		held->layout = l;
+		op_set_in(start, 0, held);
+		free_early(slot->def->in[1], s->loop);
+	}
+}
