@@ -73,18 +73,31 @@ typedef struct Parts {
 	const Layout *layout, *whole;
 } Parts;
 
-/* Parts that slots of so many bytes hold, of which each thread's registers are some of those that it has of the tile. */
+static bool
+is_written(const Pipeline *p, const Value *tensor)
+{
+	const Pipeline whole = {.f = p->f, .body = p->f->body};
+	return pipeline_may_be_written(&whole, tensor);
+}
+
+/* Parts that slots of so many bytes hold, of which each thread's registers are some of those that it has of the tile.
+ * Where the program replaces what it has read, none goes beyond what is valid: that is another program's. */
 static bool
 divide(Pipeline *p, Op *read, int64_t bytes, int dim, Parts *out)
 {
 	Value *v = &read->out[0];
-	int64_t extent[MAX_RANK] = {v->type->extent[0], v->type->extent[1]};
+	int64_t extent[MAX_RANK] = {v->type->extent[0], v->type->extent[1]}, valid = valid_of(read, dim);
+	bool is_exact = is_written(p, read->in[0]);
 	int n = 1;
-	while (extent[0] * extent[1] * element_bytes(v->type) > bytes && extent[dim] > 1) {
+	if (is_exact && valid_of(read, 1 - dim) < extent[1 - dim])
+		return false;
+	while (extent[0] * extent[1] * element_bytes(v->type) > bytes || (is_exact && valid % extent[dim])) {
+		if (extent[dim] == 1)
+			return false;
 		extent[dim] /= 2;
 		n *= 2;
 	}
-	int used = (int)((valid_of(read, dim) + extent[dim] - 1) / extent[dim]);
+	int used = (int)((valid + extent[dim] - 1) / extent[dim]);
 	*out = (Parts){dim, n, used, type_with_shape(p->m, v->type, 2, extent), v->layout, v->layout};
 	if (used > PARTS_MOST || extent[0] < PERIOD || extent[1] * element_bytes(v->type) < ROW_BYTES)
 		return false;
@@ -177,15 +190,14 @@ is_written_alone(Func *f, const Op *read)
 static bool
 comes_behind(const Pipeline *p, Op *op)
 {
-	const Pipeline whole = {.f = p->f, .body = p->f->body};
 	if (op->kind != OP_READ || !access_is_tensor(op) || op->out[0].type->rank != 2 || !op->out[0].layout ||
 	    tile_bytes(op->out[0].type) < BEHIND_BYTES)
 		return false;
 	if (attr_valid(op) && is_written_alone(p->f, op))
 		attr_set_undef(p->m, op, true);
-	if (access_map_reason(op, p->t) || !roles_can_copy(p->f, p->t, p->loop, op))
+	if (access_map_reason(op, p->t))
 		return false;
-	return !pipeline_may_be_written(&whole, op->in[0]) || (!attr_valid(op) && is_replaced(p->f, op));
+	return !is_written(p, op->in[0]) || is_replaced(p->f, op);
 }
 
 /* As the read has it, of part i. */
@@ -262,7 +274,7 @@ pipeline_behind(Pipeline *p, const Pipeline *ring, Value **now)
 	Parts parts;
 	for (Op *op = p->loop->next, *next; op && buffer; op = next) {
 		next = op->next;
-		if (!comes_behind(p, op))
+		if (!comes_behind(p, op) || !roles_can_copy(p->f, p->t, p->loop, op))
 			continue;
 		int64_t bytes = tile_bytes(buffer->type);
 		bool fits = fits_beside(p, op, (tile_bytes(op->out[0].type) + bytes - 1) / bytes);
