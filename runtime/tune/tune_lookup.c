@@ -87,7 +87,14 @@ is_tuned(const Kernel *k, const char *name)
 	return false;
 }
 
-enum { CLOSE = 8 };
+/* Tiles may be chosen that only fit because they divide a dimension (compile/choose/tile): powers of two that do count. */
+enum { CLOSE = 8, DIVIDES_LEAST = 64, DIVIDES_MOST = 512 };
+
+static int64_t
+divisor(int64_t v)
+{
+	return v <= 0 ? DIVIDES_LEAST : MAX(MIN(v & -v, DIVIDES_MOST), DIVIDES_LEAST);
+}
 
 static const char *
 sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, int64_t steps, Arena *mem)
@@ -96,8 +103,11 @@ sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, int64_t steps,
 	text_put(&t, "");
 	for (int i = 0; i < b->bound.nsymbol; i++) {
 		Const c = b->bound.symbol[i].value;
+		int64_t by = divisor(c.i);
 		c.i = bucket(c.i, steps);
 		value_print(b->bound.symbol[i].name, &c, &t);
+		if (steps == CLOSE)
+			text_printf(&t, " by %d", (int)by);
 	}
 	for (int i = 0; i < k->k->params.n; i++) {
 		Const c = b->info[i].scalar;
