@@ -130,9 +130,9 @@ bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBindin
 
 /* choose_facts.c: what the bill of a function does not know, as a factor; of few rows, and of a loop with merge. */
 double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged);
-
-/* choose_whole.c: one product, or several side by side, with decoded weights */
+/* One product, or several side by side, with decoded weights? */
 bool choose_decodes(const Func *f);
+
 /* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many, and has two
  * blocks share a program where they are alone; *values has room for one more. */
 void choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int *n);

@@ -3,6 +3,7 @@
 #include "compile/choose/estimate.h"
 
 #include "pass/async/pipeline.h"
+#include "pass/layout/dot.h"
 
 #include <math.h>
 
@@ -199,4 +200,18 @@ double
 choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged)
 {
 	return in_pieces(f) * (is_few ? together(f) : 1) * (is_merged ? alone(f, t) : 1);
+}
+
+bool
+choose_decodes(const Func *f)
+{
+	bool any = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT)
+			continue;
+		if (!dot_decodes(op))
+			return false;
+		any = true;
+	}
+	return any && !dots_are_chained(f, f->body);
 }

@@ -46,7 +46,7 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 {
 	const CtParam *p = &k->item->ctparams.at[i];
 	bool any = false;
-	*x = (Pair){.k = k, .name = p->name, .size = b->ct[i].value.i, .last_axis = AXIS_NONE};
+	*x = (Pair){.k = k, .b = b, .name = p->name, .size = b->ct[i].value.i, .last_axis = AXIS_NONE};
 	x->given = x->size;
 	if (!p->value || p->value->kind != EX_INT || b->ct[i].value.kind != CONST_INT || x->size < 2 ||
 	    how->is_fixed(how->user, p->name) || is_mentioned(k, p->name))
@@ -252,7 +252,7 @@ is_side_of_product(const Func *f, const Pair *x)
 static TuneName
 sides_of(const Pair *x, bool are_several, Arena *mem)
 {
-	static const int64_t all[] = {16, 32, 64, 128, 256, 32};
+	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
 	int first = x->by_number ? 0 : FEW, n = LEN(all) - first - !(are_several && x->is_step);
 	const int64_t *sides = all + first;
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};

@@ -15,7 +15,8 @@
  *     what is left of a dimension before a part that begins at its end, D - (p + 1) B: elements in opposite order.
  *
  * No op may see elements of one part together, or ask where in a part an element is; rows and columns of products may be
- * parts, and what loops around products carry; a loop may end where the part does (choose_tile_end.c).  What is written
+ * parts, and what loops around products carry; and what a product sums over, if the sum only goes to an atomic that adds it
+ * to those of other programs; a loop may end where the part does (choose_tile_end.c).  What is written
  * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
  * last program has too much falls outside of the tensor; or rows that data numbers (choose_tile_rows.c). */
 #include "compile/choose/tile/choose_tile.h"
@@ -34,7 +35,7 @@ bool
 tile_is_plain(const Pair *x, const Value *v)
 {
 	const Part *p = tile_part(x, v);
-	return !p->differs && !p->is_local && !p->is_bound && p->start == AXIS_NONE;
+	return !p->differs && !p->is_local && !p->is_bound && !p->sums && p->start == AXIS_NONE;
 }
 
 bool
@@ -43,8 +44,8 @@ tile_is_part(const Pair *x, const Value *v, int d)
 	return tile_part(x, v)->axis[d] != AXIS_NONE;
 }
 
-static bool
-has_parts(const Pair *x, const Value *v)
+bool
+tile_has_parts(const Pair *x, const Value *v)
 {
 	for (int d = 0; d < v->type->rank; d++)
 		if (tile_is_part(x, v, d))
@@ -163,7 +164,7 @@ static bool
 plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
 {
 	int64_t n;
-	if (!tile_is_plain(x, other) || has_parts(x, other) || start->ends)
+	if (!tile_is_plain(x, other) || tile_has_parts(x, other) || start->ends)
 		return false;
 	tile_keep_kind(x, a, start);
 	tile_part(x, &a->out[0])->ends = is_next(a, start, other);
@@ -232,6 +233,8 @@ visit_elementwise(const Pair *x, const Op *a)
 {
 	if (tile_all_plain(x, a))
 		return tile_parts_agree(x, a);
+	if (tile_scales_sum(x, a))
+		return true;
 	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
 		tile_keep_kind(x, a, tile_part(x, a->in[0]));
 		return true;
@@ -290,6 +293,9 @@ sums_over(const Pair *x, const Value *left, int last, const Value *right, int fi
 static bool
 visit_dot(const Pair *x, const Op *a)
 {
+	if (tile_sums_part(x, a))
+		return true;
+
 	const Value *left = a->in[0], *right = a->in[1];
 	Value *out = &a->out[0];
 	int rank = out->type->rank, r = rank - 2;
@@ -382,12 +388,16 @@ visit_branch(Pair *x, const Op *a, const Op *b)
 	return ok;
 }
 
-/* What is only added up, element by element, as of loops: of kernels with products. */
+/* What is only added up, element by element, as of loops: of kernels with products.  A sum over a part goes to the same
+ * place in all programs of the axis. */
 static bool
 visit_atomic(Pair *x, const Op *a)
 {
 	const char *fn = attr_fn(a);
+	const Value *v = a->in[access_data(a)];
 	bool joins = x->multiplies && strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0;
+	if (tile_part(x, v)->sums)
+		return joins && strcmp(fn, "add") == 0 && a->out[0].nuses == 0 && !x->leaves && tile_visit_indices(x, a, v);
 	return joins && a->out[0].nuses == 0 && x->loops == 0 && tile_visit_write(x, a);
 }
 

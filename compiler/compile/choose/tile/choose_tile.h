@@ -6,7 +6,7 @@
 
 /* No part; a part along any axis; what a trip of a loop takes. */
 enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
-enum { STEP_MOST = 128 };                               /* of the steps that the compiler tries */
+enum { STEP_MOST = 128, SIDE_MOST = 256 };              /* of the steps and the sides that the compiler tries */
 enum { TILE_SCALE = 16 };                               /* of a part as large as the size: words of 16 are one of it */
 
 /* Of a value. */
@@ -17,6 +17,7 @@ typedef struct Part {
 	bool differs;                                   /* a number that the modules disagree about */
 	bool is_local;                                  /* indices within a part */
 	bool is_bound;                                  /* a scalar that only the end of a loop may be */
+	int8_t sums;                                    /* the axis + 1 over whose part it is a sum; 0: none */
 	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */
 	int64_t times[2], number[2];
 	int64_t from;                                   /* less than 0: not known */
@@ -26,6 +27,7 @@ typedef struct Part {
 
 typedef struct Pair {
 	const Kernel *k;
+	const Bound *b;                                 /* sizes, by the launch */
 	const char *name;                               /* of the parameter */
 	int64_t given, size;                            /* by the header; in the first module, half the second's */
 	const Func *f;
@@ -60,6 +62,10 @@ bool tile_take_axis(const Pair *x, Value *to, int d, const Value *from, int e);
 bool tile_all_plain(const Pair *x, const Op *a);
 bool tile_parts_agree(const Pair *x, const Op *a);
 void tile_keep_kind(const Pair *x, const Op *a, const Part *from);
+bool tile_has_parts(const Pair *x, const Value *v);
+/* choose_tile_sums.c: is it a product that sums over a part alone?  Such a sum, scaled by what programs have in common? */
+bool tile_sums_part(const Pair *x, const Op *a);
+bool tile_scales_sum(const Pair *x, const Op *a);
 /* choose_tile_shape.c; `drops`: the axis. */
 bool tile_visit_reshape(const Pair *x, const Op *a);
 bool tile_visit_permute(const Pair *x, const Op *a);
@@ -76,7 +82,8 @@ bool tile_step_starts(const Pair *x, const Op *loop, const Op *other);
 bool tile_end_idles(const Pair *x, const Op *loop);
 /* choose_tile_join.c: is the length of the trips of a loop only a matter of rounding? */
 bool tile_trips_join(Pair *x, const Op *loop);
-/* choose_tile_access.c */
+/* choose_tile_access.c; of indices: does an access of the tile begin where its parts do, and anywhere else as it did? */
+bool tile_visit_indices(const Pair *x, const Op *a, const Value *tile);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);

@@ -100,8 +100,8 @@ takes_part(const Pair *x, const Op *a, const Value *tile, int i, int d)
 	return p->axis[d] == s->start && p->mirrored[d] == (s->of != NULL);
 }
 
-static bool
-visit_indices(const Pair *x, const Op *a, const Value *tile)
+bool
+tile_visit_indices(const Pair *x, const Op *a, const Value *tile)
 {
 	const char *index = attr_index(a);
 	bool gathered = false;
@@ -137,7 +137,7 @@ tile_visit_read(Pair *x, const Op *a)
 {
 	int fill = 1 + a->in[0]->type->rank;
 	const Value *v = a->nin > fill ? a->in[fill] : NULL;
-	if (!visit_indices(x, a, &a->out[0]) || (v && !tile_is_plain(x, v)))
+	if (!tile_visit_indices(x, a, &a->out[0]) || (v && !tile_is_plain(x, v)))
 		return false;
 	for (int d = 0; v && d < v->type->rank; d++)
 		if (!tile_take_axis(x, &a->out[0], d, v, d))
@@ -181,7 +181,7 @@ tile_visit_write(Pair *x, const Op *a)
 	const Value *tile = a->in[access_data(a)];
 	const char *index = attr_index(a);
 	bool covers[MAX_AXES] = {false}, gathered = false;
-	if (!tile_is_plain(x, tile) || !visit_indices(x, a, tile) || (strchr(index, 'g') && !x->multiplies) ||
+	if (!tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile) || (strchr(index, 'g') && !x->multiplies) ||
 	    (x->leaves && !tile_leaves_rows(x, a)))
 		return false;
 	for (int i = 0, d = 0; index[i]; i++) {

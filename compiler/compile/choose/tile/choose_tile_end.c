@@ -127,11 +127,15 @@ tile_end_idles(const Pair *p, const Op *loop)
 
 /* ---- starts ---- */
 
-/* The greatest of a number, 0 or more, and something else: that, and the number. */
+/* The greatest of a number, 0 or more, and something else: that, and the number.  Where a part starts is 0 or more. */
 static const Value *
-at_least(const Value *v, int64_t *number)
+at_least(const Pair *p, const Value *v, int64_t *number)
 {
+	const Part *part = tile_part(p, v);
 	const Op *op = v->def;
+	*number = 0;
+	if (part->start >= 0 && part->start != AXIS_STEP && part->from >= 0 && !part->ends && !part->of)
+		return v;
 	for (int i = 0; i < 2 && op && op->kind == OP_MAX; i++)
 		if (value_int(op->in[i], number) && *number >= 0)
 			return op->in[1 - i];
@@ -175,7 +179,7 @@ tile_start_covers(const Pair *p, const Op *loop, const Op *other)
 	if (!value_int(loop->in[2], &step) || step <= 0)
 		return false;
 	for (int i = 0; i < 2; i++) {
-		const Value *v = at_least(rounded(of[i]->in[0], &by[i]), &number[i]);
+		const Value *v = at_least(p, rounded(of[i]->in[0], &by[i]), &number[i]);
 		bool starts = v && linear_add_value(&x[i], v, 1, 0);
 		if (!starts || (by[i] % step && (number[i] % step || !are_multiples(&x[i], step))))
 			return false;
@@ -191,7 +195,7 @@ tile_step_starts(const Pair *p, const Op *loop, const Op *other)
 	int64_t by[2], number;
 	Linear x = {.n = 0};
 	const Value *a = rounded(loop->in[0], &by[0]), *b = rounded(other->in[0], &by[1]);
-	const Value *v = at_least(a, &number);
+	const Value *v = at_least(p, a, &number);
 	if (tile_is_plain(p, loop->in[0]))
 		return true;
 	return v && a->id == b->id && tile_is_plain(p, a) && by[0] == p->size && by[1] == 2 * p->size &&

@@ -207,6 +207,13 @@ idle_op(Trip *x, const Op *op)
 	}
 }
 
+static bool
+adds_nothing(const Trip *x, const Op *op)
+{
+	return op->kind == OP_ATOMIC && op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0 &&
+	    is_number(idle_of(x, op->in[access_data(op)]), 0);
+}
+
 /* Is each carried value after a trip what it was, if it is `as` before? */
 static bool
 keeps_carried(Trip *x, const Idle *as)
@@ -215,7 +222,7 @@ keeps_carried(Trip *x, const Idle *as)
 	for (int i = 1; i < body->narg; i++)
 		x->is[body->arg[i].id] = as[i];
 	for (const Op *op = body->first; op != body->last; op = op->next) {
-		if (op->nregion > 0 || (!op_has(op, PURE) && op->kind != OP_READ))
+		if (op->nregion > 0 || (!op_has(op, PURE) && op->kind != OP_READ && !adds_nothing(x, op)))
 			return false;
 		if (op->nout == 1)
 			x->is[op->out[0].id] = idle_op(x, op);
