@@ -70,6 +70,16 @@ read_again(const ProgramCost *c, const TargetRates *r, double programs, int bloc
 	return programs * c->again * MIN(MAX(missed, 0), 1);
 }
 
+/* Straight code that is longer than a multiprocessor's cache of instructions is fetched anew by each warp.  An H200 took
+ * by 900, 1,900, 3,700 and 7,400 instructions 139, 174, 251 and 243 us (mish in bench/warps), by 930 and 1,860 199 and 234
+ * (drop_add), 239 and 291 (drop_res). */
+static double
+fetched(const ProgramCost *c, double issue)
+{
+	static const double CACHED = 1024, EACH_DOUBLING = 0.25;
+	return c->loops || c->products > 0 || issue <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(issue / CACHED);
+}
+
 /* Cycles of what has a rate; not device memory, starts and waiting. */
 static void
 take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates *r, int lanes, double part[BILL_PARTS])
@@ -77,7 +87,7 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
 	part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * lanes) / r->l2_rate;
 	part[BILL_ATOMICS] = c->atomics;
 	part[BILL_REQUESTS] = c->requests;
-	part[BILL_ISSUE] = issue * c->warps / 4 / r->issue_rate;
+	part[BILL_ISSUE] = issue * fetched(c, issue) * c->warps / 4 / r->issue_rate;
 	part[BILL_SPECIAL] = c->special * c->warps * lanes / r->special_rate;
 	part[BILL_SHUFFLES] = c->shuffles;
 	part[BILL_SHARED] = c->shared;

@@ -167,7 +167,9 @@ integer_issue(const Count *c, const ThreadNode *n, bool wide)
 		return moves_halves(c, n) || is_fused(c, n) ? 0 : wide ? 2 : 1;
 	case THREAD_SHL: case THREAD_LSHR: return moves_halves(c, n) ? 0 : wide ? 3 : 1;
 	case THREAD_SDIV: case THREAD_UDIV: case THREAD_SREM: case THREAD_UREM:
-		return (is_constant(c, n->in[1]) ? 3 : 20) * (wide ? 4 : 1);
+		if (is_constant(c, n->in[1]))
+			return wide ? 8 : 3;
+		return wide ? 24 : 20;                  /* of 64 bits: where the upper halves are 0 */
 	case THREAD_ADD: return wide ? 2 : is_fused(c, n) ? 0.5 : 1;
 	case THREAD_MULHI_U: case THREAD_MULHI_S: return wide ? 8 : 1;
 	case THREAD_SMIN: case THREAD_SMAX: case THREAD_UMIN: case THREAD_UMAX: return wide ? 4 : 1;
