@@ -128,18 +128,18 @@ rounds_of(double programs, int split, double most)
 /* More blocks than fill the multiprocessors once, of a loop with merge whose parts stay long: where programs leave many of
  * them idle otherwise, and where each program has a length of its own, which those of few programs do not even out.  Decode
  * on an H200, us by blocks of a program: 9 batches of 8 groups, 2600 keys 36.2 by one, 29.5 by two, 27.8 by four; 24 of up
- * to 4096 59.1, 55.1, 50.0; 6 of 12, up to 5000, heads of 64 18.8, 17.9, 15.1; 4 of 8, 100 to 16384 31.4 by four, 29.0 by
- * eight; 2 of 8, up to 30000 36.5 by eight, 32.2 by sixteen; but all of 8192 34.6 by four and 36.0 by eight, and 14 to 27
- * iterations each 1.07 to 1.19 of half as many blocks. */
+ * to 4096 59.1, 55.1, 50.0; 6 of 12, up to 5000, heads of 64 18.8, 17.9, 15.1; 4 of 8, 100 to
+ * 16384 31.4 by four, 29.0 by eight; 2 of 8, up to 30000 36.5 by eight, 32.2 by sixteen; but all of 8192 34.6 by four and
+ * 36.0 by eight, and 14 to 27 iterations each 1.07 to 1.19 of half as many blocks. */
 static int
 more_parts(const Value *end, double programs, int n, double trips, double most)
 {
-	enum { LONG = 40, ALL = 4, LARGEST = 16, DEEP = 8 };
+	enum { LONG = 40, ALL = 8, FEW = 4, LARGEST = 16, DEEP = 8 };
 	int best = n;
 	for (int s = 2 * n; s <= ALL && trips >= LONG * s; s *= 2)
 		if (rounds_of(programs, s, most) < rounds_of(programs, best, most))
 			best = s;
-	bool is_uneven = n >= ALL && 2 * n <= LARGEST && trips >= LONG * 2 * n && is_data(end, DEEP);
+	bool is_uneven = n >= FEW && 2 * n <= LARGEST && trips >= LONG * 2 * n && is_data(end, DEEP);
 	return is_uneven ? 2 * n : best;
 }
 
