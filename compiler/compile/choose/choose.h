@@ -132,6 +132,8 @@ bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBindin
 double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged);
 /* One product, or several side by side, with decoded weights? */
 bool choose_decodes(const Func *f);
+/* … with a right operand that threads compute in any way, as nibbles of bytes that are joined */
+bool choose_computes(const Func *f);
 
 /* choose_trim.c: of weights that warpgroups decode, takes rows that lie outside from tiles that have many, and has two
  * blocks share a program where they are alone; *values has room for one more. */

@@ -215,3 +215,16 @@ choose_decodes(const Func *f)
 	}
 	return any && !dots_are_chained(f, f->body);
 }
+
+bool
+choose_computes(const Func *f)
+{
+	bool any = false, flipped;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *root = op->kind == OP_DOT ? dot_operand_root(op->in[1], &flipped)->def : NULL;
+		if (op->kind == OP_DOT && (!root || root->kind == OP_READ))
+			return false;
+		any |= op->kind == OP_DOT;
+	}
+	return any && !dots_are_chained(f, f->body);
+}
