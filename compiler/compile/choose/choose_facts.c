@@ -111,6 +111,33 @@ blocks_repeated_trips(const Func *f, const Bound *b)
 	return most <= schedule_info[SCHEDULE_KEEP].most ? (int)most : 0;
 }
 
+bool
+choose_decodes(const Func *f)
+{
+	bool any = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT)
+			continue;
+		if (!dot_decodes(op))
+			return false;
+		any = true;
+	}
+	return any && !dots_are_chained(f, f->body);
+}
+
+bool
+choose_computes(const Func *f)
+{
+	bool any = false, flipped;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *root = op->kind == OP_DOT ? dot_operand_root(op->in[1], &flipped)->def : NULL;
+		if (op->kind == OP_DOT && (!root || root->kind == OP_READ))
+			return false;
+		any |= op->kind == OP_DOT;
+	}
+	return any && !dots_are_chained(f, f->body);
+}
+
 /* ---- what a bill does not know ---- */
 
 enum { LINE = 128, SCALES = 8 };                        /* bytes; of a group, by which its weights are more */
@@ -200,31 +227,4 @@ double
 choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged)
 {
 	return in_pieces(f) * (is_few ? together(f) : 1) * (is_merged ? alone(f, t) : 1);
-}
-
-bool
-choose_decodes(const Func *f)
-{
-	bool any = false;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind != OP_DOT)
-			continue;
-		if (!dot_decodes(op))
-			return false;
-		any = true;
-	}
-	return any && !dots_are_chained(f, f->body);
-}
-
-bool
-choose_computes(const Func *f)
-{
-	bool any = false, flipped;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Op *root = op->kind == OP_DOT ? dot_operand_root(op->in[1], &flipped)->def : NULL;
-		if (op->kind == OP_DOT && (!root || root->kind == OP_READ))
-			return false;
-		any |= op->kind == OP_DOT;
-	}
-	return any && !dots_are_chained(f, f->body);
 }

@@ -213,8 +213,8 @@ stand(const Trim *x, int slots, double blocks)
 	return of.blocks >= blocks;
 }
 
-/* As many slots as keep some 96 KB under way on a multiprocessor, if those are fewer than pass pipeline takes; else 0.  Two,
- * where all blocks stand at once with those alone: the last ones would begin when others end.  Bytes of two nibbles,
+/* As many slots as keep some 96 KB under way on a multiprocessor, if those are fewer than pass pipeline takes; else 0.
+ * Two, where all blocks stand at once with those alone: the last ones would begin when others end.  Bytes of two nibbles,
  * 7 x 9216 x 4096, 288 blocks, take 14.5 us with three, 11.8 with two. */
 static int
 wanted_slots(const Trim *x)
