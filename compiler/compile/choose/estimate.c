@@ -371,7 +371,8 @@ plain_product(const Estimate *e, double programs, int together)
 	const ProductLaunch p = {
 		.products = u->products, .shared = u->shared - u->read, .lines = u->lines, .outside = u->outside,
 		.arithmetic = u->arithmetic, .moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips,
-		.programs = programs, .edges = e->edges, .elements = e->elements, .sums = e->sums, .together = together,
+		.programs = programs, .edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once,
+		.together = together,
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4, .stages = e->stages,
 		.split = e->split, .stream = e->stream, .ranks = e->ranks, .parted = e->parted,

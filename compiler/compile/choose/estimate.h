@@ -52,6 +52,7 @@ typedef struct ProductLaunch {
 	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
 	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */
+	double behind;                                  /* bytes of tiles that are read behind the loop */
 	double together, multiprocessors;               /* blocks that are resident at once */
 	int warpgroups, stages, split, stream, ranks;
 	double depth;                                   /* of a slot, in 128 bytes of a row */
