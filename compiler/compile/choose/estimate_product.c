@@ -117,7 +117,8 @@ static double
 flat_cycles(const ProductLaunch *p)
 {
 	double behind = p->behind > 0 ? BEHIND + p->behind / BEHIND_RATE : 0;
-	double start = FILL + EPILOGUE * tile_part(p) + behind, together = fmin(p->together, ceil(p->programs / p->multiprocessors));
+	double start = FILL + EPILOGUE * tile_part(p) + behind;
+	double together = fmin(p->together, ceil(p->programs / p->multiprocessors));
 	double apart = all_rounds(p, alone, start), turns = p->programs / p->multiprocessors / fmax(together, 1) - 1;
 	double cycles = together > 1 ? fmax(apart / together, start + UNEVEN * all_rounds(p, used, 0)) : apart;
 	return cycles + fmax(turns, 0) * TURN;
@@ -143,7 +144,8 @@ estimate_stream_programs(double programs, double multiprocessors, int parts)
 static double
 parted_cycles(const ProductLaunch *p)
 {
-	double start = PARTED_START + FILL + EPILOGUE * tile_part(p), end = PARTED_EPILOGUE * tile_part(p) + p->behind / PARTED_BEHIND_RATE;
+	double start = PARTED_START + FILL + EPILOGUE * tile_part(p);
+	double end = PARTED_EPILOGUE * tile_part(p) + p->behind / PARTED_BEHIND_RATE;
 	if (!p->stream)
 		return start + all_rounds(p, alone, end);
 	double active = fmin(p->multiprocessors, p->programs * p->stream);
