@@ -10,16 +10,31 @@
  *                                                     prim grid_wait
  *                                                 }
  *
- * A product of 1 x 8192 x 8192 by 4-bit weights takes 12.2 us on an H200 so, and 12.5 with the wait first. */
+ * Mbarriers are set up before it, too, and the launch's tensor maps fetched.  A product of 1 x 8192 x 8192 by 4-bit weights
+ * takes 12.2 us on an H200 so, and 12.5 with the wait first; 1181 x 1752 x 448 and 2726 x 840 x 408 by tensor maps 6.7 and
+ * 8.0, and 7.2 and 8.4 with both behind it. */
 #include "thread/builder.h"
 
 enum { DEEP = 16, NESTED = 3 };                         /* nodes of a condition; branches, one within the other */
+
+/* Not barriers: ptxas invalidates what is cached of device memory with those of clusters. */
+static bool
+sets_up(PrimKind k)
+{
+	return k == PRIM_TENSOR_MAP || k == PRIM_MBAR_INIT || k == PRIM_FENCE_MBAR;
+}
 
 static bool
 passes(const ThreadNode *n)
 {
 	bool is_value = n->kind == NODE_PARAM || n->kind == NODE_SHARED || n->kind == NODE_CONST;
-	return is_value || thread_is_pure(n) || (n->kind == NODE_PRIM && n->nout > 0 && !(prim_info[n->op].flags & MEM));
+	if (n->kind == NODE_PRIM)
+		return sets_up(n->op) || (n->nout > 0 && !(prim_info[n->op].flags & MEM));
+	for (int r = 0; r < 2 && n->kind == NODE_IF; r++)
+		for (int i = 0; n->region[r] && i < n->region[r]->body.n; i++)
+			if (!passes(n->region[r]->body.at[i]))
+				return false;
+	return is_value || n->kind == NODE_IF || thread_is_pure(n);
 }
 
 /* Is it the same for all threads of the block, as far as it is computed from what is? */
