@@ -153,6 +153,8 @@ typedef struct BankPlan {
 
 typedef enum BankUse { BANKS_COPY, BANKS_WRITE, BANKS_READ } BankUse;  /* from memory; from and to registers */
 BankPlan plan_banks(const Layout *threads, const Layout *shared, DType elem, BankUse use, const Target *t);
+/* The layout for writing where two registers change places by a bit of the lane, if that takes fewer passes. */
+Layout plan_spread(const Layout *threads, const Layout *shared, DType elem, const Target *t);
 /* Of a get or put, both of whose layouts are known; *matrix: the instruction that moves four matrices, or NULL. */
 BankPlan plan_slot(const Op *op, const Target *t, const char **matrix);
 
@@ -224,8 +226,7 @@ typedef struct TensorMap {
 	int merged[KERNEL_RANK];                        /* … and so many before it, which are one with it */
 	int box[KERNEL_RANK];                           /* elements */
 	int swizzle;                                    /* 32, 64 or 128 bytes, 0: none */
-	bool is_stored;                                 /* boxes go to the tensor … */
-	bool is_added;                                  /* … as floats of 32 bits, which are added to those there */
+	bool is_stored, is_added;                       /* boxes go to the tensor, as floats of 32 bits that are added */
 	int windows;                                    /* dimensions from 1 on along which a box's box[1] rows go on */
 	MapWindow window[WINDOW_RANK];
 	/* of the copy, not the map: boxes of a share; blocks or warps that share them out along a dimension; in all */

@@ -201,6 +201,25 @@ plan_banks(const Layout *threads, const Layout *shared, DType elem, BankUse use,
 	return b;
 }
 
+Layout
+plan_spread(const Layout *threads, const Layout *shared, DType elem, const Target *t)
+{
+	BankPlan least = plan_banks(threads, shared, elem, BANKS_WRITE, t);
+	Layout best = *threads;
+	int n = best.in[IN_REGISTER];
+	for (int lane = 0; lane < best.in[IN_LANE]; lane++)
+		for (int r = 0; r < n; r++) {
+			Layout l = *threads;
+			l.map.col[n + lane] ^= l.map.col[r];
+			BankPlan now = plan_banks(&l, shared, elem, BANKS_WRITE, t);
+			if (now.bytes != least.bytes || now.passes >= least.passes)
+				continue;
+			best = l;
+			least = now;
+		}
+	return best;
+}
+
 /* Of ldmatrix and stmatrix of four matrices; said only where rows of one are in the same banks. */
 static BankPlan
 matrix_banks(const F2 *to, const Layout *l, int bytes, bool transposed)

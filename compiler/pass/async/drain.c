@@ -47,7 +47,6 @@ enum {
 	LEAST_ROW = 64,                                 /* bytes of a row of the tile */
 	LEAST_ELEMENTS = 2048,
 	STORE_BYTES = 16,                               /* a thread's access: writes as wide as this need no convert */
-	SLOT_ALIGN = 1024, MBARRIER_BYTES = 8,
 	BUFFERS = 2, BUFFERS_MOST = 8,
 	PERIOD = 8,                                     /* rows, of the swizzle */
 	PIECE_BYTES = 16384,                            /* of rows, at most */
@@ -213,48 +212,14 @@ writes_again(const Op *write)
 	return false;
 }
 
-static bool
-is_used_from(const Func *f, const Op *alloc, const Op *from)
-{
-	for (const Op *op = from; op; op = op_after(op, f->body))
-		if (op_takes_buffer(op, alloc))
-			return true;
-	return false;
-}
-
-/* With what aligns it; slots of one element take no more than they hold. */
-static int64_t
-buffer_bytes(const Op *alloc)
-{
-	int64_t slot = buffer_slot_bytes(alloc), bytes = slot * alloc->out[0].type->slots;
-	return slot <= MBARRIER_BYTES ? bytes : (bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
-}
-
-/* The room from `first` on, before `end` or the kernel's, beside what lives there and scratch. */
-static int64_t
-room_from(const Func *f, const Target *t, const Op *write, const Op *first, const Op *end)
-{
-	int64_t room = t->shared_bytes, scratch = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_ALLOC && is_used_from(f, op, first))
-			room -= buffer_bytes(op);
-		else if (op->kind == OP_MBARRIER)
-			room -= MBARRIER_BYTES * op->out[0].type->slots;
-	}
-	for (const Op *op = first; op && op != end; op = op_after(op, f->body))
-		if (op->kind != OP_ALLOC && op != write->in[access_data(write)]->def)
-			scratch = MAX(scratch, plan_op(op, t).scratch);
-	return room - scratch;
-}
-
 /* Of a loop, and of what comes behind it, where its slots are free again. */
 int64_t
 drain_room(const Func *f, const Target *t, Op *write)
 {
 	const Op *loop = is_in_loop(write) ? outermost(f, write) : NULL;
 	if (!loop)
-		return room_from(f, t, write, write, NULL);
-	int64_t inside = room_from(f, t, write, loop, loop->next), behind = room_from(f, t, write, loop->next, NULL);
+		return room_between(f, t, write, write, NULL);
+	int64_t inside = room_between(f, t, write, loop, loop->next), behind = room_between(f, t, write, loop->next, NULL);
 	return MIN(inside, behind);
 }
 
@@ -439,6 +404,21 @@ make_send(Drain *d, Builder *b, const Op *write, Value *slot, int dim, int64_t f
 	return send;
 }
 
+/* Puts a tile in as many banks at once as it can.  Of an accumulator's rows of floats of 32 bits, pairs of lanes lie in
+ * swizzled boxes two by two in the same banks: selects bring every second row's registers to others. */
+static void
+make_put(Drain *d, Builder *b, Value *slot, Value *v)
+{
+	Layout l = *v->layout;
+	if (element_bytes(v->type) == 4)
+		l = plan_spread(v->layout, slot->layout, v->type->elem, d->t);
+	if (!layout_equal(&l, v->layout)) {
+		v = build1(b, OP_CONVERT, v, v->type);
+		v->layout = layout_intern(d->m, &l);
+	}
+	op_make(b, OP_PUT, (Value *[]){slot, v}, 2, NULL, 0, NULL, 0);
+}
+
 static void
 drain(Drain *d, Op *write)
 {
@@ -467,7 +447,7 @@ drain(Drain *d, Op *write)
 			make_sent(d, &b, 0);
 		else if ((loops && is_turn) || p >= way.buffers)
 			make_sent(d, &b, way.buffers - 1);
-		op_make(&b, OP_PUT, (Value *[]){slot, piece}, 2, NULL, 0, NULL, 0);
+		make_put(d, &b, slot, piece);
 		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
 		last = make_send(d, &b, write, slot, way.dim, p * way.each);
 	}
