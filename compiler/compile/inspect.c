@@ -143,6 +143,7 @@ note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	for (int d = 0; d < (m.windows ? 2 : m.rank); d++)
 		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
 	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
+	text_put(&way, m.is_added ? ", added to what is there" : "");
 	if (m.ranks > 1)
 		text_printf(&way, m.is_stored ? ", of each of %d warps" : ", shared out among %d blocks and sent to all",
 		    m.ranks);
