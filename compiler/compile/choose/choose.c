@@ -297,8 +297,8 @@ add_cluster(Search *s, const Bound *b)
 	int64_t programs = 1;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
-	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->naxis > AXES_MOST ||
-	    programs <= PAIRS_EACH * s->t->rates->multiprocessors || search_is_chained(s, b))
+	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || programs <= PAIRS_EACH * s->t->rates->multiprocessors ||
+	    !search_may_pair(s, b))
 		return;
 	if (share_of_clusters(s, CLUSTER) < search_share_least(CLUSTER))
 		s->n--;

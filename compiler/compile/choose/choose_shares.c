@@ -100,12 +100,15 @@ search_in_clusters(int ranks)
 }
 
 bool
-search_is_chained(Search *s, const Bound *b)
+search_may_pair(Search *s, const Bound *b)
 {
+	enum { AXES_MOST = 2, CHAINED_WARPS = 8 };      /* 3 spill in a producer's 40 registers (batched_matmul) */
 	Schedule open = b->schedule;
 	const Module *m = search_elaborate(s, b);
 	open.specialize = -1;
-	return !m || choose_roles(m->funcs.at[0], &open, s->t) > 0 || choose_gathers(m->funcs.at[0]);
+	bool chained = m && choose_roles(m->funcs.at[0], &open, s->t) > 0;
+	bool fits = chained ? open.warps <= CHAINED_WARPS : b->naxis <= AXES_MOST;
+	return m && fits && !choose_gathers(m->funcs.at[0]);
 }
 
 void

@@ -50,8 +50,9 @@ void search_take_divided(Search *s);
 /* The share of clusters' blocks that must have programs.  Of clusters of four, which run at once, the rest only wait. */
 double search_share_least(int ranks);
 NamedConst search_in_clusters(int ranks);               /* the word of the schedule, as a value */
-/* Two chained products, or gathers: what clusters give those is not measured. */
-bool search_is_chained(Search *s, const Bound *b);
+/* May clusters of two be added to what is chosen?  Attention with heads of 128, 8 warps, b4 h16 s4096, takes 781 us in them
+ * on an H200 and 791 alone; with heads of 64 and 16 warps, whose producer has 32 registers and spills, 584 and 553. */
+bool search_may_pair(Search *s, const Bound *b);
 /* The first n of the present values, of blocks that stay and share few programs, if they are better than others such. */
 void search_keep_shared(Search *s, double cycles, int n);
 /* Takes those in place of what is chosen, where they take no longer than `least`, in cycles. */
