@@ -59,11 +59,21 @@ turn_parity(Module *m, Op *op)
 	return true;
 }
 
+/* Has its block the slot that is waited for?  The wait may be for the next iteration's (skew). */
+static bool
+has_slot(const Op *await)
+{
+	for (const Op *op = await->home->first; op; op = op->next)
+		if (op->kind == OP_SLOT && op->in[1] == await->in[1])
+			return true;
+	return false;
+}
+
 /* A wait comes last in its block, an arrival first, an expectation of bytes behind the loop. */
 static bool
 move(Module *m, Op *op)
 {
-	if (op->kind == OP_AWAIT && op->next->kind != OP_YIELD)
+	if (op->kind == OP_AWAIT && op->next->kind != OP_YIELD && has_slot(op))
 		op_move(op, op->home, op->home->last);
 	else if (op->kind == OP_ARRIVE)
 		op_move(op, op->home, op->home->first);

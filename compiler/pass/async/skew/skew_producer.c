@@ -2,10 +2,10 @@
  * before what part 2 reads in this one.
  *
  *     for %lo, %hi, %step, %n, %m do (%k, %now, %now2) {      await %empty, %n …;  expect;  copy at %lo
- *         await %empty, %now …                                for %lo + %step, … , %lo do (%k, %now, %now2, %last) {
+ *         await %empty, %now …                                for %lo + %step, … , %lo, … do (%k, %last, %now, %now2) {
  *         expect %full, %now                                      await %empty, %now …;  expect;  copy at %k
  *         copy at %k, (slot %now), %full, %now                    await %empty2, %now2 …;  expect;  copy at %last
- *         await %empty2, %now2 …                         =>       yield %now + 1, %now2 + 1, %k
+ *         await %empty2, %now2 …                         =>       yield %k, %now + 1, %now2 + 1
  *         expect %full2, %now2                                }
  *         copy at %k, (slot %now2), %full2, %now2             await %empty2 …;  expect;  copy at the last %k
  *         yield %now + 1, %now2 + 1                           (all of it: if lo < hi)
@@ -124,31 +124,32 @@ clone(Producer *p, Builder *b, int part, Value *at, Value *const *column, Value 
 			out[i] = mapped(map, p->body->last->in[i]);
 }
 
+/* The loop carries the index of the iteration before, then the columns. */
 static void
 fill(Producer *p, Builder *b)
 {
 	Op *old = p->loop;
 	int n = old->nout;
 	Value **column = NEW_ARRAY(p->tmp, Value *, n + 1), **out = NEW_ARRAY(p->tmp, Value *, n + 1);
-	memcpy(column, old->in + 3, sizeof *column * (size_t)n);
-	clone(p, b, 0, old->in[0], old->in + 3, column);
-	column[n] = old->in[0];
+	memcpy(column + 1, old->in + 3, sizeof *column * (size_t)n);
+	clone(p, b, 0, old->in[0], old->in + 3, column + 1);
+	column[0] = old->in[0];
 	Value *from = build2(b, OP_ADD, old->in[0], old->in[2]);
 	Op *loop = build_for(b, (Value *[]){from, old->in[1], old->in[2]}, column, n + 1, old);
 	Value *arg = loop->region[0]->arg;
 	for (int i = 0; i < n + 1; i++) {
 		column[i] = &arg[1 + i];
-		arg[1 + i].name = i < n ? p->body->arg[1 + i].name : "last";
+		arg[1 + i].name = i ? p->body->arg[i].name : "last";
 	}
 	arg[0].name = p->body->arg[0].name;
 	Builder in = {.m = p->m, .block = loop->region[0], .place = old->place};
-	clone(p, &in, 0, &arg[0], column, out);
-	clone(p, &in, 1, column[n], column, out);
-	out[n] = &arg[0];
+	clone(p, &in, 0, &arg[0], column + 1, out + 1);
+	clone(p, &in, 1, column[0], column + 1, out + 1);
+	out[0] = &arg[0];
 	build_yield(&in, out, n + 1);
 	for (int i = 0; i < n; i++)
-		out[i] = column[i] = &loop->out[i];
-	clone(p, b, 1, &loop->out[n], column, out);
+		out[i] = column[i] = &loop->out[1 + i];
+	clone(p, b, 1, &loop->out[0], column, out);
 	build_yield(b, out, n);
 }
 
