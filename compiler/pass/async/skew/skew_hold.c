@@ -1,16 +1,16 @@
 /* Left operands that a loop's products read from the same slot in each iteration go into registers before the loop, where a
  * thread of the role has room:
  *
- *     await %loaded, %n, %phase                           await %loaded, %n, %phase
- *     for … {                                             %q = get (slot %n) : bf16[128, 128]
- *         %s = dot_start (slot %n), %k, %0                arrive %taken, %n
- *         …                                      =>       for … {
- *     }                                                       %s = dot_start %q, %k, %0
- *     arrive %taken, %n                                       …
+ *     for … {                                             %s = dot_start (slot %n), %k, %0
+ *         %s = dot_start (slot %n), %k, %0                %q = get (slot %n) : bf16[128, 128]
+ *         …                                      =>       …                                    the rest of part 1
+ *     }                                                   for … {
+ *                                                             %s = dot_start %q, %k, %0
+ *                                                             …
  *                                                         }
  *
- * The instruction then reads a third less of shared memory (64 x 16 beside 128 x 16), and the slot is free for the next
- * program's tile at once. */
+ * The instruction then reads a third less of shared memory (64 x 16 beside 128 x 16).  The first iteration's product reads
+ * the slot, and runs meanwhile. */
 #include "pass/async/skew/skew.h"
 #include "pass/layout/dot.h"
 #include "target/target.h"
@@ -59,49 +59,33 @@ words_of_left(const Op *start, const Layout *l)
 	return (int)(((int64_t)BYTES << l->in[IN_REGISTER]) / 4 * depth / k);
 }
 
-static bool
-uses_number(const Op *op, const Value *number)
-{
-	for (int i = 0; i < op->nin; i++) {
-		const Op *def = op->in[i]->def;
-		if (def && def->kind == OP_SLOT && def->in[1] == number)
-			return true;
-	}
-	return false;
-}
-
-/* Gives the slot back before `at`, unless something behind still reads one of that number. */
-static void
-free_early(const Value *number, Op *at)
-{
-	Op *op = at;
-	while (op && !(op->kind == OP_ARRIVE && op->in[1] == number))
-		op = op->next;
-	if (!op)
-		return;
-	for (const Op *in = at; in != op; in = op_after(in, at->home))
-		if (uses_number(in, number))
-			return;
-	op_move(op, at->home, at);
-}
-
 void
 skew_hold(Skew *s, int room)
 {
 	for (int i = 0; i < s->starts.n && !has_other_tiles(s); i++) {
 		Op *start = s->starts.at[i];
-		Value *slot = start->in[0];
 		if (!may_hold(s, start))
 			continue;
-		const Layout *l = dot_operand(start, start->out[0].layout, 0);
-		room -= words_of_left(start, l);
+		room -= words_of_left(start, dot_operand(start, start->out[0].layout, 0));
 		if (room < 0)
 			return;
-		Builder b = build_before(s->loop);
+		vec_push(s->tmp, &s->held, start);
+	}
+}
+
+void
+skew_take_held(Skew *s, Block *before, Value **map)
+{
+	Op *wait = before->first;
+	while (wait && wait->kind != OP_DOT_WAIT)
+		wait = wait->next;
+	for (int i = 0; i < s->held.n; i++) {
+		Op *start = s->held.at[i];
+		Value *slot = start->in[0];
+		Builder b = build_before(wait);
 		const Type *t = type_tile(s->m, slot->type->elem, slot->type->rank, slot->type->extent);
-		Value *held = &op_make(&b, OP_GET, &slot, 1, NULL, 0, &t, 1)->out[0];
-		held->layout = l;
-		op_set_in(start, 0, held);
-		free_early(slot->def->in[1], s->loop);
+		Value *v = &op_make(&b, OP_GET, &slot, 1, NULL, 0, &t, 1)->out[0];
+		v->layout = dot_operand(start, start->out[0].layout, 0);
+		map[slot->id] = v;
 	}
 }

@@ -264,6 +264,7 @@ fill_loop(Skew *s, Op *loop)
 	Value **first = new_map(s), **second = new_map(s), *arg = loop->region[0]->arg;
 	int n = s->loop->nout, cross = n + s->crossing.n;
 
+	skew_take_held(s, loop->home, first);
 	first[s->body->arg[0].id] = &arg[0];
 	for (int i = 0; i < n; i++)
 		(is_late_column(s, i) ? second : first)[s->body->arg[1 + i].id] = &arg[1 + i];
