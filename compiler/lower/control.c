@@ -9,6 +9,7 @@
  * A false assert leaves a FaultRecord (artefact.h): the thread that changes its number from 0 fills in the rest, and the
  * kernel goes on; the launch reports it. */
 #include "lower/lower.h"
+#include "pass/async/ring.h"
 
 #include <string.h>
 
@@ -87,6 +88,24 @@ count_carried(const Lower *l, const Op *op)
 	return sum;
 }
 
+/* Numbers of slots and phases go from trip to trip in 32 bits where one thread of few registers copies: in 64 ptxas spilled
+ * 12 bytes of those that 40 are too few for (attention in clusters). */
+static bool
+is_narrow(const Lower *l, const Value *v)
+{
+	const Type *t = v->type;
+	return l->is_lone && t->kind == TYPE_TILE && t->rank == 0 && t->elem == TY_I64 && ring_is_small(v);
+}
+
+/* What a loop carries as `column`; back: to 64 bits. */
+static void
+narrow(Lower *l, const Value *column, int n, Reg *all, bool back)
+{
+	for (int i = 0; i < n; all += carried_count(l, &column[i++]))
+		if (is_narrow(l, &column[i]))
+			*all = lower_as(l, back ? CAST_ZEXT : CAST_TRUNC, back ? REG_I64 : REG_I32, *all);
+}
+
 static Reg *
 gather_carried(Lower *l, Value *const *v, int n)
 {
@@ -161,6 +180,7 @@ lower_for(Lower *l, Op *op)
 	int64_t by;
 	bool plain = value_constant(op->in[2], &by) && by > 0;
 	Reg *init = gather_carried(l, op->in + 3, op->nin - 3), *inside = NEW_ARRAY(l->mem, Reg, n), index;
+	narrow(l, b->arg + 1, op->nout, init, false);
 	if (plain) {
 		index = thread_loop(l->b, lo, hi, step, init, inside, n);
 	} else {
@@ -169,11 +189,14 @@ lower_for(Lower *l, Op *op)
 		index = lower_op2(l, THREAD_ADD, lo, lower_op2(l, THREAD_MUL, i, step));
 	}
 	lower_new(l, &b->arg[0])[0] = index;
+	narrow(l, b->arg + 1, op->nout, inside, true);
 	scatter_carried(l, b->arg + 1, b->narg - 1, inside);
 	name_args(l, b);
 	lower_block(l, b);
 	Reg *next = gather_carried(l, b->last->in, b->last->nin);
+	narrow(l, b->arg + 1, op->nout, next, false);
 	thread_loop_end(l->b, next, inside, n);
+	narrow(l, b->arg + 1, op->nout, inside, true);
 	scatter_carried(l, op->out, op->nout, inside);
 }
 

@@ -329,8 +329,14 @@ holds(const Value *v, int64_t n, const Value **assumed, int nassumed)
 	if (v->def && loop->kind == OP_IF)
 		return holds(loop->region[0]->last->in[v->index], n, assumed, nassumed) &&
 		    holds(loop->region[1]->last->in[v->index], n, assumed, nassumed);
+	if (v->def && is_next(v->def, n))
+		return holds(v->def->in[2]->def->in[0], n, assumed, nassumed);
+	if (v->def && v->def->kind == OP_SELECT)
+		return holds(v->def->in[1], n, assumed, nassumed) && holds(v->def->in[2], n, assumed, nassumed);
+	if (v->def && v->def->kind == OP_SUB)           /* a phase turns */
+		return n == 2 && value_int(v->def->in[0], &c) && c == 1 && holds(v->def->in[1], n, assumed, nassumed);
 	if (!loop || loop->kind != OP_FOR || (!v->def && v->index == 0))
-		return v->def && is_next(v->def, n) && holds(v->def->in[2]->def->in[0], n, assumed, nassumed);
+		return false;
 	int i = v->def ? v->index : v->index - 1;
 	const Value *arg = &loop->region[0]->arg[1 + i];
 	if (v->def)
@@ -345,4 +351,14 @@ ring_holds(const Value *v, int64_t n)
 	const Value *assumed[8];
 
 	return holds(v, n, assumed, 0);
+}
+
+bool
+ring_is_small(const Value *v)
+{
+	enum { SLOTS_MOST = 16 };
+	for (int n = 2; n <= SLOTS_MOST; n++)
+		if (ring_holds(v, n))
+			return true;
+	return false;
 }

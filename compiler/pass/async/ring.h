@@ -12,5 +12,6 @@ const Value *ring_counter(const Value *v, int64_t n, int *behind);
 bool ring_follows(const Value *v, const Value *of, int64_t n);
 /* Is it between 0 and n - 1: a constant, a number that counts so, or such a one of the iteration before? */
 bool ring_holds(const Value *v, int64_t n);
+bool ring_is_small(const Value *v);                     /* a slot's number or a phase, by how it is counted */
 
 #endif
