@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "ir/ir.h"
 #include "pass/pass.h"
 #include "target/target.h"
@@ -30,9 +32,21 @@ is_counted(const Op *op)
 	return op->kind == OP_COPY && access_data(op) + 2 < op->nin;
 }
 
+/* A wait that stood before in its block: it is over at once (skew). */
+static bool
+is_again(const Op *op)
+{
+	for (const Op *was = op->prev; was; was = was->prev)
+		if (op->kind == OP_AWAIT && was->kind == OP_AWAIT && memcmp(was->in, op->in, 3 * sizeof *op->in) == 0)
+			return true;
+	return false;
+}
+
 static bool
 drop(Module *m, Op *op)
 {
+	if (is_again(op))
+		return false;
 	if (!is_handing(op) && (!is_counted(op) || op->out[0].nuses))
 		return false;
 	op_erase(op);
@@ -59,21 +73,11 @@ turn_parity(Module *m, Op *op)
 	return true;
 }
 
-/* Has its block the slot that is waited for?  The wait may be for the next iteration's (skew). */
-static bool
-has_slot(const Op *await)
-{
-	for (const Op *op = await->home->first; op; op = op->next)
-		if (op->kind == OP_SLOT && op->in[1] == await->in[1])
-			return true;
-	return false;
-}
-
 /* A wait comes last in its block, an arrival first, an expectation of bytes behind the loop. */
 static bool
 move(Module *m, Op *op)
 {
-	if (op->kind == OP_AWAIT && op->next->kind != OP_YIELD && has_slot(op))
+	if (op->kind == OP_AWAIT && op->next->kind != OP_YIELD && !is_again(op))
 		op_move(op, op->home, op->home->last);
 	else if (op->kind == OP_ARRIVE)
 		op_move(op, op->home, op->home->first);

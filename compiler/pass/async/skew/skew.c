@@ -15,21 +15,22 @@
  *     }
  *  =>
  *     if lo < hi {
- *         await; dot_start; dot_wait; arrive; %p, %a' = …;  await %full2;  %d = mul %o, …
+ *         await; dot_start; dot_wait; arrive; %p, %a' = …;  %d = mul %o, …
  *         for %lo + %step, %hi, %step, %a', %p, %d do (%k, %a, %p, %d) {
  *             await %full, …
  *             %s = dot_start %q, (slot), %0               of this iteration
+ *             await %full2, …
  *             %e = dot_start %p, (slot), %d               of the one before
  *             %t = dot_wait %s {left = 1}
  *             arrive %empty …
  *             %p', %a' = … %t, %a                         beside that product
- *             await %full2, …                             of the next iteration's second product
+ *             await %full2, …                             again
  *             %o' = dot_wait %e {left = 0}
  *             arrive %empty2 …
  *             %d' = mul %o', …
  *             yield %a', %p', %d'
  *         }
- *         dot_start; dot_wait; arrive
+ *         await; dot_start; dot_wait; arrive
  *     }
  *
  * Of more products those that are the furthest along a chain are part 2's, as the products with both weights of two
@@ -44,9 +45,11 @@
  * are the same to the bit.  A loop stays as it is whose products of both parts, with what crosses, take more registers than
  * the role has.
  *
- * What part 2 begins with and waits for nothing, as what it adds to times a factor, and the wait for its slots end the
- * iteration before.  The latter is in the code a loop, over which ptxas does not move the wait for the running product:
- * else that stands before most of what should run beside it (a seventh of attention's time, by ncu's samples). */
+ * What part 2 begins with and waits for nothing, as what it adds to times a factor, ends the iteration before.
+ *
+ * The running product's slots are waited for twice.  The second wait is over at once, as the slots are not given back yet,
+ * but it is a loop in the code, over which ptxas does not move the wait for the product: else that stands before most of
+ * what should run beside it (a seventh of attention's time, by ncu's samples). */
 #include "pass/async/skew/skew.h"
 #include "target/target.h"
 

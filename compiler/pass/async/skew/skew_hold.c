@@ -31,8 +31,8 @@ may_hold(const Skew *s, const Op *start)
 	    !(flipped && flipped->at[0]) && dtype_tile_size(slot->type->elem) == BYTES && !s->late[start->out[0].id];
 }
 
-/* Has part 1 tiles besides what the products give, as a bias or distances?  They take the registers, and ptxas spills what
- * is held (scores with slopes and a cap: 204 bytes). */
+/* Has part 1 tiles besides what the products give, as a bias, distances or a mask by row and column?  They take registers,
+ * and ptxas spills (scores with slopes and a cap: 204 bytes; a causal mask: 16). */
 static bool
 has_other_tiles(const Skew *s)
 {
@@ -44,7 +44,8 @@ has_other_tiles(const Skew *s)
 			behind |= value_inside(op->in[i], s->body) && follows[op->in[i]->id];
 		for (int i = 0; i < op->nout; i++)
 			follows[op->out[i].id] = behind;
-		bool is_tile = t && t->kind == TYPE_TILE && t->rank == 2 && dtype_is_float(t->elem) && op->nin;
+		bool is_tile = t && t->kind == TYPE_TILE && t->rank == 2 && op_has(op, ELEM) &&
+		    MIN(t->extent[0], t->extent[1]) > 1;
 		if (op->kind == OP_GET || op->kind == OP_PUT || (is_tile && !behind && !skew_is_made_late(s, op)))
 			return true;
 	}

@@ -131,41 +131,12 @@ make_ahead(Skew *s, Builder *b, Value *const *first, Value *const *column, Value
 		out[i] = mapped(map, s->ahead.at[i]);
 }
 
-/* Part 2 waits for a slot of which it knows the number by then. */
-static bool
-is_early_await(const Skew *s, const Op *op)
-{
-	if (op->kind != OP_AWAIT || !skew_is_made_late(s, op) || op->in[0]->type->slots < 2 ||
-	    op->next->kind == OP_PROXY_FENCE)
-		return false;
-	for (int i = 0; i < op->nin; i++) {
-		const Op *def = op->in[i]->def;
-		if (value_inside(op->in[i], s->body) && def && !(skew_is_made_late(s, def) && is_ready(s, def)))
-			return false;
-	}
-	return true;
-}
-
-/* Waits for the slots of an iteration whose late columns are `column`. */
-static void
-make_awaits(Skew *s, Builder *b, Value *const *column)
-{
-	Value **map = new_map(s);
-	for (int i = 0; i < s->loop->nout; i++)
-		if (is_late_column(s, i))
-			map[s->body->arg[1 + i].id] = column[i];
-	for (const Op *op = s->body->first; op != s->last[1]; op = op->next)
-		if (is_early_await(s, op) || (op->nout == 1 && skew_is_free(&op->out[0])) ||
-		    (skew_is_made_late(s, op) && is_ready(s, op) && !is_ready_tile(s, op) && op->kind != OP_SLOT))
-			op_clone(b, op, map);
-}
-
 /* Ops of a part from `from` to before `to`, those without operands in both. */
 static void
 clone_part(Skew *s, Builder *b, Value **map, bool late, const Op *from, const Op *to)
 {
 	for (const Op *op = from; op != to; op = op->next)
-		if (is_of_part(s, op, late) && !(late && is_made_ahead(s, op)) && !is_early_await(s, op))
+		if (is_of_part(s, op, late) && !(late && is_made_ahead(s, op)))
 			op_clone(b, op, map);
 }
 
@@ -203,7 +174,18 @@ order_first(const Skew *s, Ops *before, Ops *behind)
 	}
 }
 
-/* Late products' operands but for what waits; then the products, the early ones before the late. */
+/* Does the slot that is waited for stay until the late products are over?  What threads take they give back before. */
+static bool
+is_kept(const Skew *s, const Op *await)
+{
+	for (const Op *op = s->body->first; op != s->last[1]; op = op->next)
+		if (op->kind == OP_ARRIVE && op->in[1] == await->in[1])
+			return false;
+	return true;
+}
+
+/* Late products' operands but for what waits; then the products, the early ones before the late; before the wait for those,
+ * once more that for their slots. */
 static void
 clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 {
@@ -218,20 +200,14 @@ clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 	for (int i = 0; i < before.n; i++)
 		op_clone(b, before.at[i], first);
 	for (const Op *op = s->body->first; op != last->next; op = op->next)
-		if (is_of_part(s, op, true) && !is_ready(s, op) && !is_early_await(s, op))
+		if (is_of_part(s, op, true) && !is_ready(s, op))
 			op_clone(b, op, second);
 	for (int i = 0; i < behind.n; i++)
 		op_clone(b, behind.at[i], first);
-	for (const Op *op = last->next; op != yield; op = op->next)
-		if (is_of_part(s, op, true) && is_ready(s, op) && !is_ready_tile(s, op))
+	for (const Op *op = s->body->first; op != last; op = op->next)
+		if (op->kind == OP_AWAIT && skew_is_made_late(s, op) && is_kept(s, op))
 			op_clone(b, op, second);
-	Value **column = NEW_ARRAY(s->tmp, Value *, s->loop->nout);
-	for (int i = 0; i < s->loop->nout; i++)
-		column[i] = mapped(second, yield->in[i]);
-	make_awaits(s, b, column);
-	for (const Op *op = last->next; op != yield; op = op->next)
-		if (is_of_part(s, op, true) && (!is_ready(s, op) || (!s->ahead.n && is_ready_tile(s, op))))
-			op_clone(b, op, second);
+	clone_part(s, b, second, true, last->next, yield);
 }
 
 /* What is carried: part 1's and part 2's columns in their order, then what crosses. */
@@ -246,7 +222,6 @@ make_loop(Skew *s, Builder *b, Value *const *first)
 		init[i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
 		init[n + i] = mapped(first, s->crossing.at[i]);
-	make_awaits(s, b, old->in + 3);
 	make_ahead(s, b, first, old->in + 3, init + cross);
 	Op *loop = build_for(b, (Value *[]){from, old->in[1], old->in[2]}, init, all, old);
 	Block *body = loop->region[0];
