@@ -83,7 +83,7 @@ expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect chai
 # rows of chained products are open, too: a causal loop's end grows with them
 sed '/tune(/d' "$top/dsl_examples/attention_causal.tgl" >rows.tgl
 expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect rows.tgl --example large
-expect 0 "dot 64x128x128 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
+expect 0 "dot 64x128x64 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
@@ -411,7 +411,8 @@ expect 0 'estimated [89][0-9].* us: requests of warps' inspect rows.tgl take
 holds grep -q 'chosen: B = 2048; the default would take 1.. us: .*starting blocks' "$out"
 
 # The accesses that need a barrier; shared memory adds up to the total.
-expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' inspect matmul.tgl
+expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' \
+    inspect matmul.tgl -D K=576 -D BM=64 -D BN=32 -D BK=64 -D warps=8 -D stages=8 -D specialize=false
 holds grep -q 'before [a-z]* of [0-9:]*: mbarrier of 10:5 initialises .*, which must be over' "$out"
 cat >turns.tgl <<'END'
 kernel turns(x: in f32[N], y: out f32[cdiv(N, 1024)]) grid(p: 1) {

@@ -164,7 +164,7 @@ test_specialize(void **state)
 }
 
 /* No clusters along an axis of three programs, a quarter of whose blocks would be phantoms; none that the header refuses. */
-/* Rows that begin within lines of the L2 cache take twice as many of its lines, which two blocks share. */
+/* Rows that begin within lines of the L2 cache take twice as many of its lines, which two or four blocks share. */
 static void
 test_astride(void **state)
 {
@@ -176,7 +176,7 @@ test_astride(void **state)
 		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, of[i].n, of[i].k));
 		bool shares = false;
 		for (int k = 0; k < c.n; k++)
-			shares |= strcmp(c.chosen[k].name, "ctas") == 0 && c.chosen[k].value.i == 2;
+			shares |= strcmp(c.chosen[k].name, "ctas") == 0 && c.chosen[k].value.i >= 2;
 		assert_int_equal(shares, of[i].shares);
 		compile_close(c.cx);
 	}

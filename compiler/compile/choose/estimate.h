@@ -55,7 +55,6 @@ typedef struct ProductLaunch {
 	double behind;                                  /* bytes of tiles that are read behind the loop */
 	double together, multiprocessors;               /* blocks that are resident at once */
 	int warpgroups, stages, split, stream, ranks;
-	double depth;                                   /* of a slot, in 128 bytes of a row */
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
 } ProductLaunch;
 

@@ -48,14 +48,6 @@ padded_count(const Type *t)
 
 enum { BOX = 128 };                                     /* bytes of a box's row */
 
-/* Of the left operand's rows. */
-static double
-depth_bytes(const Op *dot)
-{
-	const Type *a = dot->in[0]->type;
-	return (double)a->extent[a->rank - 1] * dtype_info[a->elem].bits / 8;
-}
-
 /* Of a slot that holds such a tile: boxes of 128 bytes side by side, the last as far as it is filled (pass pipeline). */
 static double
 slot_bytes(const Estimate *e, const Type *t)
@@ -375,7 +367,6 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		add_dot(e, op, u);
 		e->sums = MAX(e->sums, bytes_of(op->out[0].type));
 		e->elements = MAX(e->elements, (double)type_count(op->out[0].type));
-		e->depth = depth_bytes(op) / BOX;
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
 		int ranks = in_loop ? e->ranks : 1;

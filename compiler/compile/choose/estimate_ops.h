@@ -38,7 +38,6 @@ typedef struct Estimate {
 	double chain;                                   /* cycles of the trips of two chained products */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
 	double sums, elements;                          /* bytes of the loop's results; elements of a product */
-	double depth;                                   /* of a product, in 128 bytes of its left operand's rows */
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
 	bool mapped;                                    /* what loops read comes by tensor maps */
 	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
