@@ -251,16 +251,14 @@ moved(Walk *w, const Op *op, double times)
 }
 
 /* Tiles are put as threads have them and taken element by element, by lanes that are as far apart as what each holds:
- * reversing pixels of 4 bytes took an H200 105 us in 8 warps and 66 in one, whose lanes shuffle; turning halves 46 in 4 and
- * 37 in one. */
+ * reversing pixels of 4 bytes took an H200 105 us in 8 warps and 66 in one, whose lanes shuffle. */
 static double
 mirror_shared(Walk *w, const Value *v, double times)
 {
 	enum { WIDEST = 16, BANK = 4, TAKEN = 2 };
-	static const double CONFLICTS = 1.7;
 	double n = cost_elements(v), apart = MIN(words(v) * 4, WIDEST);
 	add_issue(w, times * n * TAKEN);
-	w->c->shared += times * n * CONFLICTS * MAX(apart / BANK, 1) * w->warps;
+	w->c->shared += times * n * MAX(apart / BANK, 1) * w->warps;
 	return through_shared(w, words(v) * 2, times);
 }
 
