@@ -316,8 +316,9 @@ region_issue(Count *c, const ThreadRegion *r, double times)
 		else {
 			c->to->take(c->to->user, n, own);
 			int before = c->nload;
+			double taken = n->kind == NODE_IF ? each * c->to->trips(c->to->user, n) : each;
 			for (int k = 0; k < 2 && n->region[k]; k++) {
-				own += region_issue(c, n->region[k], each);
+				own += region_issue(c, n->region[k], taken);
 				c->nload = MIN(c->nload, before);
 			}
 			if (n->kind == NODE_CALL && n->function)

@@ -341,6 +341,7 @@ split_bytes(const Func *f)
 typedef struct Issued {
 	const CostFacts *facts;
 	const ThreadModule *m;
+	const Func *f;
 	VEC(const Op *) loop;
 	double all;
 } Issued;
@@ -356,10 +357,24 @@ is_loop_of(const Issued *x, const Op *op, const ThreadNode *n)
 	    (thread_const(x->m, n->in[2], &by) && by == step);
 }
 
+/* Branches of the source are taken; those that lowering makes within a function, as for angles beyond 2^17, hardly ever. */
+static double
+issued_branch(const Issued *x, const ThreadNode *n)
+{
+	static const double SELDOM = 0.1;
+	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body))
+		if (op->nregion == 0 && op_info[op->kind].cost == COST_LONG && op->place.line == n->place.line &&
+		    op->place.col == n->place.col)
+			return SELDOM;
+	return 1;
+}
+
 static double
 issued_trips(void *user, const ThreadNode *n)
 {
 	Issued *x = user;
+	if (n->kind == NODE_IF)
+		return issued_branch(x, n);
 	for (int i = 0; i < x->loop.n; i++) {
 		const Op *op = x->loop.at[i];
 		if (!op || !is_loop_of(x, op, n))
@@ -390,7 +405,7 @@ static void
 count_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
 	bool loops = false;
-	Issued x = {.facts = facts};
+	Issued x = {.facts = facts, .f = f};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op_is_loop(op)) {
 			vec_push(mem, &x.loop, op);
