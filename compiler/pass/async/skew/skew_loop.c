@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { EARLY_SLOTS = 2 };
+
 static Value *
 mapped(Value *const *map, Value *v)
 {
@@ -131,12 +133,41 @@ make_ahead(Skew *s, Builder *b, Value *const *first, Value *const *column, Value
 		out[i] = mapped(map, s->ahead.at[i]);
 }
 
+/* Part 2 waits for a slot of which it knows the number by then, and which a ring of more than two has likely filled. */
+static bool
+is_early_await(const Skew *s, const Op *op)
+{
+	if (op->kind != OP_AWAIT || !skew_is_made_late(s, op) || op->in[0]->type->slots <= EARLY_SLOTS ||
+	    op->next->kind == OP_PROXY_FENCE)
+		return false;
+	for (int i = 0; i < op->nin; i++) {
+		const Op *def = op->in[i]->def;
+		if (value_inside(op->in[i], s->body) && def && !(skew_is_made_late(s, def) && is_ready(s, def)))
+			return false;
+	}
+	return true;
+}
+
+/* Waits for the slots of an iteration whose late columns are `column`. */
+static void
+make_awaits(Skew *s, Builder *b, Value *const *column)
+{
+	Value **map = new_map(s);
+	for (int i = 0; i < s->loop->nout; i++)
+		if (is_late_column(s, i))
+			map[s->body->arg[1 + i].id] = column[i];
+	for (const Op *op = s->body->first; op != s->last[1]; op = op->next)
+		if (is_early_await(s, op) || (op->nout == 1 && skew_is_free(&op->out[0])) ||
+		    (skew_is_made_late(s, op) && is_ready(s, op) && !is_ready_tile(s, op) && op->kind != OP_SLOT))
+			op_clone(b, op, map);
+}
+
 /* Ops of a part from `from` to before `to`, those without operands in both. */
 static void
 clone_part(Skew *s, Builder *b, Value **map, bool late, const Op *from, const Op *to)
 {
 	for (const Op *op = from; op != to; op = op->next)
-		if (is_of_part(s, op, late) && !(late && is_made_ahead(s, op)))
+		if (is_of_part(s, op, late) && !(late && is_made_ahead(s, op)) && !is_early_await(s, op))
 			op_clone(b, op, map);
 }
 
@@ -200,14 +231,23 @@ clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 	for (int i = 0; i < before.n; i++)
 		op_clone(b, before.at[i], first);
 	for (const Op *op = s->body->first; op != last->next; op = op->next)
-		if (is_of_part(s, op, true) && !is_ready(s, op))
+		if (is_of_part(s, op, true) && !is_ready(s, op) && !is_early_await(s, op))
 			op_clone(b, op, second);
 	for (int i = 0; i < behind.n; i++)
 		op_clone(b, behind.at[i], first);
-	for (const Op *op = s->body->first; op != last; op = op->next)
-		if (op->kind == OP_AWAIT && skew_is_made_late(s, op) && is_kept(s, op))
+	for (const Op *op = last->next; op != yield; op = op->next)
+		if (is_of_part(s, op, true) && is_ready(s, op) && !is_ready_tile(s, op))
 			op_clone(b, op, second);
-	clone_part(s, b, second, true, last->next, yield);
+	Value **column = NEW_ARRAY(s->tmp, Value *, s->loop->nout);
+	for (int i = 0; i < s->loop->nout; i++)
+		column[i] = mapped(second, yield->in[i]);
+	make_awaits(s, b, column);
+	for (const Op *op = s->body->first; op != last; op = op->next)
+		if (op->kind == OP_AWAIT && skew_is_made_late(s, op) && !is_early_await(s, op) && is_kept(s, op))
+			op_clone(b, op, second);
+	for (const Op *op = last->next; op != yield; op = op->next)
+		if (is_of_part(s, op, true) && (!is_ready(s, op) || (!s->ahead.n && is_ready_tile(s, op))))
+			op_clone(b, op, second);
 }
 
 /* What is carried: part 1's and part 2's columns in their order, then what crosses. */
@@ -222,6 +262,7 @@ make_loop(Skew *s, Builder *b, Value *const *first)
 		init[i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
 		init[n + i] = mapped(first, s->crossing.at[i]);
+	make_awaits(s, b, old->in + 3);
 	make_ahead(s, b, first, old->in + 3, init + cross);
 	Op *loop = build_for(b, (Value *[]){from, old->in[1], old->in[2]}, init, all, old);
 	Block *body = loop->region[0];
