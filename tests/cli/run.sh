@@ -95,7 +95,7 @@ expect 1 "2 good, 2 wrong, 1 failed" check folder
 rm folder/broken.tgl folder/deep/wrong.tgl
 expect 0 "2 good, 0 wrong, 0 failed" check folder
 expect 0 "1 good, 0 wrong, 0 failed" check folder --example ragged
-expect 1 "no example to check" check folder --example nope
+expect 1 "there is no example 'nope' to check" check folder --example nope
 
 # Kernels without an example run on what the command line says; what a kernel prints comes once.
 cat >loose.tgl <<'END'
