@@ -1,7 +1,7 @@
 /* Products by multiplications and additions, for types that no matrix instruction takes: where operands are read, in what
  * order, and how far the loop over K is unrolled.
  *
- * Operands that were just got from slots of buffers are read where they are, in shared memory; others go to scratch, in
+ * An operand that was just got from a slot of a buffer is read where it is, in shared memory; others go to scratch, in
  * the type that is computed in, a with its rows together and b with its columns.  Loads are along rows, columns or k,
  * whichever are neighbours in memory.  In scratch, a mostly comes with neighbours along K in a thread, whose stores down a
  * column would have bank conflicts: groups of four k move the rows about among themselves. */
@@ -97,31 +97,47 @@ pieces_add(const FmaPlan *p, const FmaSide *s)
 
 /* ---- operands in slots ---- */
 
+static bool
+leaves_shared(const Op *op)
+{
+	return op->kind == OP_GET || op->kind == OP_SLOT || op->kind == OP_READ || op_has(op, PURE);
+}
+
 /* Between a and b nothing but what leaves shared memory alone. */
 static bool
 only_reads(const Op *a, const Op *b, const Target *t)
 {
 	for (const Op *op = a; op != b; op = op->next)
-		if (op->nregion || (op->kind != OP_GET && op->kind != OP_SLOT && !(op_info[op->kind].traits & PURE)) ||
+		if (op->nregion || (!leaves_shared(op)) ||
 		    (op != a && op->kind != OP_GET && plan_op(op, t).scratch > 0))
 			return false;
 	return true;
 }
 
-/* The first of the two gets that the operands come from, with nothing but reading since; NULL: they do not. */
+/* The get of the dot's block that an operand is, or is permuted; NULL: there is none. */
 static const Op *
-first_get(const Op *dot, const Target *t)
+get_of(const Op *dot, int i)
 {
-	const Op *a = dot->in[0]->def, *b = dot->in[1]->def;
-	if (!a || !b || a->kind != OP_GET || b->kind != OP_GET || a->home != dot->home || b->home != dot->home)
-		return NULL;
-	for (const Op *op = a; op; op = op->next)
-		if (op == b || op == dot)
-			return only_reads(op == b ? a : b, dot, t) ? (op == b ? a : b) : NULL;
-	return NULL;
+	const Op *op = dot->in[i]->def;
+	while (op && op->kind == OP_PERMUTE)
+		op = op->in[0]->def;
+	return op && op->kind == OP_GET && op->home == dot->home ? op : NULL;
 }
 
-/* Is there a barrier between the gets and the dot?  Then other threads may write the slots while this one still reads. */
+/* The layout of the slot of v's get, permuted as v is. */
+static Layout
+given_layout(const Value *v)
+{
+	if (v->def->kind == OP_GET)
+		return *v->def->in[0]->layout;
+	Layout l = given_layout(v->def->in[0]);
+	int dims[LAYOUT_RANK];
+	for (int i = 0; i < v->type->rank; i++)
+		dims[i] = (int)attr_dims(v->def)->at[i];
+	return layout_permute(&l, dims);
+}
+
+/* Is there a barrier between the get and the dot?  Then other threads may write the slot while this one still reads. */
 static bool
 waits_since(const Op *get, const Op *dot)
 {
@@ -131,33 +147,50 @@ waits_since(const Op *get, const Op *dot)
 	return false;
 }
 
-/* Operands where they are in their slots, if their types and layouts there serve. */
+/* An operand where it is in its slot, if its type and layout there serve. */
 static bool
+find_slot(FmaPlan *p, int i, const Target *t)
+{
+	FmaSide *s = &p->side[i];
+	const Op *get = get_of(p->op, i);
+	const Type *given = p->op->in[i]->type;
+	F2 inverse;
+	if (!get || !get->in[0]->layout || strcmp(attr_precision(p->op), "tf32") == 0 || !only_reads(get, p->op, t) ||
+	    dtype_is_float(given->elem) != dtype_is_float(p->compute) || element_bytes(given) != p->bytes)
+		return false;
+	s->shared = given_layout(p->op->in[i]);
+	if (!f2_invert(&s->shared.map, &inverse))
+		return false;
+	find_want(p, i, true);
+	int along_k = load_vector(p, s);
+	find_want(p, i, false);
+	if (along_k > load_vector(p, s))
+		find_want(p, i, true);
+	if (!pieces_add(p, s) && p->k_bits != p->unrolled)
+		return false;
+	s->slot = get->in[0];
+	p->waits |= waits_since(get, p->op);
+	return true;
+}
+
+/* Scratch for one operand may lie where the other's slot was, unless a loop around both has that for all of its trips. */
+static bool
+outlasts(const FmaPlan *p, int i)
+{
+	const Op *loop = p->op->home->parent;
+	const Op *buffer = buffer_owner(p->side[i].slot);
+	return loop && op_is_loop(loop) && buffer && buffer->home != p->op->home;
+}
+
+static void
 find_slots(FmaPlan *p, const Target *t)
 {
-	const Op *op = p->op, *get = first_get(op, t);
-	if (!get || strcmp(attr_precision(op), "tf32") == 0)
-		return false;
-	for (int i = 0; i < 2; i++) {
-		FmaSide *s = &p->side[i];
-		const Value *slot = op->in[i]->def->in[0];
-		const Type *given = op->in[i]->type;
-		F2 inverse;
-		if (dtype_is_float(given->elem) != dtype_is_float(p->compute) || element_bytes(given) != p->bytes ||
-		    !slot->layout || !f2_invert(&slot->layout->map, &inverse))
-			return false;
-		s->slot = slot;
-		s->shared = *slot->layout;
-		find_want(p, i, true);
-		int along_k = load_vector(p, s);
-		find_want(p, i, false);
-		if (along_k > load_vector(p, s))
-			find_want(p, i, true);
-		if (!pieces_add(p, s) && p->k_bits != p->unrolled)
-			return false;
-	}
-	p->waits = waits_since(get, op);
-	return true;
+	for (int i = 0; i < 2; i++)
+		if (!find_slot(p, i, t))
+			p->side[i].slot = NULL;
+	for (int i = 0; i < 2; i++)
+		if (p->side[i].slot && !p->side[1 - i].slot && !outlasts(p, i))
+			p->side[i].slot = NULL;
 }
 
 void
@@ -167,20 +200,21 @@ plan_fma(const Op *op, const Target *t, FmaPlan *p)
 	*p = (FmaPlan){.op = op, .acc = *op->out[0].layout, .compute = compute_type(op->out[0].type->elem)};
 	p->bytes = dtype_tile_size(p->compute);
 	p->k_bits = op->in[0]->layout->out[rank - 1];
+	p->depth = attr_depth(op) ? (int)attr_depth(op) : 1 << p->k_bits;
 	p->unrolled = MIN(p->k_bits, UNROLLED_MAX);
 	while (p->unrolled > 0 && 1 << (p->unrolled + p->acc.in[IN_REGISTER]) > STEPS_MAX)
 		p->unrolled--;
 	for (int i = 0; i < 2; i++)
 		p->side[i] = (FmaSide){.from = op->in[i]->type->elem, .given = *op->in[i]->layout,
 			.k_dim = i == 0 ? rank - 1 : rank - 2};
-	if (!find_slots(p, t)) {
-		for (int i = 0; i < 2; i++) {
-			p->side[i].slot = NULL;
-			find_want(p, i, false);
-			find_scratch(p, &p->side[i], i == 0);
-		}
-		p->side[1].at = (((int64_t)p->bytes << p->side[0].want.map.nout) + 15) / 16 * 16;
-		p->scratch = p->side[1].at + ((int64_t)p->bytes << p->side[1].want.map.nout);
+	find_slots(p, t);
+	for (int i = 0; i < 2; i++) {
+		if (p->side[i].slot)
+			continue;
+		find_want(p, i, false);
+		find_scratch(p, &p->side[i], i == 0);
+		p->side[i].at = (p->scratch + 15) / 16 * 16;
+		p->scratch = p->side[i].at + ((int64_t)p->bytes << p->side[i].want.map.nout);
 	}
 	for (int i = 0; i < 2; i++) {
 		p->side[i].vector = load_vector(p, &p->side[i]);

@@ -111,6 +111,7 @@ typedef struct FmaPlan {
 	int bytes;                                      /* of an element of `compute` */
 	FmaSide side[2];
 	int k_bits, unrolled;                           /* log2 of K, and of what is unrolled */
+	int depth;                                      /* of K, what may be other than 0 */
 	int chunk;                                      /* log2 of the k that are loaded together */
 	bool waits;                                     /* a barrier since the slots' gets: another one after the reads */
 	int64_t scratch;

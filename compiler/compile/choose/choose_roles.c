@@ -90,7 +90,7 @@ choose_warps(Func *f, const Target *t, const int *warps, int n)
 	int fits = 0;
 	DotWgmma w;
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_DOT && dot_wgmma_reason(op, t, WARPGROUP, false, &w))
+		if (op->kind == OP_DOT && dot_mma(op, t) && dot_wgmma_reason(op, t, WARPGROUP, false, &w))
 			return 0;
 		if (op->kind == OP_DOT && chained)
 			most = MIN(most, op->out[0].type->extent[0] / WARP_ROWS);

@@ -65,6 +65,7 @@ enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
+static const double UNEVEN_SET = 1.15;          /* all at once: 497 us, not 402 (f32, 512 x 4096 x 4096, 64 x 128) */
 
 /* The blocks that share a program's loop have each a part of it. */
 static double
@@ -149,7 +150,8 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			e->computes |= trip > busy;
 			double ahead = (MEMORY_LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
-			wait += e->gather_wait;
+			wait += e->gather_wait + e->trip_wait;
+			e->trip_wait = 0;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
 			e->serial += share * n * (MAX(trip, ahead) - busy + wait);
 		}
@@ -169,7 +171,7 @@ splits_in_cluster(const Estimate *e)
 static double
 shared_bytes(const Estimate *e)
 {
-	double shared = e->stages * e->slot + e->filled + SYSTEM_BYTES;
+	double shared = e->stages * e->slot + e->filled + e->scratch + SYSTEM_BYTES;
 	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
 	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
@@ -270,7 +272,8 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
 	if (!e->parted)
-		return n / together * set_cycles(e, together) + set_cycles(e, n % together);
+		return (n / together * set_cycles(e, together) + set_cycles(e, n % together)) *
+		    (e->is_fma && together > 1 && n <= together ? UNEVEN_SET : 1);
 	return PARTED_START + FILL + n * uneven_exits(e) * (longest(&e->block) + e->serial + EPILOGUE);
 }
 
@@ -319,10 +322,11 @@ model_reason(Estimate *e, bool chain, bool is_one_round)
 		return "nothing in it multiplies";
 	if (e->decodes_less)
 		return "with fewer warps, warpgroups decode in registers";
-	if (e->split > 1 && e->warpgroup_dots < e->dots)
+	if (e->split > 1 && e->warpgroup_dots + e->fma_dots < e->dots)
 		return "split is not modelled for products of few rows, which wait for memory";
 	if (e->parted && !e->chained && (chain || e->warpgroup_dots < e->dots))
-		return e->warpgroup_dots < e->dots
+		return e->fma_dots > 0 ? "a producer warp (specialize) serves no products by multiplications"
+		    : e->warpgroup_dots < e->dots
 		    ? "a producer warp (specialize) is modelled for products by wgmma alone, and these are by mma.sync"
 		    : "a producer warp (specialize) for products that need one another's results is modelled where two "
 		      "warpgroups compute at once, each with 64 rows";
@@ -413,6 +417,9 @@ find_form(Estimate *e)
 			n++;
 		}
 	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
+	e->is_fma = e->is_lone && estimate_is_fma(dot, e->t);
+	if (e->is_fma)
+		return true;
 	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]) && !is_whole_depth(dot))
 		return false;
 	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;

@@ -54,7 +54,7 @@ slot_bytes(const Estimate *e, const Type *t)
 {
 	enum { PERIOD = 8 };
 	double all = padded_count(t) * dtype_info[t->elem].bits / 8;
-	if (t->rank != 2 || !e->is_lone || t->extent[0] % PERIOD)
+	if (t->rank != 2 || !e->is_lone || e->is_fma || t->extent[0] % PERIOD)
 		return all;
 	double rows = (double)t->extent[0], padded = (double)(INT64_C(1) << log2_ceil(t->extent[0]));
 	double row = (double)t->extent[1] * dtype_info[t->elem].bits / 8, boxes = ceil(row / BOX);
@@ -205,6 +205,10 @@ add_dot(Estimate *e, Op *op, Use *u)
 			e->apart = MAX(e->apart, (double)w.info->n / 2);
 			e->adds_apart = true;
 		}
+		return;
+	}
+	if (estimate_is_fma(op, e->t)) {
+		estimate_fma(e, op, u);
 		return;
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);

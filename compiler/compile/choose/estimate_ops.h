@@ -45,13 +45,20 @@ typedef struct Estimate {
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
-	int dots, warpgroup_dots;
+	bool is_fma;                                    /* the lone product is by multiplications */
+	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
+	double scratch;                                 /* bytes of these products' operands that are in no slot */
+	double trip_wait;                               /* cycles of an iteration that their loads are waited for */
 } Estimate;
 
 /* estimate_ops.c: adds what the op uses of its block, once, and notes what it holds. */
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+
+/* estimate_fma.c: is the product one by multiplications?  What it uses. */
+bool estimate_is_fma(const Op *dot, const Target *t);
+void estimate_fma(Estimate *e, const Op *dot, Use *u);
 
 /* Cycles until a copy from device memory is there, where others ask for little. */
 enum { MEMORY_LATENCY = 1100 };

@@ -112,9 +112,10 @@ make_offsets(Lower *l, const FmaPlan *p, const Source from[2])
 static void
 steps(Lower *l, const FmaPlan *p, const Source from[2], Reg *acc)
 {
-	int n = 1 << p->acc.in[IN_REGISTER], pieces = 1 << (p->k_bits - p->unrolled), by = 1 << p->chunk;
+	int n = 1 << p->acc.in[IN_REGISTER], by = 1 << p->chunk, each = 1 << p->unrolled;
+	int pieces = (p->depth + each - 1) / each;
 	if (pieces == 1) {
-		for (int k = 0; k < 1 << p->unrolled; k += by)
+		for (int k = 0; k < p->depth; k += by)
 			step(l, p, from, k, acc);
 		return;
 	}
@@ -125,7 +126,7 @@ steps(Lower *l, const FmaPlan *p, const Source from[2], Reg *acc)
 	for (int i = 0; i < 2; i++)
 		at[i].base = thread_pointer(l->b, from[i].base,
 		    lower_op2(l, THREAD_MUL, piece, lower_i32(l, piece_bytes(p, &p->side[i]))));
-	for (int k = 0; k < 1 << p->unrolled; k += by)
+	for (int k = 0; k < each; k += by)
 		step(l, p, at, k, inside);
 	thread_loop_end(l->b, inside, acc, n);
 }
@@ -137,12 +138,12 @@ lower_dot_fma(Lower *l, Op *op, Reg *out)
 	DType to = op->out[0].type->elem;
 	plan_fma(op, l->t, &p);
 	int n = 1 << p.acc.in[IN_REGISTER];
-	bool slots = p.side[0].slot;
+	bool slots = p.side[0].slot && p.side[1].slot, any = p.side[0].slot || p.side[1].slot;
 	const Reg *given = lower_operand(l, op, 2, &p.acc);
 	Source from[2];
 	Reg scratch = slots ? 0 : lower_scratch(l, op);
 	for (int i = 0; i < 2; i++) {
-		if (slots) {
+		if (p.side[i].slot) {
 			from[i].base = lower_regs(l, p.side[i].slot)[0];
 			continue;
 		}
@@ -156,7 +157,7 @@ lower_dot_fma(Lower *l, Op *op, Reg *out)
 	for (int i = 0; i < 2; i++)
 		from[i].at = lower_shared(l, &p.side[i].want, &p.side[i].shared, p.bytes);
 	steps(l, &p, from, out);
-	if (slots && (p.waits || operand_scratch(op->in[2], &p.acc)))
+	if (any && (!slots || p.waits || operand_scratch(op->in[2], &p.acc)))
 		lower_barrier(l);
 	for (int r = 0; r < n; r++)
 		out[r] = lower_cast_one(l, p.compute, to, out[r]);

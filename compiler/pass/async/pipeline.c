@@ -244,17 +244,20 @@ held_registers(const Pipeline *p)
 	return n;
 }
 
-/* Shared scratch that the body needs beside the rings: converts of staged tiles go. */
+/* Shared scratch that the body needs beside the rings: converts of staged tiles go, as do operands of products. */
 static int64_t
 scratch_bytes(const Pipeline *p)
 {
 	int64_t most = 0;
 
 	for (const Op *op = p->body->first; op; op = op_after(op, p->body)) {
-		bool goes = false;
+		int64_t n = plan_op(op, p->t).scratch;
 		for (int i = 0; i < p->reads.n && op->kind == OP_CONVERT; i++)
-			goes = goes || pipeline_comes_from(p, &p->reads.at[i], op->in[0]);
-		most = goes ? most : MAX(most, plan_op(op, p->t).scratch);
+			n = pipeline_comes_from(p, &p->reads.at[i], op->in[0]) ? 0 : n;
+		for (int i = 0; i < 2 * p->reads.n && op->kind == OP_DOT && !*attr_mma(op); i++)
+			if (pipeline_comes_from(p, &p->reads.at[i / 2], op->in[i % 2]))
+				n -= tile_bytes(op->in[i % 2]->type);
+		most = MAX(most, n);
 	}
 	return most;
 }
@@ -420,6 +423,7 @@ pass_pipeline(Func *f, const Target *t)
 	pipeline_sink(f);
 	pipeline_early(f);
 	walk(f->module, t, f, f->body);
+	pipeline_fixed(f->module, f);
 	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
 	if (has_windows(f))                             /* their tiles of indices are dead */

@@ -94,6 +94,8 @@ bool pipeline_starts_early(const Pipeline *p);
 
 /* The dimension along which the layout's vectors lie, or `otherwise`: it has none. */
 int pipeline_fast_dim(const Layout *l, int otherwise);
+/* How a tile of that layout lies in a slot: rows of chunks of 16 bytes that eight rows have in different banks. */
+Layout pipeline_swizzle(const Layout *l, DType t);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
 /* Has each warp copy what it alone takes from the slot, where the copies' accesses stay the same. */
@@ -130,6 +132,9 @@ void warpgroup_leave(Module *m, Block *b);
 /* By Value.id: how many products one behind the other a value of the body comes from, of a buffer what is put there; the
  * most that a product is. */
 int *warpgroup_levels(const Func *f, const Block *body, int *most);
+
+/* fixed.c: operands of products by multiplications that loops do not change go to shared memory before these */
+void pipeline_fixed(Module *m, Func *f);
 
 /* decode.c: operands that threads decode, an iteration ahead */
 enum { DECODED_AHEAD = 3 };                         /* slots of rings that it needs */

@@ -18,8 +18,8 @@ pipeline_fast_dim(const Layout *l, int otherwise)
 }
 
 /* Rows of 16-byte chunks, exclusive-ored so that eight rows' equal chunks are in different banks. */
-static Layout
-swizzle(const Layout *l, DType t)
+Layout
+pipeline_swizzle(const Layout *l, DType t)
 {
 	int fast = pipeline_fast_dim(l, l->rank - 1), order[LAYOUT_RANK] = {fast}, n = 1, vector, chunks, per_phase = 0;
 
@@ -154,7 +154,7 @@ choose_shared(Pipeline *p, const Staged *s)
 	const Value *v = &s->read->out[0];
 	const Layout *required = s->required;
 	int bytes = dtype_tile_size(v->type->elem);
-	Layout l = swizzle(v->layout, v->type->elem);
+	Layout l = pipeline_swizzle(v->layout, v->type->elem);
 	bool transposed;
 	F2 to;
 	int stride;
