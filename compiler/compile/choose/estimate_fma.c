@@ -52,7 +52,7 @@ estimate_fma(Estimate *e, const Op *dot, Use *u)
 	for (int d = 0; d < c->rank - 2; d++)
 		batches *= padded(c->extent[d]);
 	double warps = MAX(1, e->warps / batches);      /* of one batch */
-	double along_m = MAX(1, sqrt(warps * rows / columns)), along_n = MAX(1, warps / along_m);
+	double along_m = MIN(warps, MAX(1, sqrt(warps * rows / columns))), along_n = warps / along_m;
 	double thread_rows = MAX(1, rows / along_m / ROW_LANES), thread_columns = MAX(1, columns / along_n / COLUMN_LANES);
 	double loads = (thread_rows + thread_columns) / 4 * depth * MAX(e->warps, batches);
 	double rate = c->elem == TY_F32 ? RATE : RATE_OTHERS;
