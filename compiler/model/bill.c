@@ -99,11 +99,21 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
  * them within 11 %, 16 % before).  So do batches of programs: softmax of rows of 64 in sixteens 61 us estimated before, 67
  * so, 75 measured; 4 bits in groups of 64 in sixteens 40, 45, 57. */
 static double
-taken(const ProgramCost *c, const double part[BILL_PARTS], int i)
+taken(const Bill *b, int i)
 {
-	if (c->loops && i == BILL_MEMORY)
-		return hypot(part[i], part[BILL_WAITING]);
-	return part[i];
+	if (b->in_turn && i == BILL_MEMORY)
+		return hypot(b->part[i], b->part[BILL_WAITING]);
+	return b->part[i];
+}
+
+void
+bill_again(Bill *b)
+{
+	double each = 0;
+	for (int i = 0; i < BILL_PARTS; i++)
+		each += pow(taken(b, i), SHARP);
+	b->each = pow(each, 1.0 / SHARP);
+	b->cycles = b->programs * b->each + b->fill;
 }
 
 /* The rate of device memory is all multiprocessors' together: one that has more programs of products than others draws more
@@ -138,7 +148,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	double turns = issue * between(c, r), waits = (c->stays ? 0 : r->start_latency) + c->path;
 	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
 	double path = overlaps ? hypot(waits, turns) : waits + turns;
-	double each = 0, share = programs / r->multiprocessors, fullest = ceil(share);
+	double share = programs / r->multiprocessors, fullest = ceil(share);
 	double more = MIN(read_again(c, r, programs, out->blocks), bytes);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
 	bytes += more;
@@ -150,17 +160,13 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->part[BILL_START] = c->stays ? 0 : r->start_block;
 	double waiting = path / MIN(out->blocks, fullest);
 	out->part[BILL_WAITING] = waiting * (1 + (c->loops ? 0 : LOADED) * MIN(out->part[BILL_MEMORY] / waiting, 1));
-	for (int i = 0; i < BILL_PARTS; i++)
-		each += pow(taken(c, out->part, i), SHARP);
-	each = pow(each, 1.0 / SHARP);
 	out->path = path;
 	out->spilled = spilled;
 	out->issued = issue;
 	out->programs = fullest <= out->blocks ? fullest : share;
-	out->each = each;
 	out->fill = fullest <= out->blocks ? 0 : path / 2;
 	out->in_turn = c->loops;
-	out->cycles = out->programs * each + out->fill;
+	bill_again(out);
 	return true;
 }
 
@@ -175,7 +181,7 @@ line_bill(const LineCost *l, const Target *t)
 		[PATH_EXCHANGE] = "other threads' values", [PATH_PRODUCT] = "a product",
 		[PATH_ARITHMETIC] = "results of arithmetic",
 	};
-	LineBill b = {.file = l->file, .line = l->line};
+	LineBill b = {.file = l->file, .line = l->line, .accesses = l->accesses};
 	PathPart most = PATH_ARITHMETIC;
 	take_parts(&l->used, l->used.issue, 0, t->rates, t->lanes, b.part);
 	b.part[BILL_MEMORY] = l->memory;

@@ -429,12 +429,10 @@ typedef struct LineCost {
 	double times, latency;                          /* … how often it is executed, and its own latency */
 	double *moved;                                  /* bytes of each parameter's tensor; NULL: of none */
 	double memory;                                  /* of device memory, for the whole launch (share_memory) */
+	double accesses;                                /* loads and stores of global memory, of a warp */
 } LineCost;
 
-typedef struct LineCosts {
-	LineCost *at;
-	int n, cap;
-} LineCosts;
+typedef struct LineCosts { LineCost *at; int n, cap; } LineCosts;
 
 /* Only on targets that have rates. */
 void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, ProgramCost *out);
@@ -463,6 +461,8 @@ typedef struct Bill {
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */
+	double least;                                   /* bytes that all schedules move; 0: not known */
+	double once;                                    /* a program's share of what blocks do once */
 	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 
@@ -470,16 +470,15 @@ typedef struct LineBill {
 	int file, line;
 	double part[BILL_PARTS];                        /* as a bill's: over all lines at most what is there */
 	const char *wait;                               /* what its ops wait for, mostly */
+	double accesses;                                /* of global memory, that a warp executes */
 } LineBill;
 
-typedef struct LineBills {
-	LineBill *at;
-	int n, cap;
-} LineBills;
+typedef VEC(LineBill) LineBills;
 
 /* cost_simdgroups.c: cycles of a launch whose products are what takes time, on a target with figures, of its module after
  * pass coalesce; below 0: it has no product, or its operands do not fit.  Of the facts only trips; bytes: of tensors. */
 double simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes, Bill *out);
+void bill_again(Bill *b);                               /* the launch by other parts, but those that products decide */
 double cost_bytes(const ProgramCost *c);                /* of device memory, with sectors that are used in part */
 /* A row for each line, as shares of the launch's bill. */
 void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);

@@ -296,7 +296,7 @@ loop_issue(Count *c, const ThreadNode *n, double times)
 	for (int k = 0; k < 2 && n->region[k]; k++)
 		all += region_issue(c, n->region[k], times * trips);
 	c->nload = MIN(c->nload, before);
-	c->to->take(c->to->user, n, times * trips * TRIP);
+	c->to->take(c->to->user, n, times * trips, times * trips * TRIP);
 	return all + times * trips * TRIP;
 }
 
@@ -314,7 +314,7 @@ region_issue(Count *c, const ThreadRegion *r, double times)
 		if (n->kind == NODE_LOOP || n->kind == NODE_WHILE)
 			own += loop_issue(c, n, times);
 		else {
-			c->to->take(c->to->user, n, own);
+			c->to->take(c->to->user, n, each, own);
 			int before = c->nload;
 			double taken = n->kind == NODE_IF ? each * c->to->trips(c->to->user, n) : each;
 			for (int k = 0; k < 2 && n->region[k]; k++) {

@@ -286,11 +286,11 @@ void thread_wait_late(ThreadModule *m);
 /* live.c: registers of 32 bits that a thread holds at once, estimated; *sums: the most of what matrix instructions give */
 int thread_live(const ThreadModule *m, int *sums);
 
-/* count.c: instructions of a warp, estimated; `take` is called with those of each node.  trips: of a loop;
- * of a branch how often it is taken. */
+/* count.c: instructions of a warp, estimated; `take` is called with those of each node, and how often that is executed.
+ * trips: of a loop; of a branch how often it is taken. */
 typedef struct ThreadCounter {
 	double (*trips)(void *user, const ThreadNode *loop);
-	void (*take)(void *user, const ThreadNode *n, double issue);
+	void (*take)(void *user, const ThreadNode *n, double times, double issue);
 	void *user;
 	double once;                                    /* how often what is in no loop is executed */
 } ThreadCounter;

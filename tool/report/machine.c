@@ -1,9 +1,9 @@
 /* Instructions of the machine code.
  *
- * Where it has no loop and calls nothing, a warp executes each of them once at most, so that their
- * number is the estimate's: passes and ptxas join, repeat and drop what the cost model counts op by
- * op (a product and its sum, conversions of rows that several reads share).  A loop's trips are not
- * looked for in SASS; there the model's count stays.
+ * A warp executes each of them once at most, or once a trip, so that their number is the estimate's: passes and ptxas
+ * join, repeat and drop what the cost model counts op by op (a product and its sum, conversions of rows that several
+ * reads share).  A loop's trips are those by which its loads and stores come to what the thread IR has of them.  Of code
+ * for warps that divide into roles the model's count stays, and where a loop has no access.
  *
  *     .L_x_1:                                       // a label of SASS, as nvdisasm prints it
  *             4a10              @!P0 EXIT ;
@@ -12,6 +12,7 @@
  */
 #include "tool/report/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,33 +37,191 @@ is_named(const char *at, const char *name)
 	return strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == '.' || at[n] == ';');
 }
 
-/* Is the label that a branch names before it in the text? */
+/* Of global memory. */
 static bool
-goes_back(const char *text, const char *line, const char *at)
+is_access(const char *op)
 {
-	const char *label = strchr(at, '('), *end = label ? strchr(label, ')') : NULL;
-	if (!end)
-		return true; /* not known where to */
-	size_t n = (size_t)(end - label - 1);
-	for (const char *t = text; t < line; t += strcspn(t, "\n") + 1)
-		if (strncmp(t, label + 1, n) == 0 && t[n] == ':')
-			return true;
-	return false;
+	return is_named(op, "LDG") || is_named(op, "STG");
+}
+
+typedef struct Instruction {
+	const char *op;
+	int source, n; /* line of the source; of SASS */
+	bool is_guarded;
+	double times; /* that a warp executes it for one program */
+} Instruction;
+
+/* Of instructions: [from, to). */
+typedef struct CodeLoop {
+	int from, to;
+	double times; /* trips for one program; -1: not known yet */
+} CodeLoop;
+
+typedef struct Code {
+	VEC(Instruction) at;
+	VEC(CodeLoop) loops;
+	Arena *mem;
+	const char **label; /* by lines of SASS: the text of one that is a label; NULL */
+	int nline;
+} Code;
+
+/* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
+static int
+code_end(const Code *c)
+{
+	static const double FEW = .1;
+	for (int i = 0; i < c->at.n; i++)
+		if (is_named(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
+			bool rest = false;
+			for (int k = i + 1; k < c->at.n; k++)
+				rest |= is_access(c->at.at[k].op);
+			return rest || i < FEW * c->at.n ? -1 : i + 1;
+		}
+	return c->at.n;
+}
+
+/* The instruction behind the label that a branch names, or behind all; -1: not known. */
+static int
+target_of(const Code *c, const Instruction *branch)
+{
+	const char *label = strchr(branch->op, '('), *end = label ? strchr(label, ')') : NULL;
+	size_t n = end ? (size_t)(end - label - 1) : 0;
+	for (int l = 0; n && l < c->nline; l++) {
+		if (!c->label[l] || strncmp(c->label[l], label + 1, n) != 0 || c->label[l][n] != ':')
+			continue;
+		for (int i = 0; i < c->at.n; i++)
+			if (c->at.at[i].n > l)
+				return i;
+		return c->at.n;
+	}
+	return -1;
+}
+
+/* False: it has calls other than of routines for few values, or jumps that are not understood. */
+static bool
+find_loops(Code *c)
+{
+	for (int i = 0; i < c->at.n; i++) {
+		const Instruction *in = &c->at.at[i];
+		bool own = is_named(in->op, "CALL") && !strstr(in->op, "slowpath") && !strstr(in->op, "_div_") &&
+			   !strstr(in->op, "_rem_");
+		if (own || is_named(in->op, "BRX") || is_named(in->op, "JMP"))
+			return false;
+		int to = is_named(in->op, "BRA") ? target_of(c, in) : i + 1;
+		bool had = false;
+		for (int k = 0; k < c->loops.n && to >= 0 && to <= i; k++)
+			if (c->loops.at[k].from == to) {
+				c->loops.at[k].to = i + 1;
+				had = true;
+			}
+		if (to < 0)
+			return false;
+		if (to <= i && !had)
+			vec_push(c->mem, &c->loops, ((CodeLoop){to, i + 1, -1}));
+	}
+	return true;
 }
 
 static bool
-is_end(const char *line) /* BRA to the label in front of it, behind the last EXIT */
+read_code(Code *c, const char *text, const json_t *lines)
 {
-	const char *at = line + strcspn(line, "\n");
-	for (; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-		char text[256];
-		size_t n = strcspn(at, "\n");
-		const char *op;
-		memcpy(text, at, n < sizeof text - 1 ? n : sizeof text - 1);
-		text[n < sizeof text - 1 ? n : sizeof text - 1] = '\0';
-		op = report_instruction(text);
-		if (op && !is_named(op, "NOP"))
-			return false;
+	c->label = NEW_ARRAY(c->mem, const char *, json_array_size(lines) + 1);
+	for (const char *at = text; *at && c->nline < (int)json_array_size(lines);
+	     at += strcspn(at, "\n"), at += *at == '\n', c->nline++) {
+		const char *line = arena_strndup(c->mem, at, strcspn(at, "\n"));
+		const char *op = report_instruction(line);
+		c->label[c->nline] = *at == '.' || *at == '$' ? line : NULL;
+		if (op)
+			vec_push(c->mem, &c->at,
+			    ((Instruction){op,
+				(int)json_integer_value(json_array_get(lines, (size_t)c->nline)), c->nline,
+				strchr(line, '@') && strchr(line, '@') < op, 1}));
+	}
+	int n = code_end(c);
+	c->at.n = MAX(n, 0);
+	return n > 0 && find_loops(c);
+}
+
+/* ---- how often ---- */
+
+/* The smallest loop that has an instruction; NULL: none. */
+static CodeLoop *
+loop_of(const Code *c, int i)
+{
+	CodeLoop *in = NULL;
+	for (int k = 0; k < c->loops.n; k++) {
+		CodeLoop *l = &c->loops.at[k];
+		if (i >= l->from && i < l->to && (!in || l->to - l->from < in->to - in->from))
+			in = l;
+	}
+	return in;
+}
+
+/* Accesses of a line in the loop itself, not in loops inside. */
+static int
+accesses_in(const Code *c, const CodeLoop *l, int line)
+{
+	int n = 0;
+	for (int i = l->from; i < l->to; i++)
+		n += (line < 0 || c->at.at[i].source == line) && is_access(c->at.at[i].op) &&
+		     loop_of(c, i) == l;
+	return n;
+}
+
+/* The trips of a loop are the accesses that its lines make by the thread IR, divided by those of a trip in SASS: of the
+ * line that has most.  What ptxas unrolls has a second loop for the trips that are left, which has fewer. */
+static void
+time_loops(Code *c, const Inspection *x, int lines)
+{
+	double *left = NEW_ARRAY(c->mem, double, lines + 1);
+	for (int k = 0; k < x->spent.n; k++) {
+		const LineBill *l = &x->spent.at[k];
+		if (l->file == x->f->place.file && l->line >= 0 && l->line <= lines)
+			left[l->line] += l->accesses;
+	}
+	for (;;) {
+		CodeLoop *most = NULL;
+		int n = 0, line = 0, others = 0;
+		for (int k = 0; k < c->loops.n; k++)
+			for (int s = 1; s <= lines && c->loops.at[k].times < 0; s++) {
+				int own = accesses_in(c, &c->loops.at[k], s);
+				if (own > n) {
+					n = own;
+					line = s;
+					most = &c->loops.at[k];
+				}
+			}
+		if (!most)
+			break;
+		for (int k = 0; k < c->loops.n; k++)
+			others += &c->loops.at[k] != most && c->loops.at[k].times < 0 &&
+				  accesses_in(c, &c->loops.at[k], line) > 0;
+		double trips = left[line] / n;
+		most->times = others && trips >= 1 ? floor(trips) : trips;
+		for (int s = 1; s <= lines; s++)
+			left[s] = MAX(left[s] - most->times * accesses_in(c, most, s), 0);
+	}
+}
+
+/* Loops without an access wait, and are passed once for each trip of the loop around them, where they are short. */
+static bool
+time_instructions(Code *c, double once)
+{
+	enum { SHORT = 16 };
+	for (int i = 0; i < c->at.n; i++) {
+		CodeLoop *in = loop_of(c, i);
+		while (in && in->times < 0) {
+			CodeLoop *around = NULL;
+			if (in->to - in->from > SHORT)
+				return false;
+			for (int k = 0; k < c->loops.n; k++) {
+				CodeLoop *l = &c->loops.at[k];
+				bool has = l != in && l->from <= in->from && l->to >= in->to;
+				around = has && (!around || l->to - l->from < around->to - around->from) ? l : around;
+			}
+			in = around;
+		}
+		c->at.at[i].times = in ? in->times : once;
 	}
 	return true;
 }
@@ -70,8 +229,10 @@ is_end(const char *line) /* BRA to the label in front of it, behind the last EXI
 /* What a walk through straight code has counted. */
 typedef struct Walk {
 	int lines;       /* of the source; line 0: of none */
-	int *of, *steps; /* instructions of each; waits for loads that it began */
-	int n, loads, waits;
+	double *of;      /* instructions of each */
+	int *steps;      /* waits for loads that it began */
+	double n;
+	int loads, waits;
 	int begun[REGISTERS]; /* one more than the line whose load fills a register; 0: none does */
 } Walk;
 
@@ -113,31 +274,17 @@ take_loads(Walk *w, const char *op, int source)
 	w->loads++;
 }
 
-/* False: the code loops, or calls. */
-static bool
-walk(Walk *w, const char *text, const json_t *lines)
+static void
+walk(Walk *w, const Code *c)
 {
-	int i = 0;
-	for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n', i++) {
-		char line[256];
-		size_t length = strcspn(at, "\n");
-		memcpy(line, at, MIN(length, sizeof line - 1));
-		line[MIN(length, sizeof line - 1)] = '\0';
-		const char *op = report_instruction(line);
-		if (!op)
-			continue;
-		bool back = is_named(op, "BRA") && goes_back(text, at, op);
-		if (back && is_end(at))
-			return true;
-		if (back || is_named(op, "CALL") || is_named(op, "BRX") || is_named(op, "JMP"))
-			return false;
-		int source = (int)json_integer_value(json_array_get(lines, (size_t)i));
-		source = source <= w->lines ? source : 0;
-		take_loads(w, op, source);
-		w->of[source]++;
-		w->n++;
+	for (int i = 0; i < c->at.n; i++) {
+		const Instruction *in = &c->at.at[i];
+		int source = in->source <= w->lines ? in->source : 0;
+		if (!c->loops.n)
+			take_loads(w, in->op, source);
+		w->of[source] += in->times;
+		w->n += in->times;
 	}
-	return true;
 }
 
 /* More waiting than the model counts, where the code's loads wait for one another: ptxas has not
@@ -165,32 +312,63 @@ wait_by_code(const Walk *w, Inspection *x)
 	}
 }
 
+/* Instructions of the path that waits for them, one after another: those of the model go, those of the code come. */
+static void
+turn_by_code(const Walk *w, Inspection *x)
+{
+	Bill *b = &x->bill;
+	double before = b->issued * x->t->rates->issue_alone, now = w->n * x->t->rates->issue_alone;
+	if (b->path <= 0 || b->issued <= 0)
+		return;
+	double each = b->part[BILL_WAITING] / b->path;
+	b->part[BILL_WAITING] *= MAX(b->path - before + now, 0) / b->path;
+	for (int i = 0; i < x->spent.n; i++) {
+		LineBill *l = &x->spent.at[i];
+		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines;
+		double had = l->part[BILL_ISSUE] * 4 * x->t->rates->issue_rate / func_warps(x->f);
+		double more = ((own ? w->of[l->line] : 0) - had) * x->t->rates->issue_alone * each;
+		l->part[BILL_WAITING] = MAX(l->part[BILL_WAITING] + more, 0);
+	}
+}
+
+static void
+issue_by_code(const Walk *w, Inspection *x)
+{
+	double each = func_warps(x->f) / (4 * x->t->rates->issue_rate);
+	x->bill.part[BILL_ISSUE] = w->n * each;
+	for (int k = 0; k < x->spent.n; k++) {
+		LineBill *l = &x->spent.at[k];
+		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines;
+		l->part[BILL_ISSUE] = own ? w->of[l->line] * each : 0;
+	}
+}
+
 json_t *
 report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem)
 {
 	const json_t *sass = json_array_get(stages, json_array_size(stages) - 1);
 	Bill *b = &x->bill;
 	Walk w = {.lines = lines,
-	    .of = NEW_ARRAY(mem, int, lines + 1),
+	    .of = NEW_ARRAY(mem, double, lines + 1),
 	    .steps = NEW_ARRAY(mem, int, lines + 1)};
-	if (b->cycles <= 0 ||
+	Code c = {.mem = mem};
+	if (b->cycles <= 0 || func_find(x->f, OP_ROLES) ||
 	    strcmp(json_string_value(json_object_get(sass, "kind")), "sass") != 0 ||
-	    !walk(&w, json_string_value(json_object_get(sass, "text")),
-		json_object_get(sass, "lines")) ||
-	    w.n == 0)
+	    !read_code(&c, json_string_value(json_object_get(sass, "text")), json_object_get(sass, "lines")))
 		return json_null();
-	double each = func_warps(x->f) / (4 * x->t->rates->issue_rate),
-	       before = b->part[bill_most(b)];
-	b->part[BILL_ISSUE] = w.n * each;
-	for (int k = 0; k < x->spent.n; k++) {
-		LineBill *l = &x->spent.at[k];
-		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= lines;
-		l->part[BILL_ISSUE] = own ? w.of[l->line] * each : 0;
-	}
-	wait_by_code(&w, x);
-	double more = b->part[bill_most(b)] - before;
-	b->cycles += more * b->programs;
-	b->each += b->each > 0 ? more : 0;
-	return json_pack(
-	    "{s:i, s:i, s:i}", "instructions", w.n, "loads", w.loads, "waits", w.waits);
+	time_loops(&c, x, lines);
+	if (!time_instructions(&c, b->once > 0 ? b->once : 1))
+		return json_null();
+	walk(&w, &c);
+	double before = b->part[bill_most(b)];
+	if (c.loops.n)
+		turn_by_code(&w, x);
+	issue_by_code(&w, x);
+	if (!c.loops.n)
+		wait_by_code(&w, x);
+	if (b->each > 0)
+		bill_again(b);
+	else
+		b->cycles += (b->part[bill_most(b)] - before) * b->programs;
+	return json_pack("{s:f, s:i, s:i}", "instructions", w.n, "loads", w.loads, "waits", w.waits);
 }

@@ -79,6 +79,7 @@ SaidLines said_merged(const Said *s, int line);
 void said_read_code(Said *s, const json_t *stages);
 const char *said_specials(const Said *s, int line); /* conversions and functions; "": none */
 double said_wide(const Said *s, int line); /* the part of its PTX that computes in 64 bits */
+bool said_casts(const Said *s, int line); /* has it a tile of indices of 64 bits, that can be cast? */
 const char *said_doubles(const Said *s, int line); /* what it computes in f64; "": nothing */
 /* What instructions a line has in SASS, the most first: "760 in SASS, 448 FFMA, 168 HADD2.F32"; "":
  * not known. */
@@ -127,11 +128,21 @@ const json_t *said_wgmma_variant(
 /* said_bound.c: paragraphs, the most important first */
 
 void said_bound(const Said *s, SaidList *out);
+/* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
+ * share outside of tensors. */
+double said_least(const Said *s, bool *memory, double *outside);
 /* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
  * trip or more; NULL. */
 const json_t *said_own_reads(const Said *s);
 const char *said_rounds(
     const Said *s, double *share); /* blocks that take turns; the share of the time that is lost */
+
+/* said_compared.c */
+
+const char *said_compared(const Said *s);
+/* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
+bool said_smaller_are_slower(const Said *s, bool *compared);
+bool said_more_warps_are_slower(const Said *s);
 
 /* said_remedy.c: what can be changed, the largest gain first */
 

@@ -18,6 +18,11 @@ said_rounds(const Said *s, double *share)
 	int units = x->t->rates ? x->t->rates->multiprocessors : 0, places = x->blocks * units;
 	double rounds = places > 0 ? x->grid / places : 0, last = rounds - floor(rounds);
 	*share = 0;
+	if (x->f->schedule.persistent > 0 && places > 0 && x->bill.launched > 0)
+		return arena_printf(s->mem,
+		    "The kernel is persistent: up to %d blocks stay (%d on each of %d multiprocessors), and each runs "
+		    "about %s of %.0f programs, one after the other, in a loop that the source does not show.",
+		    places, x->blocks, units, said_round(s, x->bill.launched / places), x->bill.launched);
 	if (rounds <= 1 || rounds >= ROUNDS)
 		return "";
 	*share = 1 - rounds / ceil(rounds);
@@ -81,10 +86,24 @@ model_error(const Said *s)
 				      : &other;
 }
 
+/* Of device memory the bytes that are different, in order. */
 static double
-least_us(const Said *s)
+least_memory(const Said *s)
 {
-	return MAX(said_part(s, BILL_MEMORY), said_part(s, BILL_PRODUCTS));
+	const TargetRates *r = s->x->t->rates;
+	double part = said_part(s, BILL_MEMORY);
+	return s->x->bill.least > 0 ? MIN(s->x->bill.least / (r->memory_rate * r->clock), part) : part;
+}
+
+double
+said_least(const Said *s, bool *memory, double *outside)
+{
+	double moves = least_memory(s), products = said_part(s, BILL_PRODUCTS);
+	if (products <= 0 || !*said_padding(s, outside))
+		*outside = 0;
+	products *= 1 - *outside;
+	*memory = moves >= products;
+	return MAX(moves, products);
 }
 
 /* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
@@ -131,23 +150,51 @@ moved(const Said *s)
 }
 
 static const char *
+said_least_mega(const Said *s)
+{
+	double bytes = s->x->bill.least;
+	return bytes >= 1e6 ? arena_printf(s->mem, "%s MB", said_round(s, bytes / 1e6))
+			    : said_mega(s, least_memory(s));
+}
+
+/* What device memory moves, and of which lines.  Rows that data names come at a lower rate, in blocks, and again. */
+static const char *
+say_moved(const Said *s, const char *lines)
+{
+	static const double SAME = 1.03;
+	bool more = said_part(s, BILL_MEMORY) > SAME * least_memory(s);
+	const char *bytes = said_mega(s, said_part(s, BILL_MEMORY));
+	const char *how = more ? arena_printf(s->mem,
+				     "Device memory takes as long as for %s in order, by the model; "
+				     "different bytes are %s: places that data names come in blocks of 64 "
+				     "bytes, at a lower rate than rows, parts of a block are read to be "
+				     "written, and some of it comes again",
+				     bytes, said_least_mega(s))
+			       : arena_printf(s->mem,
+				     "Device memory moves %s by the model, each byte of a tensor once", bytes);
+	return arena_printf(s->mem, "%s; the lines that access it share that: %s.", how, lines);
+}
+
+static const char *
 say_time(const Said *s)
 {
 	Text t = {0};
-	double seconds = json_number_value(json_object_get(s->profile, "seconds")),
-	       least = least_us(s);
+	bool memory;
+	double seconds = json_number_value(json_object_get(s->profile, "seconds")), outside,
+	       least = said_least(s, &memory, &outside);
 	const ModelError *e = model_error(s);
 	if (seconds > 0)
 		text_printf(&t, "Measured, with counters on: %s. ", said_micro(s, seconds * 1e6));
 	text_printf(&t, "Estimate of the model: %s.", said_micro(s, s->us));
 	if (least > 0) {
-		bool memory = said_part(s, BILL_MEMORY) >= said_part(s, BILL_PRODUCTS);
+		const char *padded =
+		    outside > 0 ? arena_printf(s->mem, ", of elements inside of their tensors") : "";
 		const char *of =
-		    memory ? arena_printf(s->mem, "%s of device memory", said_mega(s, least))
+		    memory ? arena_printf(s->mem, "%s of device memory", said_least_mega(s))
 		    : s->wgmma_us > 0
-			? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
-			      said_micro(s, s->wgmma_us))
-			: "products by this instruction";
+			? arena_printf(s->mem, "products by this instruction%s (by wgmma %s)", padded,
+			      said_micro(s, s->wgmma_us * (1 - outside)))
+			: arena_printf(s->mem, "products by this instruction%s", padded);
 		text_printf(&t,
 		    " The least that any schedule takes: %s, for %s alone; the estimate is %.2f "
 		    "times that.",
@@ -182,6 +229,9 @@ lines_of(const Said *s, BillPart p)
 			break;
 		had[most] = true;
 		const char *mix = p == BILL_ISSUE && n == 0 ? said_mix(s, l->line) : "";
+		if (*mix && json_is_object(s->counted))
+			mix = arena_printf(s->mem, "%s; a warp executes %s for a program", mix,
+			    said_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate / func_warps(s->x->f)));
 		const char *wait = p == BILL_WAITING && l->wait
 				       ? arena_printf(s->mem, " for %s", l->wait)
 				   : *mix ? arena_printf(s->mem, ": %s", mix)
@@ -290,46 +340,7 @@ say_parts(const Said *s)
 	return text_take(&t, s->mem);
 }
 
-/* ---- what was compared, and what holds it ---- */
-
-static const char *
-say_compared(const Said *s)
-{
-	const ChooseWhy *why = s->why;
-	const Tried *taken = NULL, *next = NULL;
-	int fit = 0;
-	for (int i = 0; i < why->tried.n; i++) {
-		const Tried *c = &why->tried.at[i];
-		fit += c->cycles >= 0;
-		taken = c->is_chosen ? c : taken;
-	}
-	if (fit < 2 || !taken)
-		return arena_printf(s->mem, "No other schedule was compared%s%s.",
-		    why->none ? ": " : "", why->none ? why->none : "");
-	for (int i = 0; i < why->tried.n && !next; i++) {
-		const Tried *c = &why->tried.at[i];
-		next = c->cycles >= 0 && !c->is_chosen && c->bill.cycles != taken->bill.cycles
-			   ? c
-			   : NULL;
-	}
-	Text t = {0};
-	text_printf(&t, "Of %d schedules that the model compared ", fit);
-	why_values(taken, &t);
-	text_put(&t, " was taken");
-	if (next) {
-		bool less = next->bill.cycles < taken->bill.cycles;
-		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
-		why_values(next, &t);
-		const char *times = said_round(s, next->bill.cycles / taken->bill.cycles);
-		bool same = strcmp(times, "1") == 0;
-		text_printf(&t, ", %s%s%s", less ? "" : "would take ", same ? "" : times,
-		    same ? "as long" : " times as long");
-		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",
-		    less ? why_not_least(why, taken) : "");
-	}
-	text_put(&t, " (all of them: what bounds it).");
-	return text_take(&t, s->mem);
-}
+/* ---- what holds it ---- */
 
 /* Lines of the summary that say what was guessed: trips, places, idle multiprocessors. */
 static bool
@@ -376,14 +387,9 @@ said_bound(const Said *s, SaidList *out)
 	said_remedies(s, out);
 	const char *bytes = moved(s);
 	if (*bytes)
-		said_add(s, out,
-		    arena_printf(s->mem,
-			"Device memory moves %s by the model, each byte of a tensor once, which "
-			"the "
-			"lines that read it share: %s.",
-			said_mega(s, said_part(s, BILL_MEMORY)), bytes));
+		said_add(s, out, say_moved(s, bytes));
 	const char *rounds = said_rounds(s, &share);
 	said_add(
 	    s, out, arena_printf(s->mem, "%s%s%s", rounds, *rounds ? " " : "", say_remarks(s)));
-	said_add(s, out, say_compared(s));
+	said_add(s, out, said_compared(s));
 }

@@ -274,6 +274,19 @@ said_wide(const Said *s, int line)
 	return all ? (double)wide / all : 0;
 }
 
+bool
+said_casts(const Said *s, int line)
+{
+	for (int i = 0; i < s->tir.n; i++) {
+		const char *name, *op;
+		bool tile;
+		if (s->tir.source[i] == line && value_of(s->tir.line[i], &name, &op) &&
+		    strcmp(type_of(s->tir.line[i], &tile, s), "i64") == 0 && tile)
+			return true;
+	}
+	return false;
+}
+
 const char *
 said_doubles(const Said *s, int line)
 {

@@ -8,6 +8,7 @@
 
 static const double WORTH = 0.97; /* of the launch: a change that is worth a sentence */
 static const double FEW = 1.1;    /* times the least: nothing is left */
+static const double KEYS = 0.6;   /* of a line that compares keys: its instructions that go without them */
 
 typedef struct Remedy {
 	double us; /* of the launch with it; 0: not known */
@@ -73,44 +74,6 @@ add_variants(const Said *s, Remedies *all)
 		add(s, all, own.at[k].us, own.at[k].text);
 }
 
-/* Are tiles of less, of a name or several, all slower by the model? */
-static bool
-smaller_are_slower(const Said *s)
-{
-	const json_t *v;
-	size_t i;
-	int n = 0, slower = 0;
-	json_array_foreach(s->variants, i, v) {
-		const char *at = json_string_value(json_object_get(v, "values"));
-		bool smaller = true;
-		for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
-			const NamedConst *c = named_const(
-			    s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
-			const char *is = strstr(at, " = ");
-			smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
-		}
-		n += smaller;
-		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
-	}
-	return n > 0 && slower == n;
-}
-
-static bool
-more_warps_are_slower(const Said *s)
-{
-	int n = 0, slower = 0;
-	for (int i = 0; i < s->why->tried.n; i++) {
-		const Tried *c = &s->why->tried.at[i];
-		const NamedConst *w =
-		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
-		if (c->cycles < 0 || c->is_chosen || !w || w->value.i <= s->x->f->schedule.warps)
-			continue;
-		n++;
-		slower += c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
-	}
-	return n > 0 && slower == n;
-}
-
 /* What one block more on a multiprocessor takes: "at most 48 registers a thread (now 56)"; "": no
  * more fits at all. */
 static const char *
@@ -140,7 +103,7 @@ room_needs(const Said *s, int now, const char **how)
 			: arena_printf(s->mem, "%d bytes of shared memory (now %lld)", each - 1024,
 			      (long long)s->x->f->shared_bytes));
 	}
-	bool small = !smaller_are_slower(s), warps = registers && !more_warps_are_slower(s);
+	bool any, small = !said_smaller_are_slower(s, &any), warps = registers && !said_more_warps_are_slower(s);
 	*how = needs.n > 1            ? ", both: less of one alone gains nothing"
 	       : !registers && !small ? ", by fewer stages"
 	       : !registers           ? ", by fewer stages or a smaller tile"
@@ -176,7 +139,7 @@ add_rounds(const Said *s, Remedies *all)
 	double share;
 	const char *text = said_rounds(s, &share);
 	BillPart most = said_longest(s, -1);
-	if (*text && most != BILL_MEMORY && most != BILL_SECTORS)
+	if (*text && share > 0 && most != BILL_MEMORY && most != BILL_SECTORS)
 		add(s, all, (1 - share) * s->us,
 		    "at best, with blocks of a size or number that fills the last round (below)");
 }
@@ -225,6 +188,16 @@ add_accesses(const Said *s, Remedies *all)
 	}
 }
 
+/* Has a line a twentieth of the launch in some part? */
+static bool
+takes(const Said *s, int line)
+{
+	double most = 0;
+	for (int p = 0; p < BILL_PARTS; p++)
+		most = MAX(most, said_spent_us(s, said_spent(s, line), (BillPart)p));
+	return most >= s->us / 20;
+}
+
 /* Accesses that could be wider: the model has too small a figure of what that is worth. */
 static void
 add_wider(const Said *s, Remedies *all)
@@ -233,8 +206,9 @@ add_wider(const Said *s, Remedies *all)
 	SaidList lines = {0};
 	for (int i = 0; i < s->lines.n; i++) {
 		const SaidLine *l = &s->lines.at[i];
-		const char *how = said_is_narrow(s, l) ? said_widen(s, l) : "";
-		if (said_is_narrow(s, l))
+		bool is = said_is_narrow(s, l) && takes(s, l->line);
+		const char *how = is ? said_widen(s, l) : "";
+		if (is)
 			said_add(s, &lines,
 			    arena_printf(s->mem, "line %d %s, %d byte%s of %d%s%s", l->line,
 				l->what, l->x->bytes, l->x->bytes == 1 ? "" : "s",
@@ -330,7 +304,10 @@ static void
 add_padding(const Said *s, Remedies *all)
 {
 	double share;
+	bool compared, slower = said_smaller_are_slower(s, &compared);
 	const char *text = said_padding(s, &share);
+	if (slower || (compared && share > 0))  /* other tiles have a time of their own */
+		return;
 	if (*text && share > 0)
 		add(s, all, with_less(s, share),
 		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
@@ -368,18 +345,18 @@ add_instructions(const Said *s, Remedies *all)
 		    arena_printf(s->mem, "of line %d's instructions (%s) some are: %s", l->line,
 			said_micro(s, own), said_specials(s, l->line)));
 	if (*said_keys(s, l->line))
-		add(s, all, 0,
+		add(s, all, said_with(s, BILL_ISSUE, own * KEYS),
 		    arena_printf(s->mem,
-			"line %d's %s compares keys of 64 bits, an element and its index in one, "
-			"by about ten "
-			"instructions an element; a max or min alone takes one",
+			"at best, if line %d had no %s, which compares keys of 64 bits, an element and its "
+			"index in one, by about ten instructions an element: a max or min alone takes one, "
+			"and the least index at which the element equals it three",
 			l->line, said_keys(s, l->line)));
-	else if (wide >= .2)
+	else if (wide >= .2 && said_casts(s, l->line))
 		add(s, all, said_with(s, BILL_ISSUE, own * wide / (1 + wide)),
 		    arena_printf(s->mem,
 			"at best, if line %d's indices were of "
 			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
-			"takes two; cast to i32 where the numbers fit",
+			"takes two; cast its tile of indices, as in (...) as i32, where the numbers fit",
 			l->line, 100 * wide));
 }
 
@@ -436,9 +413,9 @@ void
 said_remedies(const Said *s, SaidList *out)
 {
 	enum { SHOWN = 8 };
-	double least = MAX(said_part(s, BILL_MEMORY), said_part(s, BILL_PRODUCTS));
-	bool memory = said_part(s, BILL_MEMORY) >= said_part(s, BILL_PRODUCTS),
-	     few = s->us < FEW * least;
+	bool memory, few;
+	double outside, least = said_least(s, &memory, &outside);
+	few = s->us < FEW * least;
 	Remedies all = collect(s), wide = {0};
 	Text t = {0};
 	add_wider(s, &wide);

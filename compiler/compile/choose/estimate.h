@@ -38,6 +38,8 @@ double estimate_bytes(const Bound *b);
  * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);
+/* Has a parameter rows, or elements, that data names? */
+bool estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param);
 /* A line of text for each tensor that they read or write again and again. */
 void estimate_scattered_text(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     Arena *mem, Text *out);

@@ -314,6 +314,22 @@ share_memory(const Launch *l, double programs, Arena *mem, LineCosts *lines)
 	}
 }
 
+/* Bytes that any schedule moves: of each tensor what programs access of it, once.  Of places that data names, so many of N
+ * bytes at random of S are different. */
+static double
+least_bytes(const Launch *l, double programs, const LineCosts *lines)
+{
+	double sum = 0;
+	for (int i = 0; i < MIN(l->b->kernel->params.n, l->f->body->narg); i++) {
+		double all = 0, bytes = tensor_moved(l->b, i), most = tensor_bytes(l->b, i);
+		for (int k = 0; k < lines->n; k++)
+			all += lines->at[k].moved ? programs * lines->at[k].moved[i] : 0;
+		bool named = most > 0 && estimate_is_table(l->f, l->b, l->arg, i);
+		sum += named ? most * (1 - exp(-all / most)) : MIN(bytes, all);
+	}
+	return sum;
+}
+
 /* Those that run twice at the end of the first axis count too, those that leave before their products do not. */
 static double
 launch_programs(const Func *f, const Bound *b)
@@ -343,6 +359,7 @@ typedef struct Issued {
 	const ThreadModule *m;
 	const Func *f;
 	VEC(const Op *) loop;
+	bool is_fitted;                                 /* to what the ops were taken to be */
 	double all;
 } Issued;
 
@@ -386,16 +403,21 @@ issued_trips(void *user, const ThreadNode *n)
 }
 
 static void
-issued_take(void *user, const ThreadNode *n, double issue)
+issued_take(void *user, const ThreadNode *n, double times, double issue)
 {
 	Issued *x = user;
 	LineCosts *lines = x->facts->lines;
+	bool accesses = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL && issue > 0;
 	x->all += issue;
-	for (int i = 0; lines && i < lines->n; i++)
-		if (lines->at[i].line == n->place.line && lines->at[i].file == n->place.file) {
-			lines->at[i].used.issue += issue;
-			return;
-		}
+	int i = 0;
+	while (lines && i < lines->n && (lines->at[i].line != n->place.line || lines->at[i].file != n->place.file))
+		i++;
+	if (!lines || n->place.line <= 0)
+		return;
+	if (i == lines->n)
+		vec_push(x->m->mem, lines, ((LineCost){.file = n->place.file, .line = n->place.line}));
+	lines->at[i].used.issue += x->is_fitted ? 0 : issue;
+	lines->at[i].accesses += accesses ? times : 0;
 }
 
 /* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them.  Not of
@@ -411,14 +433,14 @@ count_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Ar
 			vec_push(mem, &x.loop, op);
 			loops |= !op_is_over_programs(op);
 		}
-	bool is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
-	x.m = is_fitted || facts->by_op ? NULL : lower_func(f, t, mem);
+	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
+	x.m = (x.is_fitted && !facts->lines) || facts->by_op ? NULL : lower_func(f, t, mem);
 	if (!x.m)
 		return;
-	for (int i = 0; facts->lines && i < facts->lines->n; i++)
+	for (int i = 0; facts->lines && !x.is_fitted && i < facts->lines->n; i++)
 		facts->lines->at[i].used.issue = 0;
 	thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, c->stays ? facts->once : 1});
-	c->issue = x.all;
+	c->issue = x.is_fitted ? c->issue : x.all;
 }
 
 static bool
@@ -442,7 +464,10 @@ launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, A
 		share_memory(&l, programs, mem, lines);
 	if (!f->stream)
 		c.path += estimate_join(t, f->schedule.split, split_bytes(f));
-	return bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
+	bool fits = bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
+	out->once = c.stays ? facts.once : 1;
+	out->least = lines ? least_bytes(&l, programs, lines) : 0;
+	return fits;
 }
 
 bool

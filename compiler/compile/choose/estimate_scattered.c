@@ -171,6 +171,13 @@ blocks_of(const Func *f, const Bound *b, const InspectArg *arg, const Op *first,
 	return n;
 }
 
+/* As often as estimate_bytes counts a tensor. */
+static double
+moves_of(const Bound *b, int param)
+{
+	return b->kernel->params.at[param].access == ACCESS_INOUT ? 2 : 1;
+}
+
 double
 estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each)
@@ -191,10 +198,19 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 		bytes += own;
 		if (each)
 			each[param] += own;
-		*tables += (seen[0] | seen[1]) & bit ? 0 : table;
+		*tables += (seen[0] | seen[1]) & bit ? 0 : table * moves_of(b, param);
 		seen[is_written(op)] |= bit;
 	}
 	return bytes;
+}
+
+bool
+estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_is_access(op) && table_of(b, arg, op) == param)
+			return true;
+	return false;
 }
 
 void

@@ -1,0 +1,104 @@
+/* What the schedules and tiles that the compiler compared say of this one. */
+#include "tool/report/said.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *
+said_compared(const Said *s)
+{
+	const ChooseWhy *why = s->why;
+	const Tried *taken = NULL, *next = NULL;
+	int fit = 0;
+	for (int i = 0; i < why->tried.n; i++) {
+		const Tried *c = &why->tried.at[i];
+		fit += c->cycles >= 0;
+		taken = c->is_chosen ? c : taken;
+	}
+	if (fit < 2 || !taken)
+		return arena_printf(s->mem, "No other schedule was compared%s%s.",
+		    why->none ? ": " : "", why->none ? why->none : "");
+	for (int i = 0; i < why->tried.n && !next; i++) {
+		const Tried *c = &why->tried.at[i];
+		next = c->cycles >= 0 && !c->is_chosen && c->bill.cycles != taken->bill.cycles
+			   ? c
+			   : NULL;
+	}
+	Text t = {0};
+	text_printf(&t, "Of %d schedules that the model compared ", fit);
+	why_values(taken, &t);
+	text_put(&t, " was taken");
+	if (next) {
+		bool less = next->bill.cycles < taken->bill.cycles;
+		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
+		why_values(next, &t);
+		const char *times = said_round(s, next->bill.cycles / taken->bill.cycles);
+		bool same = strcmp(times, "1") == 0;
+		text_printf(&t, ", %s%s%s", less ? "" : "would take ", same ? "" : times,
+		    same ? "as long" : " times as long");
+		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",
+		    less ? why_not_least(why, taken) : "");
+	}
+	text_put(&t, " (all of them: what bounds it).");
+	return text_take(&t, s->mem);
+}
+
+/* Has a schedule that was compared a smaller tile than this, and none that is larger? */
+static bool
+is_smaller(const Said *s, const Tried *c)
+{
+	bool smaller = false;
+	for (int i = 0; i < c->n; i++) {
+		const NamedConst *now = named_const(s->b->ct, s->b->nct, c->value[i].name);
+		if (!now || schedule_named(c->value[i].name) >= 0)
+			continue;
+		if (c->value[i].value.i > now->value.i)
+			return false;
+		smaller |= c->value[i].value.i < now->value.i;
+	}
+	return smaller && c->cycles >= 0;
+}
+
+bool
+said_smaller_are_slower(const Said *s, bool *compared)
+{
+	const json_t *v;
+	size_t i;
+	int n = 0, slower = 0;
+	for (int k = 0; k < s->why->tried.n; k++) {
+		const Tried *c = &s->why->tried.at[k];
+		bool smaller = is_smaller(s, c);
+		n += smaller;
+		slower += smaller && c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
+	}
+	json_array_foreach(s->variants, i, v) {
+		const char *at = json_string_value(json_object_get(v, "values"));
+		bool smaller = true;
+		for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
+			const NamedConst *c = named_const(
+			    s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
+			const char *is = strstr(at, " = ");
+			smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
+		}
+		n += smaller;
+		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
+	}
+	*compared = n > 0;
+	return n > 0 && slower == n;
+}
+
+bool
+said_more_warps_are_slower(const Said *s)
+{
+	int n = 0, slower = 0;
+	for (int i = 0; i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *w =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
+		if (c->cycles < 0 || c->is_chosen || !w || w->value.i <= s->x->f->schedule.warps)
+			continue;
+		n++;
+		slower += c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
+	}
+	return n > 0 && slower == n;
+}
