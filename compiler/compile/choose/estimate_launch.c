@@ -359,6 +359,7 @@ typedef struct Issued {
 	const ThreadModule *m;
 	const Func *f;
 	VEC(const Op *) loop;
+	int warps;
 	bool is_fitted;                                 /* to what the ops were taken to be */
 	double all;
 } Issued;
@@ -409,13 +410,14 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 	LineCosts *lines = x->facts->lines;
 	bool accesses = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL && issue > 0;
 	x->all += issue;
+	const Place *at = n->place.line > 0 ? &n->place : &x->f->place;
 	int i = 0;
-	while (lines && i < lines->n && (lines->at[i].line != n->place.line || lines->at[i].file != n->place.file))
+	while (lines && i < lines->n && (lines->at[i].line != at->line || lines->at[i].file != at->file))
 		i++;
-	if (!lines || n->place.line <= 0)
+	if (!lines)
 		return;
 	if (i == lines->n)
-		vec_push(x->m->mem, lines, ((LineCost){.file = n->place.file, .line = n->place.line}));
+		vec_push(x->m->mem, lines, ((LineCost){.file = at->file, .line = at->line, .used.warps = x->warps}));
 	lines->at[i].used.issue += x->is_fitted ? 0 : issue;
 	lines->at[i].accesses += accesses ? times : 0;
 }
@@ -427,7 +429,7 @@ static void
 count_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
 	bool loops = false;
-	Issued x = {.facts = facts, .f = f};
+	Issued x = {.facts = facts, .f = f, .warps = c->warps};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op_is_loop(op)) {
 			vec_push(mem, &x.loop, op);
