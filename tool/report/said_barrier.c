@@ -348,6 +348,26 @@ executed(const Said *s)
 	return sum;
 }
 
+/* A trip waits once at each mbarrier of its ring. */
+static const char *
+waits_often(const Said *s)
+{
+	double trips = json_number_value(json_object_get(s->timeline, "of"));
+	return trips > 0 ? arena_printf(s->mem, "; each once a trip, %s times a program", said_round(s, trips)) : "";
+}
+
+/* Has machine code no instruction for a warp's barriers? */
+static bool
+is_dropped(const Said *s)
+{
+	bool any = false;
+	for (int i = 0; i < s->sass.n; i++) {
+		const char *op = report_instruction(s->sass.line[i]);
+		any |= op && strncmp(op, "WARPSYNC", 8) == 0;
+	}
+	return s->sass.n > 0 && !any;
+}
+
 const char *
 said_barriers(const Said *s)
 {
@@ -384,15 +404,17 @@ said_barriers(const Said *s)
 			real.n ? "" : "It has none. ", said_join(s, &held, "; ")));
 	if (warp)
 		said_add(s, &out,
-		    "A warp barrier is enough where the threads that access the same bytes are of "
-		    "one warp, or where "
-		    "each warp arrives at an mbarrier for its own.");
+		    arena_printf(s->mem,
+			"A warp barrier is enough where the threads that access the same bytes are of "
+			"one warp, or where "
+			"each warp arrives at an mbarrier for its own%s.",
+			is_dropped(s) ? "; in SASS none of them is an instruction that waits" : ""));
 	if (rings.n)
 		said_add(s, &out,
 		    arena_printf(s->mem,
 			"Mbarriers, at which warps wait for copies or other warps and no whole "
 			"block "
-			"does: %s.",
-			said_join(s, &rings, "; ")));
+			"does: %s%s.",
+			said_join(s, &rings, "; "), waits_often(s)));
 	return out.n ? said_join(s, &out, " ") : "It has none.";
 }

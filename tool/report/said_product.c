@@ -2,6 +2,7 @@
  * worth. */
 #include "tool/report/said.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool
@@ -53,6 +54,41 @@ mend(const Said *s, const SaidLine *l)
 	    json_string_value(json_object_get(by, "values")), said_micro(s, us));
 }
 
+/* Why no other instruction of warpgroups: of 16 elements along K one reads 64 rows of the left
+ * operand and n columns of the right one for 64 n products of each. */
+static const char *
+say_wider(const Said *s)
+{
+	enum { ROWS = 64, WIDEST = 256 };
+	static const char word[] = "wgmma.n";
+	static const double NEAR = .8;
+	double now = 0, shared = said_part(s, BILL_SHARED);
+	bool registers = false;
+	for (int i = 0; i < s->lines.n; i++) {
+		const char *at = strstr(s->lines.at[i].what, word);
+		now = MAX(now, at ? strtod(at + sizeof word - 1, NULL) : 0);
+		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
+	}
+	if (now <= 0 || registers)
+		return "";
+	if (shared < NEAR * said_part(s, said_longest(s, -1)))
+		return ". None of wgmma multiplies faster: more columns (n256) or a left operand in registers only "
+		       "read shared memory less, which does not bound the kernel";
+	double reads = (ROWS + now) / now, left = 1 / reads, wide = (1 + (double)ROWS / WIDEST) / reads;
+	const char *columns = now < WIDEST
+				  ? arena_printf(s->mem,
+					"n256, of a tile with 256 columns, would read %.2f times as much for the same "
+					"products, with %.0f registers of a thread for each accumulator; ",
+					wide, (double)WIDEST / 2)
+				  : "";
+	return arena_printf(s->mem,
+	    ". All multiply as fast, but shared memory bounds the kernel as well, of which each "
+	    "instruction reads both operands: %sa left operand in registers would read %.2f times as "
+	    "much, but copies bring it to shared memory, and the compiler holds in registers only what "
+	    "is computed or used again",
+	    columns, left);
+}
+
 const char *
 said_products(const Said *s)
 {
@@ -70,5 +106,6 @@ said_products(const Said *s)
 			said_join(s, &parts, ", "), said_is_weaker(l) ? said_gain(s) : "",
 			said_is_weaker(l) ? mend(s, l) : ""));
 	}
-	return all.n ? said_join(s, &all, "; ") : "It multiplies no matrices.";
+	return all.n ? arena_printf(s->mem, "%s%s", said_join(s, &all, "; "), say_wider(s))
+		     : "It multiplies no matrices.";
 }
