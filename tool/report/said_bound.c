@@ -187,18 +187,17 @@ say_time(const Said *s)
 		text_printf(&t, "Measured, with counters on: %s. ", said_micro(s, seconds * 1e6));
 	text_printf(&t, "Estimate of the model: %s.", said_micro(s, s->us));
 	if (least > 0) {
-		const char *padded =
-		    outside > 0 ? arena_printf(s->mem, ", of elements inside of their tensors") : "";
+		const char *padded = !memory && outside > 0 ? ", of elements inside of their tensors" : "";
 		const char *of =
 		    memory ? arena_printf(s->mem, "%s of device memory", said_least_mega(s))
 		    : s->wgmma_us > 0
-			? arena_printf(s->mem, "products by this instruction%s (by wgmma %s)", padded,
+			? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
 			      said_micro(s, s->wgmma_us * (1 - outside)))
-			: arena_printf(s->mem, "products by this instruction%s", padded);
+			: "products by this instruction";
 		text_printf(&t,
-		    " The least that any schedule takes: %s, for %s alone; the estimate is %.2f "
+		    " The least that any schedule takes: %s, for %s alone%s; the estimate is %.2f "
 		    "times that.",
-		    said_micro(s, least), of, s->us / least);
+		    said_micro(s, least), of, padded, s->us / least);
 	}
 	text_printf(&t,
 	    " The estimate's error: of %d kernels %s by the model, half took %.2f to %.2f times "
@@ -240,6 +239,13 @@ lines_of(const Said *s, BillPart p)
 		    arena_printf(s->mem, "line %d %s%s", l->line,
 			said_micro(s, said_spent_us(s, l, p)), wait));
 	}
+	double rest = part;
+	for (int i = 0; i < s->x->spent.n; i++)
+		rest -= s->x->spent.at[i].file == s->x->f->place.file
+			    ? said_spent_us(s, &s->x->spent.at[i], p)
+			    : 0;
+	if (rest > part / 10 && p != BILL_START)
+		said_add(s, &all, arena_printf(s->mem, "%s of no line", said_micro(s, rest)));
 	return all.n ? arena_printf(s->mem, " (%s)", said_join(s, &all, ", ")) : "";
 }
 

@@ -66,7 +66,7 @@ say_wider(const Said *s)
 	bool registers = false;
 	for (int i = 0; i < s->lines.n; i++) {
 		const char *at = strstr(s->lines.at[i].what, word);
-		now = MAX(now, at ? strtod(at + sizeof word - 1, NULL) : 0);
+		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
 		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
 	}
 	if (now <= 0 || registers)
