@@ -368,6 +368,30 @@ is_dropped(const Said *s)
 	return s->sass.n > 0 && !any;
 }
 
+/* What ops are of which the source says nothing. */
+static const char *
+ops_named(const Said *s, const char *text)
+{
+	static const struct {
+		const char *name, *is;
+	} op[] = {{"arrive", "a warp tells an mbarrier that it is done with a slot"},
+	    {"expect", "a thread tells an mbarrier what copies will bring"},
+	    {"await", "waits at an mbarrier"}, {"send", "a copy from shared to device memory"},
+	    {"sent", "waits until such copies have read"}, {"put", "threads write to shared memory"},
+	    {"split_put", "blocks of a cluster put the parts of what they share out where others read them"},
+	    {"dot_start", "a product begins"}, {"dot_wait", "and is over"},
+	    {"convert", "another distribution of elements over threads"}};
+	SaidList said = {0};
+	for (int i = 0; i < LEN(op); i++) {
+		const char *of = arena_printf(s->mem, "%s of ", op[i].name),
+			   *this = arena_printf(s->mem, "this %s", op[i].name), *at = strstr(text, of);
+		bool whole = at && (at == text || !(char_is_letter(at[-1]) || at[-1] == '_'));
+		if (whole || strstr(text, this))
+			said_add(s, &said, arena_printf(s->mem, "%s, %s", op[i].name, op[i].is));
+	}
+	return said_join(s, &said, "; ");
+}
+
 const char *
 said_barriers(const Said *s)
 {
@@ -416,5 +440,6 @@ said_barriers(const Said *s)
 			"block "
 			"does: %s%s.",
 			said_join(s, &rings, "; "), waits_often(s)));
-	return out.n ? said_join(s, &out, " ") : "It has none.";
+	const char *text = out.n ? said_join(s, &out, " ") : "It has none.", *names = ops_named(s, text);
+	return *names ? arena_printf(s->mem, "%s Ops of the tile IR in this: %s.", text, names) : text;
 }
