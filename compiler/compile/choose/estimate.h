@@ -72,6 +72,9 @@ double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int 
  * begin within lines. */
 double estimate_astride(const Bound *b, const Op *read);
 
+/* estimate_trips.c: counts what a program issues, and each line's accesses, by the thread IR. */
+void estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c);
+
 /* Of any kernel that went through the whole pipeline.  `lines`, unless NULL, gets what each line of the source costs.
  * False: it does not fit. */
 bool estimate_bill(Func *f, const Bound *b, const Target *t, Arena *mem, LineCosts *lines, Bill *out);
