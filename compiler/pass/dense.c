@@ -105,10 +105,8 @@ static void
 join_elements(Dense *d, const Op *op)
 {
 	for (int i = 0; i < op->nin; i++)
-		if (is_tile(op->in[i]) && !is_made_anew(op->in[i])) {
+		if (is_tile(op->in[i]) && !is_made_anew(op->in[i]))
 			join(d, op->in[i], &op->out[0]);
-			d->is_apart[group_of(d, op->out[0].id)] |= !op->in[i]->def;
-		}
 }
 
 static void
@@ -134,6 +132,9 @@ find_groups(Dense *d)
 			keep_apart(d, op->in[i]);
 		for (int i = 0; i < op->nout; i++)
 			keep_apart(d, &op->out[i]);
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; i < op->region[r]->narg; i++)
+				keep_apart(d, &op->region[r]->arg[i]);
 	}
 }
 
