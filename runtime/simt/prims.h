@@ -99,7 +99,7 @@ void simt_stores_end(Async *a);
 
 void simt_box_load(const BulkCopy *c, uint8_t *box);
 void simt_box_store(const BulkCopy *c, const uint8_t *box);     /* as it lay in shared memory */
-void simt_box_landed(const BulkCopy *c, bool is_read);  /* the store, or load, is over */
+void simt_box_landed(const BulkCopy *c, int64_t mbarrier);      /* as simt_global_landed */
 
 /* ---- cluster.c ---- */
 

@@ -110,8 +110,8 @@ void simt_writer(const SimtThread *t, int64_t byte, char *out, size_t size);
  * what threads do that have waited for the mbarrier. */
 void simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, unsigned access, int64_t mbarrier);
 
-/* The same of global memory: a write, which t waited for, or a read that counts for an mbarrier. */
-void simt_global_landed(SimtThread *t, uint64_t address, int bytes, bool is_read);
+/* The same of global memory: a write, which t waited for (mbarrier: -1), or a read that counts for an mbarrier. */
+void simt_global_landed(SimtThread *t, uint64_t address, int bytes, int64_t mbarrier);
 
 typedef enum SimtFence {
 	SIMT_FENCE_MBAR,                                /* of mbarriers just set up, towards the cluster */

@@ -617,6 +617,28 @@ bulk_sums(SimtThread *t, const uint64_t *param)
 			load(t, 3, param[1] + 64 + 4 * i);
 }
 
+/* Each block has the same 64 bytes copied by one thread, for which another waits; the block that comes last writes there.
+ * Faults: it comes without an order; it writes before it has waited. */
+static void
+bulk_loads(SimtThread *t, const uint64_t *param)
+{
+	int fault = trial_of(param)->fault;
+	set_up(t);
+	if (t->thread == 0) {
+		t->site = 1;
+		simt_mbar_expect(t, (const uint64_t[]){BAR, 64}, NULL, NULL);
+		simt_bulk_copy(t, (const uint64_t[]){0, param[1] + 64, 64, BAR}, NULL, NULL);
+	}
+	if (t->thread != 1)
+		return;
+	if (fault == 2)
+		store(t, 3, param[1] + 64);
+	wait_for(t, BAR);
+	if (count(t, 2, param[1], fault == 1 ? 0 : BOTH) == t->nblocks)
+		for (uint64_t i = 0; i < 16; i++)
+			store(t, 3, param[1] + 64 + 4 * i);
+}
+
 static void
 stores(void **state)
 {
@@ -628,6 +650,10 @@ stores(void **state)
 	found(r, bulk_stores, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 5, 1);
 	clean(r, bulk_sums, 3, 1);
 	found(r, bulk_sums, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
+	clean(r, bulk_loads, 1, 1);
+	clean(r, bulk_loads, 3, 1);
+	found(r, bulk_loads, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
+	found(r, bulk_loads, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 }
 
 /* ---- all of it ---- */

@@ -183,11 +183,11 @@ simt_landed(SimtThread *t, const SimtThread *of, uint32_t offset, int bytes, uns
 }
 
 void
-simt_global_landed(SimtThread *t, uint64_t address, int bytes, bool is_read)
+simt_global_landed(SimtThread *t, uint64_t address, int bytes, int64_t mbarrier)
 {
 	Check *c = check_of(t);
 	if (c)
-		global_land(c, t, address, bytes, is_read);
+		global_land(c, t, address, bytes, mbarrier);
 }
 
 void

@@ -105,6 +105,8 @@ void clocks_close(Check *c);
 void clocks_barrier(Check *c, SimtThread *const *who, int n);
 /* What t did until now, for others to acquire; whatever it does from here on is later. */
 HappensBefore clocks_publish(Check *c, int agent);
+/* The agent's latest clock that whoever waits for the mbarrier's present phase acquires; 0: there is none. */
+uint32_t clocks_arrived(Check *c, int agent, uint64_t mbarrier);
 /* Adds `from`, which stays its owner's. */
 void hb_join(Check *c, HappensBefore *to, const HappensBefore *from);
 void hb_drop(Check *c, HappensBefore *o);
@@ -132,8 +134,8 @@ void global_open(CheckLaunch *l);
 void global_close(CheckLaunch *l);
 /* False, and reported: it lies in no range. */
 bool global_touch(Check *c, SimtThread *t, uint64_t address, int bytes, unsigned access);
-/* A write that t had in flight there is over, and t waited for it. */
-void global_land(Check *c, SimtThread *t, uint64_t address, int bytes, bool is_read);
+/* A write that t had in flight there is over, and t waited for it; or a read, which counts for the mbarrier, 0 or more. */
+void global_land(Check *c, SimtThread *t, uint64_t address, int bytes, int64_t mbarrier);
 
 /* ---- acquire.c: releases and acquires, which order blocks ---- */
 

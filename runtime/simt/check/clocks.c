@@ -216,6 +216,13 @@ clocks_object(Check *c, uint64_t key)
 	return &c->object[c->nobject++];
 }
 
+uint32_t
+clocks_arrived(Check *c, int agent, uint64_t mbarrier)
+{
+	const VectorClock *v = clocks_object(c, mbarrier)->open.vector;
+	return v ? v->at[agent] : 0;
+}
+
 /* Past the last agent mbarriers share one: a wait for either then orders what both count. */
 int
 clocks_copy_agent(Check *c, CheckObject *o, uint32_t *clock)

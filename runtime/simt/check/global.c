@@ -282,7 +282,7 @@ is_in_flight(const Touch *w, const SimtThread *t)
 	return w->block == (uint32_t)t->block_index + 1 && thread_of(w) == t->thread && w->clock == IN_FLIGHT;
 }
 
-/* What has been written, or added, counts from now on, what has been read no more. */
+/* Sets the clock of what t has in flight there: of reads, or of writes and sums.  A clock of 0 forgets a read. */
 static void
 land(GlobalCell *cell, const SimtThread *t, bool is_read, uint32_t clock)
 {
@@ -293,14 +293,16 @@ land(GlobalCell *cell, const SimtThread *t, bool is_read, uint32_t clock)
 		if (!is_in_flight(x, t) || is_read != !(access_of(x) & SIMT_WRITE))
 			continue;
 		x->clock = clock;
-		if (is_read)
+		if (clock == 0)
 			*x = (Touch){0};
 	}
 }
 
 void
-global_land(Check *c, SimtThread *t, uint64_t address, int bytes, bool is_read)
+global_land(Check *c, SimtThread *t, uint64_t address, int bytes, int64_t mbarrier)
 {
+	bool is_read = mbarrier >= 0;
+	uint32_t clock = is_read ? clocks_arrived(c, agent_of(c, t), (uint64_t)mbarrier) : c->thread[agent_of(c, t)].clock;
 	const SimtRange *r = range_of(c, address);
 	GlobalShadow *shadow = r ? &c->launch->shadow[r - c->launch->launch->range] : NULL;
 	if (!shadow || !shadow->cell || address + (uint64_t)bytes > r->high)
@@ -310,7 +312,7 @@ global_land(Check *c, SimtThread *t, uint64_t address, int bytes, bool is_read)
 		uint8_t *lock = &shadow->lock[i % STRIPES];
 		while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
 			;
-		land(&shadow->cell[i], t, is_read, c->thread[agent_of(c, t)].clock);
+		land(&shadow->cell[i], t, is_read, clock);
 		__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 	}
 }

@@ -57,9 +57,9 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 	else
 		memcpy(to, c->from ? c->from->shared + c->from_at : c->global, (size_t)c->bytes);
 	if (checks && c->map)
-		simt_box_landed(c, true);
+		simt_box_landed(c, mbarrier);
 	else if (checks && !c->from)
-		simt_global_landed(c->begun_by, (uint64_t)(uintptr_t)c->global, c->bytes, true);
+		simt_global_landed(c->begun_by, (uint64_t)(uintptr_t)c->global, c->bytes, mbarrier);
 	if (checks)
 		simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 	if (checks && c->from)
@@ -198,9 +198,9 @@ PRIMITIVE(simt_bulk_wait)
 		BulkCopy *c = mine->stores;
 		write_bytes(c);
 		if (a->checks && c->map)
-			simt_box_landed(c, false);
+			simt_box_landed(c, -1);
 		else if (a->checks)
-			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes, false);
+			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes, -1);
 		free(c->read);
 		mine->stores = c->next;
 		c->next = a->spare_bulk;

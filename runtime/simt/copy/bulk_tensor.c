@@ -199,12 +199,12 @@ simt_box_store(const BulkCopy *c, const uint8_t *box)
 }
 
 void
-simt_box_landed(const BulkCopy *c, bool is_read)
+simt_box_landed(const BulkCopy *c, int64_t mbarrier)
 {
 	for (int i = 0; i < row_count(c->map); i++) {
 		Row r = row_of(c, i);
 		if (r.bytes)
-			simt_global_landed(c->begun_by, r.at, r.bytes, is_read);
+			simt_global_landed(c->begun_by, r.at, r.bytes, mbarrier);
 	}
 }
 
