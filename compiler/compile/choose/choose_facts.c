@@ -111,14 +111,15 @@ blocks_repeated_trips(const Func *f, const Bound *b)
 	return most <= schedule_info[SCHEDULE_KEEP].most ? (int)most : 0;
 }
 
-bool
-choose_decodes(const Func *f)
+/* Has it products, none of which takes the result of another, and is that true of all? */
+static bool
+all_products(const Func *f, bool (*what)(const Op *dot))
 {
 	bool any = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		if (op->kind != OP_DOT)
 			continue;
-		if (!dot_decodes(op))
+		if (!what(op))
 			return false;
 		any = true;
 	}
@@ -126,16 +127,23 @@ choose_decodes(const Func *f)
 }
 
 bool
+choose_decodes(const Func *f)
+{
+	return all_products(f, dot_decodes);
+}
+
+static bool
+is_computed(const Op *dot)
+{
+	bool flipped;
+	const Op *root = dot_operand_root(dot->in[1], &flipped)->def;
+	return root && root->kind != OP_READ;
+}
+
+bool
 choose_computes(const Func *f)
 {
-	bool any = false, flipped;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Op *root = op->kind == OP_DOT ? dot_operand_root(op->in[1], &flipped)->def : NULL;
-		if (op->kind == OP_DOT && (!root || root->kind == OP_READ))
-			return false;
-		any |= op->kind == OP_DOT;
-	}
-	return any && !dots_are_chained(f, f->body);
+	return all_products(f, is_computed);
 }
 
 /* ---- what a bill does not know ---- */

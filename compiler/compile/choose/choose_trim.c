@@ -52,28 +52,13 @@ has_warpgroups(const Trim *x)
 	return m && block_find(m->funcs.at[0]->body, OP_DOT_START);
 }
 
+/* Is that true of the kernel as elaborated and simplified? */
 static bool
-decodes(const Trim *x)
+holds(const Trim *x, bool (*what)(const Func *f))
 {
 	const PassOptions opt = {.only = CHOOSE_PASSES};
 	const Module *m = built(x, &opt);
-	return m && choose_decodes(m->funcs.at[0]);
-}
-
-static bool
-gathers(const Trim *x)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	const Module *m = built(x, &opt);
-	return m && choose_gathers(m->funcs.at[0]);
-}
-
-static bool
-computes(const Trim *x)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	const Module *m = built(x, &opt);
-	return m && choose_computes(m->funcs.at[0]);
+	return m && what(m->funcs.at[0]);
 }
 
 /* Iterations of the first loop that warpgroups multiply in. */
@@ -119,7 +104,7 @@ pair(Trim *x, const Bound *first)
 	NamedConst was = at < n ? x->value[at] : one;
 	bool stands = first->schedule.split > 0 || header_mentions(x->k, one.name) ||
 	    ctparam_named(x->k, one.name) >= 0 || x->how->is_fixed(x->how->user, one.name);
-	if (stands || !decodes(x) || gathers(x))
+	if (stands || !holds(x, choose_decodes) || holds(x, choose_gathers))
 		return;
 	x->value[at] = one;
 	x->n = MAX(n, at + 1);
@@ -140,7 +125,7 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 	cx->mem = mem;
 	for (int i = 0; i < x.n; i++) {
 		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
-		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !decodes(&x) || !has_warpgroups(&x))
+		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !holds(&x, choose_decodes) || !has_warpgroups(&x))
 			continue;
 		*tile = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
 		*tile = has_warpgroups(&x) ? *tile : was;
@@ -223,7 +208,7 @@ wanted_slots(const Trim *x)
 	double blocks = 1;
 	int slots = 0;
 	Bound b;
-	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !computes(x))
+	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !holds(x, choose_computes))
 		return 0;
 	for (int i = 0; i < b.naxis; i++)
 		blocks *= (double)MAX(b.grid[i], 1);

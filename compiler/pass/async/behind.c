@@ -152,9 +152,9 @@ writes_as_much(const Op *write, const Op *read)
 	return is_plain && valid_of(write, 0) <= valid_of(read, 0) && valid_of(write, 1) <= valid_of(read, 1);
 }
 
-/* Is what follows from the read only written, element by element, but for what is not valid? */
+/* Is there an op of such a kind that takes what follows from the read? */
 static bool
-is_written_alone(Func *f, const Op *read)
+leads_to(Func *f, const Op *read, bool (*what)(const Op *op, const Op *read))
 {
 	func_number(f);
 	bool *follows = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
@@ -163,35 +163,29 @@ is_written_alone(Func *f, const Op *read)
 		bool takes = false;
 		for (int i = 0; i < op->nin; i++)
 			takes |= follows[op->in[i]->id];
-		if (!takes || writes_as_much(op, read))
-			continue;
-		if (!op_has(op, ELEM) && op->kind != OP_CONVERT)
-			return false;
-		for (int i = 0; i < op->nout; i++)
-			follows[op->out[i].id] = true;
-	}
-	return true;
-}
-
-/* Does more follow from the read than a few instructions an element, as a sigmoid?  Then threads hold all of the tile:
- * 4096 x 11008 x 4096 gated so in 128 x 256 took 587 us where threads read it behind the loop, 671 by the ring (H200). */
-static bool
-takes_long(Func *f, const Op *read)
-{
-	func_number(f);
-	bool *follows = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
-	follows[read->out[0].id] = true;
-	for (const Op *op = read->next; op; op = op_after(op, read->home)) {
-		bool takes = false;
-		for (int i = 0; i < op->nin; i++)
-			takes |= follows[op->in[i]->id];
-		OpCost cost = op_info[op->kind].cost;
-		if (takes && (cost == COST_SFU || cost == COST_DIVIDE || cost == COST_LONG))
+		if (takes && what(op, read))
 			return true;
 		for (int i = 0; i < op->nout && takes; i++)
 			follows[op->out[i].id] = true;
 	}
 	return false;
+}
+
+/* Neither element by element, nor a write of no more than is valid. */
+static bool
+sees_padding(const Op *op, const Op *read)
+{
+	return !writes_as_much(op, read) && !op_has(op, ELEM) && op->kind != OP_CONVERT;
+}
+
+/* More than a few instructions an element, as a sigmoid: then threads hold all of the tile.  4096 x 11008 x 4096 gated so
+ * in 128 x 256 took 587 us where threads read it behind the loop, 671 by the ring (H200). */
+static bool
+takes_long(const Op *op, const Op *read)
+{
+	OpCost cost = op_info[op->kind].cost;
+	(void)read;
+	return cost == COST_SFU || cost == COST_DIVIDE || cost == COST_LONG;
 }
 
 /* A part beside what the loop gives, of which as much is valid as of the tile: of several parts, and several tiles, ptxas
@@ -201,7 +195,7 @@ fits_beside(const Pipeline *p, const Op *read, int64_t parts)
 {
 	const int *regs = target_role_registers(p->t, p->f->schedule.warps / WARPGROUP);
 	int64_t held = 0, part = registers_of(&read->out[0]) / parts;
-	if (takes_long(p->f, read))
+	if (leads_to(p->f, read, takes_long))
 		part = INT64_C(1) << read->out[0].layout->in[IN_REGISTER];
 	for (int i = 0; i < p->loop->nout; i++)
 		held += p->loop->out[i].layout ? registers_of(&p->loop->out[i]) : 0;
@@ -216,7 +210,7 @@ comes_behind(const Pipeline *p, Op *op)
 	if (op->kind != OP_READ || !access_is_tensor(op) || op->out[0].type->rank != 2 || !op->out[0].layout ||
 	    tile_bytes(op->out[0].type) < BEHIND_BYTES)
 		return false;
-	if (attr_valid(op) && is_written_alone(p->f, op))
+	if (attr_valid(op) && !leads_to(p->f, op, sees_padding))
 		attr_set_undef(p->m, op, true);
 	if (access_map_reason(op, p->t))
 		return false;
