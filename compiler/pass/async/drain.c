@@ -83,14 +83,27 @@ has_pointers(const Func *f)
 	return false;
 }
 
-/* But for what it replaces, which is read, or copied behind a loop (behind.c), before it is computed. */
+/* May an iteration write elements that an earlier one of this program has written? */
+static bool
+writes_again(const Op *write)
+{
+	for (const Block *b = write->home; b->parent; b = b->parent->home) {
+		bool is_loop = b->parent->kind == OP_FOR || b->parent->kind == OP_WHILE;
+		if (is_loop && !op_is_over_programs(b->parent) && !iterations_disjoint(write, b))
+			return true;
+	}
+	return false;
+}
+
+/* But for what it replaces, which is read, or copied behind a loop (behind.c), before it is computed; not in a loop that
+ * reads again what an iteration before may still be sending. */
 static bool
 is_only_access(const Func *f, const Op *write)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		bool is_behind = op_is_bulk_copy(op) && op->home->parent && op_is_over_programs(op->home->parent);
 		bool is_access = op->nin > 0 && op->in[0] == write->in[0] && op->kind != OP_DIM && op->kind != OP_STRIDE;
-		if (op != write && is_access && !is_behind && !pipeline_replaces(write, op))
+		if (op != write && is_access && !is_behind && (!pipeline_replaces(write, op) || writes_again(write)))
 			return false;
 	}
 	return true;
@@ -197,18 +210,6 @@ is_in_loop(const Op *op)
 	for (const Op *p = op->home->parent; p; p = p->home->parent)
 		if (p->kind == OP_FOR || p->kind == OP_WHILE)
 			return true;
-	return false;
-}
-
-/* May an iteration write elements that an earlier one of this program has written? */
-static bool
-writes_again(const Op *write)
-{
-	for (const Block *b = write->home; b->parent; b = b->parent->home) {
-		bool is_loop = b->parent->kind == OP_FOR || b->parent->kind == OP_WHILE;
-		if (is_loop && !op_is_over_programs(b->parent) && !iterations_disjoint(write, b))
-			return true;
-	}
 	return false;
 }
 
