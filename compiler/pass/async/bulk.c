@@ -9,8 +9,10 @@
  * that are read beside such tiles, as the norms and scales of a row, come in the same way. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
+#include "pass/layout/axis.h"
 
 enum { SLOT_ALIGN = 128, ROW_BYTES = 128 };             /* bytes, of what a tensor map writes, and of a box at most */
+enum { CARRIED_MOST = 4, SIGN_DEPTH = 12 };             /* of what is_from_zero looks through */
 
 Op *
 pipeline_programs(const Op *loop)
@@ -164,4 +166,49 @@ pipeline_next_phase(Builder *b, Value *phase, Value *next_number)
 	Value *wraps = build2(b, OP_EQ, next_number, build_index(b, 0));
 
 	return build3(b, OP_SELECT, wraps, build2(b, OP_SUB, build_index(b, 1), phase), phase);
+}
+
+/* Is it 0 or more?  Of what a loop carries: as long as all before was, which `held` says of n values.  Sums of such do not
+ * wrap. */
+static bool
+is_from_zero(const Value *v, const Value **held, int n, int depth)
+{
+	const Op *op = v->def;
+	if (v->type->rank || depth == 0)
+		return false;
+	if (axis_of(v)->lo >= 0)
+		return true;
+	for (int i = 0; i < n; i++)
+		if (held[i] == v)
+			return true;
+	if (!op) {
+		const Op *loop = v->block->parent;
+		if (!loop || loop->kind != OP_FOR || v->index == 0 || n == CARRIED_MOST)
+			return false;
+		held[n] = v;
+		return is_from_zero(loop->in[2 + v->index], held, n, depth - 1) &&
+		    is_from_zero(v->block->last->in[v->index - 1], held, n + 1, depth - 1);
+	}
+	if (v->type->elem != TY_I64)
+		return false;
+	switch (op->kind) {
+	case OP_ADD: case OP_MUL: case OP_MIN:
+		return is_from_zero(op->in[0], held, n, depth - 1) && is_from_zero(op->in[1], held, n, depth - 1);
+	case OP_SELECT:
+		return is_from_zero(op->in[1], held, n, depth - 1) && is_from_zero(op->in[2], held, n, depth - 1);
+	case OP_DIV:
+		return axis_of(op->in[1])->lo > 0 && is_from_zero(op->in[0], held, n, depth - 1);
+	default:
+		return false;
+	}
+}
+
+bool
+bulk_begins_within(const Op *op)
+{
+	const Value *held[CARRIED_MOST];
+	for (int i = 0; i < op->in[0]->type->rank; i++)
+		if (attr_index(op)[i] == 'p' && !is_from_zero(op->in[1 + i], held, 0, SIGN_DEPTH))
+			return false;
+	return true;
 }

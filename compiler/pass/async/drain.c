@@ -114,7 +114,7 @@ static bool
 adds_floats(const Func *f, const Op *op)
 {
 	bool is_sum = op->kind == OP_ATOMIC && op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0;
-	return is_sum && op->out[0].type->elem == TY_F32 && strcmp(attr_scope(op), "sys") != 0 &&
+	return is_sum && op->out[0].type->elem == TY_F32 && strcmp(attr_scope(op), "sys") != 0 && bulk_begins_within(op) &&
 	    (strcmp(attr_order(op), "relaxed") == 0 || !func_observes_order(f));
 }
 
