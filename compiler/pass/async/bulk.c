@@ -183,8 +183,10 @@ is_from_zero(const Value *v, const Value **held, int n, int depth)
 			return true;
 	if (!op) {
 		const Op *loop = v->block->parent;
-		if (!loop || loop->kind != OP_FOR || v->index == 0 || n == CARRIED_MOST)
+		if (!loop || loop->kind != OP_FOR || n == CARRIED_MOST)
 			return false;
+		if (v->index == 0)
+			return axis_of(loop->in[2])->lo > 0 && is_from_zero(loop->in[0], held, n, depth - 1);
 		held[n] = v;
 		return is_from_zero(loop->in[2 + v->index], held, n, depth - 1) &&
 		    is_from_zero(v->block->last->in[v->index - 1], held, n + 1, depth - 1);
