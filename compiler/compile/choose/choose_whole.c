@@ -95,13 +95,23 @@ may_part(Func *f, const Target *t)
 	return t && (t->has & HAS_SETMAXNREG) && dots_part(f) && choose_warps(f, t, warpgroup, LEN(warpgroup)) > 0;
 }
 
-/* Chained products of warpgroups run in roles, which the estimate knows. */
+static int
+count_in_loops(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += op->kind == OP_DOT && op->home != f->body;
+	return n;
+}
+
+/* Chained products of warpgroups run in roles, which the estimate knows; of others it knows those of a loop, and what one
+ * behind it adds (an adapter's, of low rank). */
 bool
 choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 {
 	Schedule open = b->schedule;
 	open.specialize = -1;
-	if (choose_count_dots(f) >= PRODUCTS)
+	if (choose_count_dots(f) >= PRODUCTS && (count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)))
 		return !choose_roles(f, &open, t) && !may_part(f, t) &&
 		    !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return has_few_rows(k, b) && choose_decodes(f);
@@ -358,8 +368,8 @@ search(Whole *s, const Bound *first, Arena *apart)
 	int n;
 	s->best = bill_of(s, &s->first);
 	s->is_built = s->best < 0 && !s->is_by_warps;
-	if (s->is_built && (s->best = bill_of(s, &s->first)) < 0)
-		return;
+	if (s->is_built)
+		s->best = bill_of(s, &s->first);
 	why_tried(s->how->why, NULL, 0, s->best, &s->first, NULL);
 	double header = s->best < 0 ? INFINITY : s->best;
 	s->best = header;

@@ -81,19 +81,26 @@ is_accumulated(const Op *dot)
 	return true;
 }
 
-/* Is it added to the sum of another product, as of a @ b + c @ d?  Both are in the same registers. */
+static bool
+leaves_sum(const Op *op)
+{
+	return op && op->kind == OP_FOR && block_find(op->region[0], OP_DOT);
+}
+
+/* Is it added to the sum of another product, as of a @ b + c @ d, or of a loop?  Both are in the same registers. */
 static bool
 continues_sum(const Op *dot)
 {
 	const Value *v = &dot->out[0];
-	for (const Op *op = dot->next; op; op = op->next)
+	bool is = leaves_sum(dot->in[2]->def);
+	for (const Op *op = dot->next; op && !is; op = op->next)
 		for (int i = 0; i < op->nin && i < 2; i++) {
 			const Op *other = op->kind == OP_ADD && op->in[i] == v ? op->in[1 - i]->def : NULL;
+			is |= leaves_sum(other);
 			for (int k = 0; other && other->kind == OP_ADD && k < other->nin; k++)
-				if (other->in[k]->def && other->in[k]->def->kind == OP_DOT)
-					return true;
+				is |= other->in[k]->def && other->in[k]->def->kind == OP_DOT;
 		}
-	return false;
+	return is;
 }
 
 /* A product of one iteration that is scaled before it joins what the loop carries: both are held. */
@@ -191,7 +198,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		/* others have all columns that were added (pass pad) */
 		if (!continues_sum(op))
 			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
-		e->registers += (w.register_a ? bytes_of(a) / 4 : 0) / threads;
+		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
+		e->registers += (w.register_a && !is_in_place ? bytes_of(a) / 4 : 0) / threads;
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
