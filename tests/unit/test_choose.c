@@ -22,7 +22,7 @@
 typedef struct Case {
 	Compile *cx;
 	Kernel *k;
-	ArgInfo args[4];
+	ArgInfo args[5];
 	NamedConst fixed[6];
 	int nfixed, binds;
 	NamedConst *chosen;
@@ -601,6 +601,26 @@ test_warps(void **state)
 	compile_close(c.cx);
 }
 
+/* Behind their loop the product of an adapter adds to what it leaves, and is no chain; the header's tile does not fit. */
+static void
+test_adapter(void **state)
+{
+	static const char text[] = "kernel lora<R = 64, BM = 128, BN = 128, BK = 64>(x: in bf16[M, K], w: in bf16[K, N],\n"
+	    "    a: in bf16[K, R], b: in bf16[R, N], y: out bf16[M, N]) grid(m: cdiv(M, BM), n: cdiv(N, BN)) {\n"
+	    "    var acc = zeros([BM, BN], f32);\n    var low = zeros([BM, R], f32);\n"
+	    "    for k in range(0, K, BK) {\n        let t = x[m * BM +: BM, k +: BK];\n"
+	    "        acc += t @ w[k +: BK, n * BN +: BN];\n        low += t @ a[k +: BK, 0 +: R];\n    }\n"
+	    "    acc += (low as bf16) @ b[0 +: R, n * BN +: BN];\n    y[m * BM +: BM, n * BN +: BN] = acc as bf16;\n}";
+	static const int64_t dim[5][2] = {{2048, 4096}, {4096, 4096}, {4096, 64}, {64, 4096}, {2048, 4096}};
+	Case c = {0};
+	for (int i = 0; i < 5; i++)
+		c.args[i] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {dim[i][0], dim[i][1]}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "BN"), 256);
+	assert_int_equal(value(&c, "warps"), 8);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -611,6 +631,7 @@ main(void)
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
+		cmocka_unit_test(test_adapter),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,7 @@ static const double BATCH_FEWER = 0.976, BATCH_MEMORY = 0.88;
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
 static const double WAITS = 0.7;
-/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it; col_max
- * 28.7 for 26.1. */
+/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
 enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
 static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).
@@ -78,7 +77,7 @@ typedef struct Blocks {
 	Arena *mem;                                     /* of one candidate */
 	Program before;                                 /* `called` grows in that memory */
 	Bill bill;                                      /* of what the passes take */
-	double best;                                    /* cycles of the best so far, with what its distance costs */
+	double own, best;                               /* cycles; of the best so far, with what its distance costs */
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	bool loops, rows;                               /* it has loops; it has none, and reduces */
@@ -182,7 +181,7 @@ try(Blocks *s, const Bound *first, Form x)
 		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : DISTANCE;
 		far = is_plain ? (s->rows ? DISTANCE_ROWS : DISTANCE_WARPS) : far;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
-		cycles = bill.cycles * (x.batch ? x.warps ? BATCH_FEWER : 1 : 1 + far);
+		cycles = blocks_ranked(m->funcs.at[0], s->t, &bill) * (x.batch ? x.warps ? BATCH_FEWER : 1 : 1 + far);
 		cycles *= !s->loops && (x.programs > 0 || x.batch > 0) && s->now == 0 ? CLEARLY_WARPS / CLEARLY : 1;
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
@@ -406,9 +405,9 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	s->k->program->cx->mem = apart;
 	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
 	if (n > 0 && s->tile[0].is_small)
-		s->best = (s->any ? s->best : s->bill.cycles) * SMALL_TILE;
+		s->best = (s->any ? s->best : s->own) * SMALL_TILE;
 	else if (!s->any)
-		s->best = MIN(s->best, CLEARLY * s->bill.cycles);
+		s->best = MIN(s->best, CLEARLY * s->own);
 	for (s->now = 1; s->now <= n; s->now++)
 		try_tile(s, most, warps_open, apart);
 	s->now = 0;
@@ -462,7 +461,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
-	s->best = s->bill.cycles * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	s->own = blocks_ranked(f, s->t, &s->bill);
+	s->best = s->own * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
 	if (is_rough) {
 		try_rough(s, first, all, n, most, tallies);
 		return;

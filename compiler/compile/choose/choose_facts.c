@@ -27,6 +27,26 @@ blocks_reads_ahead(const Func *f)
 }
 
 int
+choose_count_in_loops(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n += op->kind == OP_DOT && op->home != f->body;
+	return n;
+}
+
+/* Cycles by which forms without loops are compared.  Of 1486 pairs of forms of 79 kernels that differ by more than 3 % on an
+ * H200, 0.758 are in order by the bill alone, 0.782 so; what is best by it takes 1.073 of the best form in the mean, 1.068
+ * so.  With as many warps again to hide what others wait for, a form takes 0.97 of its bill. */
+double
+blocks_ranked(const Func *f, const Target *t, const Bill *bill)
+{
+	static const double FEWER_WARPS = 0.03;
+	double held = MIN(bill->blocks, ceil(bill->launched / t->rates->multiprocessors)) * f->schedule.warps;
+	return bill->cycles * (blocks_loop(f) ? 1 : 1 + FEWER_WARPS * log2(MAX(t->max_warps / MAX(held, 1), 1)));
+}
+
+int
 blocks_elements(const Func *f)
 {
 	int most = 1;

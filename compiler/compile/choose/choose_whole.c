@@ -95,23 +95,13 @@ may_part(Func *f, const Target *t)
 	return t && (t->has & HAS_SETMAXNREG) && dots_part(f) && choose_warps(f, t, warpgroup, LEN(warpgroup)) > 0;
 }
 
-static int
-count_in_loops(const Func *f)
-{
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_DOT && op->home != f->body;
-	return n;
-}
-
-/* Chained products of warpgroups run in roles, which the estimate knows; of others it knows those of a loop, and what one
- * behind it adds (an adapter's, of low rank). */
+/* The estimate knows chained products in roles, and those of a loop with what one behind it adds, as an adapter's. */
 bool
 choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 {
 	Schedule open = b->schedule;
 	open.specialize = -1;
-	if (choose_count_dots(f) >= PRODUCTS && (count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)))
+	if (choose_count_dots(f) >= PRODUCTS && (choose_count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)))
 		return !choose_roles(f, &open, t) && !may_part(f, t) &&
 		    !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return has_few_rows(k, b) && choose_decodes(f);

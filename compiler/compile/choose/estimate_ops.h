@@ -31,6 +31,7 @@ typedef struct Estimate {
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double behind;                                  /* bytes that products behind the loop read */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
 	double wide;                                    /* registers for a decoded operand */
 	double apart;                                   /* registers of sums of one more instruction */
