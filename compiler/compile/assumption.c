@@ -100,6 +100,16 @@ assumption_least(int64_t assumed)
 	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
 }
 
+/* The eighth's end: the tile is the least power of two that is more than half of it. */
+static int64_t
+assumption_most(int64_t least)
+{
+	int64_t tile = 1;
+	while (least > 0 && tile < least)
+		tile *= 2;
+	return least > 0 ? least - 1 + tile / 8 : 0;
+}
+
 int64_t
 assumption_of_size(const Bound *b, int symbol)
 {
@@ -269,6 +279,7 @@ set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *
 			fix_symbol(f, i, -assumed);
 		f->param[i].multiple = assumed < 0 ? 0 : assumption_multiple(assumed);
 		f->param[i].least = assumption_least(assumed);
+		f->param[i].most = assumption_most(f->param[i].least);
 	}
 }
 

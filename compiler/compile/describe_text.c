@@ -321,7 +321,7 @@ put_number(const Func *f, const Bound *b, int i, Text *out)
 	else if (p->multiple > 1)
 		text_printf(out, "  %s is a multiple of %lld\n", p->name, (long long)p->multiple);
 	if (p->least > 0)
-		text_printf(out, "  %s is %lld or more\n", p->name, (long long)p->least);
+		text_printf(out, "  %s is %lld to %lld\n", p->name, (long long)p->least, (long long)p->most);
 }
 
 static void

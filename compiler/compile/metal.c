@@ -9,6 +9,7 @@
 #include "ast/print.h"
 #include "compile/describe.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const char *const access_word[] = {"read", "write", "readwrite", "readwrite"};
@@ -166,12 +167,12 @@ put_buffers(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 
 /* What is taken for granted of the memory, dimensions and scalars. */
 static void
-put_assumed(const Func *f, const char *what, bool is_least, Text *out)
+put_assumed(const Func *f, const char *what, size_t field, Text *out)
 {
 	int n = 0;
 	text_printf(out, "  \"%s\": {", what);
 	for (int i = 0; i < f->nparam; i++) {
-		int64_t v = is_least ? f->param[i].least : f->param[i].multiple;
+		int64_t v = *(const int64_t *)((const char *)&f->param[i] + field);
 		if (v <= 1)
 			continue;
 		text_put(out, n++ ? ", " : "");
@@ -235,8 +236,9 @@ metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 	}
 	text_put(out, "],\n");
 	put_values(f, b, out);
-	put_assumed(f, "multiples", false, out);
-	put_assumed(f, "least", true, out);
+	put_assumed(f, "multiples", offsetof(FuncParam, multiple), out);
+	put_assumed(f, "least", offsetof(FuncParam, least), out);
+	put_assumed(f, "most", offsetof(FuncParam, most), out);
 	put_buffers(f, b, made, out);
 	text_put(out, "}\n");
 }

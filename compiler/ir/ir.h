@@ -219,7 +219,7 @@ typedef struct FuncParam {
 	bool is_constant;                               /* tensor `in fixed`: nothing that may still run writes it */
 	bool strided;                                   /* tensor: strides are free */
 	int dim[KERNEL_RANK];                           /* tensor: the PARAM_DIM that names this dimension, or -1 */
-	int64_t multiple, least;                        /* of the address (bytes), the integer; of a dimension; or 0 */
+	int64_t multiple, least, most;                  /* of the address (bytes), the integer; of a dimension; or 0 */
 	bool is_fixed;                                  /* dim: compiled as the number that it was, no longer read */
 	int64_t dim_multiple[KERNEL_RANK];              /* tensor: the same of a dimension that no symbol names */
 	int64_t part_of[KERNEL_RANK], part[KERNEL_RANK];        /* of cdiv(K, 128): K's PARAM_DIM, and 128; 0: other ones */

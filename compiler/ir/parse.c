@@ -28,6 +28,7 @@ parse_part(Reader *r, ParamText *p, int d)
 	p->dim[d] = (Name){r->l.text, r->l.place};
 	lex_next(&r->l);
 	return read_need(r, ',') && read_need_int(r, 1, INT64_MAX, &p->param.part[d], "a number of 1 or more") &&
+	    (!read_take(r, ',') || read_need_int(r, 1, INT64_MAX, &p->param.most, "a number of 1 or more")) &&
 	    read_need(r, ')');
 }
 
@@ -94,7 +95,7 @@ parse_param_type(Reader *r, ParamText *p)
 	return diag_error(r->cx, at, DIAG_TIR_PARAM);
 }
 
-/* least(897): a dimension is no less. */
+/* least(897, 1024): a dimension is no less, and no more. */
 static bool
 parse_least(Reader *r, ParamText *p)
 {

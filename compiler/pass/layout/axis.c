@@ -148,7 +148,7 @@ set_param(const Func *f, int i)
 	x.div[0] = MAX(known, axis_unit(v->type));
 	if (p->kind == PARAM_DIM) {
 		x.lo = MAX(p->multiple > 1 ? p->multiple : 0, p->least);        /* of a multiple: it is not 0 */
-		x.hi = MAX_ELEMENTS;
+		x.hi = p->most > 0 ? p->most : MAX_ELEMENTS;
 	}
 	set(v, x);
 }
