@@ -20,8 +20,8 @@ kernel void softmax(device const float *x [[buffer(0)]],
     const long C = values.C;
 
     // 6: let v = (x[row, 0 +: BLOCK] else -inf) as f32;
-    int x_left = int(min(C, 1024L));
-    long n = long(tg) * C;
+    int x_left = int(C);
+    long n = tg * C;
     long n1 = long(lid);
     device const float *x_at = x + n + n1;
     float v = x_at[0];
@@ -40,14 +40,10 @@ kernel void softmax(device const float *x [[buffer(0)]],
     float v12 = in_x ? x_at[768] : -INFINITY;
     bool in_x1 = int(lid) < x_left - 832;
     float v13 = in_x1 ? x_at[832] : -INFINITY;
-    bool in_x2 = int(lid) < x_left - 896;
-    float v14 = in_x2 ? x_at[896] : -INFINITY;
-    bool in_x3 = int(lid) < x_left - 960;
-    float v15 = in_x3 ? x_at[960] : -INFINITY;
 
     // 7: let e = exp(v - max(v));
-    float t = max(max(max(max(v, v1), max(v2, v3)), max(max(v4, v5), max(v6, v7))), max(max(max(v8, v9), max(v10, v11)), max(max(v12, v13), max(v14, v15))));
-    float t1 = simd_max(t);
+    float t = max(max(max(v8, v9), max(v10, v11)), max(max(v12, v13), max(-INFINITY, -INFINITY)));
+    float t1 = simd_max(max(max(max(max(v, v1), max(v2, v3)), max(max(v4, v5), max(v6, v7))), t));
     bool ok = lane == 0u;
     if (ok)
         scratch[sg] = t1;
@@ -68,11 +64,10 @@ kernel void softmax(device const float *x [[buffer(0)]],
     float e11 = exp(v11 - most);
     float e12 = exp(v12 - most);
     float e13 = exp(v13 - most);
-    float e14 = exp(v14 - most);
-    float e15 = exp(v15 - most);
+    float e14 = exp(-INFINITY - most);
 
     // 8: y[row, 0 +: BLOCK] = e / sum(e);
-    float t2 = e + e1 + (e2 + e3) + (e4 + e5 + (e6 + e7)) + (e8 + e9 + (e10 + e11) + (e12 + e13 + (e14 + e15)));
+    float t2 = e + e1 + (e2 + e3) + (e4 + e5 + (e6 + e7)) + (e8 + e9 + (e10 + e11) + (e12 + e13 + (e14 + e14)));
     float t3 = simd_sum(t2);
     threadgroup float *scratch_at = scratch + 32;
     if (ok)
@@ -97,8 +92,4 @@ kernel void softmax(device const float *x [[buffer(0)]],
         y_at[768] = e12 / total;
     if (in_x1)
         y_at[832] = e13 / total;
-    if (in_x2)
-        y_at[896] = e14 / total;
-    if (in_x3)
-        y_at[960] = e15 / total;
 }
