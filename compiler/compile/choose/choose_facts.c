@@ -43,7 +43,8 @@ blocks_ranked(const Func *f, const Target *t, const Bill *bill)
 {
 	static const double FEWER_WARPS = 0.03;
 	double held = MIN(bill->blocks, ceil(bill->launched / t->rates->multiprocessors)) * f->schedule.warps;
-	return bill->cycles * (blocks_loop(f) ? 1 : 1 + FEWER_WARPS * log2(MAX(t->max_warps / MAX(held, 1), 1)));
+	double halvings = blocks_loop(f) ? 0 : log2(MAX(t->max_warps / MAX(held, 1), 1));
+	return bill->cycles * (1 + FEWER_WARPS * halvings);
 }
 
 int
