@@ -33,14 +33,14 @@
 /* A launch refuses longer tensors; see abi_map.  A start beyond it stays outside with what the boxes add. */
 enum { COORDINATE_MOST = INT32_MAX - 0xffff };
 
-/* Of an index: as REG_I32, on the same side of the tensor; of what is added outside of it, but behind where it was before:
- * of a sum that begins before the tensor an H200 says that the instruction is illegal. */
+/* Of an index: as REG_I32, on the same side of the tensor; of what is sent outside of it, but behind where it was before:
+ * of a send that begins before the tensor an H200 says that the instruction is illegal. */
 static Reg
-coordinate(Lower *l, const Value *index, bool is_added)
+coordinate(Lower *l, const Value *index, bool is_sent)
 {
 	const AxisInfo *a = axis_of(index);
 	Reg r = lower_regs(l, index)[0];
-	if (is_added && a->lo < 0) {
+	if (is_sent && a->lo < 0) {
 		Reg outside = lower_i64(l, COORDINATE_MOST), is_before = lower_op2(l, THREAD_SLT, r, lower_i64(l, 0));
 		r = lower_op3(l, THREAD_SELECT, is_before, outside, r);
 	}
@@ -199,7 +199,7 @@ static void
 issue_all(Lower *l, Boxes *x)
 {
 	for (int i = 0; i < x->map.rank; i++)
-		x->start[i] = coordinate(l, x->op->in[1 + x->map.dim[i]], x->map.is_added);
+		x->start[i] = coordinate(l, x->op->in[1 + x->map.dim[i]], x->map.is_stored);
 	for (int i = 0; i < x->map.windows; i++) {
 		int d = x->map.windows - 1 - i;
 		Reg r = lower_regs(l, x->op->in[access_data(x->op) + 3 + 3 * d])[0];

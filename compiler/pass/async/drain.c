@@ -114,7 +114,7 @@ static bool
 adds_floats(const Func *f, const Op *op)
 {
 	bool is_sum = op->kind == OP_ATOMIC && op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0;
-	return is_sum && op->out[0].type->elem == TY_F32 && strcmp(attr_scope(op), "sys") != 0 && bulk_begins_within(op) &&
+	return is_sum && op->out[0].type->elem == TY_F32 && strcmp(attr_scope(op), "sys") != 0 &&
 	    (strcmp(attr_order(op), "relaxed") == 0 || !func_observes_order(f));
 }
 
@@ -177,7 +177,8 @@ has_all_rows(const Op *write)
 bool
 drain_serves(const Func *f, const Target *t, const Op *op)
 {
-	if ((op->kind != OP_WRITE && !adds_floats(f, op)) || access_map_reason(op, t) || !is_only_access(f, op))
+	if ((op->kind != OP_WRITE && !adds_floats(f, op)) || access_map_reason(op, t) || !is_only_access(f, op) ||
+	    !bulk_begins_within(op))
 		return false;
 	const Value *v = op->in[access_data(op)];
 	int bytes = element_bytes(v->type), rank = v->type->rank;

@@ -152,7 +152,7 @@ int64_t pipeline_bulk_bytes(const Op *read);
 void pipeline_find_bulk(Pipeline *p);
 /* None of them: threads put what they read, into slots of whole tiles. */
 void pipeline_drop_bulk(Pipeline *p);
-/* Does the op's tile begin at no place before its tensor?  Of boxes that do a store writes what is within; of a sum an H200
+/* Does the op's tile begin at no place before its tensor?  Of a send of boxes that do an H200
  * says that the instruction is illegal.  An index that is not of a tile is lower/memory/bulk.c's. */
 bool bulk_begins_within(const Op *op);
 /* The mbarriers before the loop. */
