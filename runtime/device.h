@@ -83,7 +83,7 @@ struct Device {
 	bool host;
 	/* tile IR is compiled for assumptions about the arguments, as artefacts are */
 	bool specialises;
-	/* opened with break_nan: it wants tile IR of pass watch too */
+	/* opened with break_nan: it wants tile IR of pass nan_check too */
 	bool watches;
 	/* Fills what there is of number `index`; false past the last.  One that is not available
 	 * says why_not; there is always a number 0. */

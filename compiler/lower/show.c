@@ -1,5 +1,5 @@
 /* Prints that show tiles: those of --trace, whose elements are printed, and those of --break-nan, which are tested
- * (pass/shape/watch.c).  Only the emulator has them: it takes elements with their numbers in the tile before padding,
+ * (pass/shape/nan_check.c).  Only the emulator has them: it takes elements with their numbers in the tile before padding,
  * without the padding. */
 #include "lower/lower.h"
 

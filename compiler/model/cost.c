@@ -8,7 +8,7 @@
  * ready, by the latencies of what it is made from.  Reads that do not depend on one another overlap; what a reduction waits
  * for does not.  Elements that several registers of a thread hold are computed once. */
 #include "model/model.h"
-#include "model/near/elements.h"
+#include "model/overlap/elements.h"
 
 #include <math.h>
 #include <string.h>

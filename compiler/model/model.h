@@ -416,7 +416,7 @@ double cost_narrow(const Op *convert, const Target *t, double *shared);        /
 double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
 /* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
 double cost_missed(const Op *op);
-double cost_fresh(const Op *op, double vector);         /* near/read_near.c: the share not made before */
+double cost_fresh(const Op *op, double vector);         /* overlap/read_overlap.c: the share not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
 bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */

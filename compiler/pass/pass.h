@@ -32,7 +32,7 @@ typedef struct PassOptions {
 	const char *stop_after;                         /* pass name */
 	const char *dump;                               /* comma list or "all": the module after each, to dump_to */
 	bool verify;                                    /* before and after every pass */
-	bool watch;                                     /* pass watch runs too */
+	bool watch;                                     /* pass nan_check runs too */
 	bool own_file;                                  /* what stands in another file gets the place of its call */
 	const char *source;                             /* what `target` is in the kernel's text; NULL: the target's word */
 	Text *dump_to;
@@ -46,7 +46,7 @@ double now_ms(void);                                    /* of a clock that only 
 
 /* shape/dce.c: dead code goes, and what loops carry for themselves alone. */
 void sweep(Func *f);
-bool tensor_is_written(const Func *f, const Value *tensor);     /* pick.c; as far as is known, by a pointer also */
+bool tensor_is_written(const Func *f, const Value *tensor);     /* filter.c; as far as is known, by a pointer also */
 
 /* What pass pad made of a tile. */
 typedef struct PaddedTile {

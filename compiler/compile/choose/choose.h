@@ -58,7 +58,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,pick,simplify,flatten,contract,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,axis"
 /* choose_roles.c */
 
 /* As choose_roles, of so many warps or more. */
@@ -117,7 +117,7 @@ int blocks_elements(const Func *f);             /* of the largest tile, that a t
 int blocks_longest_loop(const Func *f);         /* its ops */
 /* Not products of warpgroups, which are estimate.c's, nor what costs little known cycles; nor many ops, which take long. */
 bool blocks_modelled(const Func *f);
-bool blocks_tally(const Func *f);               /* do programs add to the same places? (pass tally) */
+bool blocks_privatize(const Func *f);               /* do programs add to the same places? (pass privatize) */
 bool blocks_loop(const Func *f);                /* has it one? */
 bool blocks_reduce(const Func *f);
 /* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */

@@ -256,7 +256,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
 	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 ||
-	    (s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill) && !blocks_tally(f)))
+	    (s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill) && !blocks_privatize(f)))
 		return 0;
 	const char *reason = coarsen_reason(f);
 	if (coarsen_stays(f))
@@ -442,7 +442,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	bool is_rough = f && !blocks_modelled(f), tallies = f && blocks_tally(f);
+	bool is_rough = f && !blocks_modelled(f), tallies = f && blocks_privatize(f);
 	const char *none = !m      ? "it does not compile"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"

@@ -95,10 +95,10 @@ blocks_modelled(const Func *f)
 }
 
 bool
-blocks_tally(const Func *f)
+blocks_privatize(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_family(op) == FAMILY_ATOMIC && tally_takes(f, op))
+		if (op_family(op) == FAMILY_ATOMIC && privatize_takes(f, op))
 			return true;
 	return false;
 }

@@ -26,7 +26,7 @@ enum { ELEMENT_OPS = 12 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
 /* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1380 us, 1300 where a tensor map brings them;
- * 4096 cubed 190, 181 (pass land).  They hand a slot on as they fill the one after next, so that rings of three have none
+ * 4096 cubed 190, 181 (gather_wait).  They hand a slot on as they fill the one after next, so that rings of three have none
  * to spare: gate and up projection of 64 experts, 16384 x 2816 x 2048, 342 us, 297 with four slots. */
 enum { GATHER_PARTED = 70, GATHER_SHORT = 240, GATHER_SLOTS = 4 };
 

@@ -163,7 +163,7 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	int64_t hi = scalar(&s, loop->in[1], INT64_MIN, DEPTH);
 	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
 	const Op *count = loop->in[1]->def;
-	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass pick counts */
+	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass filter counts */
 		return estimate_trips(f, b, count) / 2;
 	s.starts = true;
 	bool is_part = n >= 0 && hi == INT64_MIN && !has_rank(loop->in[0], 4) &&

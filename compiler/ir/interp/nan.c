@@ -1,4 +1,4 @@
-/* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/shape/watch.c) looks for in
+/* --break-nan, for the cpu device and for the emulator: what a print with {watch} (pass/shape/nan_check.c) looks for in
  * the tiles that an op was given and in the one that it made.
  *
  * A NaN is reported where no operand has one, an infinity where no operand has an infinity or a NaN; so a mask's -inf in

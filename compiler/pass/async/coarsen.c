@@ -43,7 +43,7 @@ reason_but_products(const Func *f)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		switch (op_family(op)) {
 		case FAMILY_ATOMIC:
-			if (!tally_takes(f, op))
+			if (!privatize_takes(f, op))
 				return "it has atomic operations";
 			break;
 		case FAMILY_REPORT: return "it prints or asserts";

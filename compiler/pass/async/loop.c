@@ -19,7 +19,7 @@ shift(Pipeline *p, Builder *b, Value *v, Value *index)
 	if (v == &p->body->arg[0])
 		return index;
 	const Op *op = v->def;
-	if (op && op->nregion)                          /* a search (pass pick), in this iteration */
+	if (op && op->nregion)                          /* a search (pass filter), in this iteration */
 		return v;
 	if (!op)
 		return p->ahead ? p->ahead[v->index - 1] : v;

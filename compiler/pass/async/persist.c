@@ -126,8 +126,8 @@ guard_effects(Persist *p, Value *exists)
 	for (Op *op = p->body->first, *next; op; op = next) {
 		next = op_after(op, p->body);
 		bool effect = op_has(op, WRITES | EFFECT);
-		if (op->kind == OP_ATOMIC && tally_takes(p->f, op))
-			tally_guard(op, exists);
+		if (op->kind == OP_ATOMIC && privatize_takes(p->f, op))
+			privatize_guard(op, exists);
 		else if (effect || (written && exit_needs_guard(p->f, op)))
 			exit_guard(op, exists, 0);
 		written |= effect;

@@ -191,10 +191,10 @@ const char *coarsen_reason(const Func *f);
 bool coarsen_stays(const Func *f);              /* it may run one after another, though not several at once */
 bool coarsen_guards(const Func *f);
 
-/* tally.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
-bool tally_takes(const Func *f, const Op *atomic);
+/* privatize.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
+bool privatize_takes(const Func *f, const Op *atomic);
 /* It adds nothing where the condition does not hold. */
-void tally_guard(Op *atomic, Value *condition);
+void privatize_guard(Op *atomic, Value *condition);
 
 /* rings.c */
 

@@ -224,7 +224,7 @@ reads_again(const Parting *p, const Op *op)
 	return op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
 }
 
-/* A search for the next iteration (pass pick), from what it begins with and what is around it. */
+/* A search for the next iteration (pass filter), from what it begins with and what is around it. */
 static bool
 need_search(Parting *p, const Op *loop)
 {

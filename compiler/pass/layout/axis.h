@@ -72,16 +72,16 @@ int access_halo(const Op *op, const Layout *l, const Target *t);
 int access_records(const Op *op, const Target *t, int *dim);
 /* Of those in one thread's lowest registers. */
 int access_records_held(const Op *op, const Layout *l, const Target *t);
-/* pass/share/near.c */
+/* pass/share/overlap.c */
 
 /* How far reads of one tensor, of tiles like the op's, begin from one another along each dimension; false: none do. */
-bool near_reach(const Op *op, int64_t reach[MAX_RANK]);
+bool overlap_reach(const Op *op, int64_t reach[MAX_RANK]);
 /* For these: 2^k elements along memory, and of what else a thread holds, neighbours along which the reads differ, first
  * where that spares most.  Rows of less than a sector stay with neighbouring lanes. */
-Layout near_rows(const Type *tile, const int order[LAYOUT_RANK], const int shape[LAYOUT_RANK],
+Layout overlap_rows(const Type *tile, const int order[LAYOUT_RANK], const int shape[LAYOUT_RANK],
     const int64_t reach[MAX_RANK], int k, int lanes, int warps);
 /* log2 of the elements of a record that a read is taken apart into (pass strides). */
-int near_records(const Op *op);
+int overlap_records(const Op *op);
 /* What a tensor's dimension is known to be divisible by, log2, and its least and greatest extent. */
 int dim_div(const Value *tensor, int d);
 void dim_range(const Value *tensor, int d, int64_t *lo, int64_t *hi);

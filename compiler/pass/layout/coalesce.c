@@ -286,7 +286,7 @@ is_near(const Op *op, Near *n)
 	const Type *tile = anchor_type(op);
 	if (!n->of || n->of->rank != tile->rank ||
 	    memcmp(n->of->extent, tile->extent, sizeof *tile->extent * (size_t)tile->rank) != 0) {
-		n->any = near_reach(op, n->reach);
+		n->any = overlap_reach(op, n->reach);
 		n->of = tile;
 	}
 	return n->any;
@@ -314,7 +314,7 @@ preferred(const Op *op, const Target *t, Near *n)
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = access_adds_pairs(op, t) ? MIN(k, 1) : 0;
-	int taken = near_records(op);
+	int taken = overlap_records(op);
 	if (taken > 0)                                  /* as many records as its planes' writes take at once */
 		k = MAX(k, access_halo(op, NULL, t)) + taken;
 	int divided = sliced_dim(op, f->schedule.warps);
@@ -325,7 +325,7 @@ preferred(const Op *op, const Target *t, Near *n)
 		return layout_intern(f->module, &apart);
 	}
 	bool near = op_family(op) != FAMILY_ATOMIC && k <= shape[order[0]] && is_near(op, n);
-	Layout l = near ? near_rows(tile, order, shape, n->reach, k, lanes, warps)
+	Layout l = near ? overlap_rows(tile, order, shape, n->reach, k, lanes, warps)
 			: layout_coalesced(tile->rank, shape, order, k, lanes, warps);
 	return layout_intern(f->module, &l);
 }

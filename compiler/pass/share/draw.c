@@ -22,7 +22,7 @@
  *
  * The producer draws as its program begins, so that the counter's latency passes beside its copies.  Programs that do
  * nothing, as those behind an early return, have no numbers (compact.c), or the producer leaves them out: consumers never
- * hear of them (leave.c). */
+ * hear of them (early_return.c). */
 #include "pass/share/draw.h"
 
 #include "pass/async/pipeline.h"

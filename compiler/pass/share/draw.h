@@ -1,4 +1,4 @@
-/* Programs that blocks draw (draw.c), and those that they need not (leave.c). */
+/* Programs that blocks draw (draw.c), and those that they need not (early_return.c). */
 #ifndef TEGULA_DRAW_H
 #define TEGULA_DRAW_H
 
@@ -39,7 +39,7 @@ Value *draw_number(Builder *b, Value *least);
 /* … and the program's, in all of them. */
 Value *draw_known(const Leave *l, Builder *b, Value *drawn);
 
-/* leave.c */
+/* early_return.c */
 
 /* The value again, with what `map` has for values by their ids. */
 Value *leave_again(const Leave *l, Builder *b, Value *v, Value **map);

@@ -1,0 +1,128 @@
+/* Which of the elements that a thread holds it computes: not those that are equal, nor those that the compiler knows.
+ *
+ *     %w = read %x, %r, %0 … : f32[8192]         of f32[R, 5120], 8 warps: of its 4 accesses the fourth begins at 6144:
+ *                                                it is the fill, and what hangs on it is constant */
+#include "model/model.h"
+#include "model/overlap/elements.h"
+
+/* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
+double
+cost_distinct(const uint32_t *varies, const Value *v)
+{
+	const Layout *l = v->layout;
+	uint64_t moved = 0;
+	int n = 0;
+	if (!l)
+		return 1;
+	for (int d = 0; d < l->rank; d++)
+		if (varies[v->id] >> d & 1)
+			moved |= ((UINT64_C(1) << l->out[d]) - 1) << layout_out_at(l, d);
+	uint64_t free = layout_free_bits(l, IN_REGISTER);
+	for (int i = 0; i < l->in[IN_REGISTER]; i++)
+		n += (l->map.col[i] & moved) && !(free >> i & 1);
+	return (double)(UINT64_C(1) << n);
+}
+
+uint32_t
+cost_varying(const uint32_t *varies, const Op *op, const Value *v)
+{
+	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
+	uint32_t of = 0, all = (UINT32_C(1) << v->type->rank) - 1;
+	if (op->kind == OP_CONST)
+		return attr_value(op)->kind == KIND_INTS ? all : 0;
+	if (op->kind == OP_IOTA)
+		return UINT32_C(1) << attr_axis(op);
+	for (int i = 0; i < op->nin; i++)
+		of |= op->in[i]->type->rank ? varies[op->in[i]->id] : 0;
+	if (op_has(op, ELEM) || op->kind == OP_CONVERT || (op->kind == OP_BROADCAST && op->in[0]->type->rank))
+		return of;
+	if (op->kind == OP_BROADCAST)
+		return 0;
+	if (!dims)
+		return op->kind == OP_RESHAPE && of == 0 ? 0 : all;
+	all = 0;
+	for (int d = 0; d < v->type->rank; d++)
+		all |= (of >> dims->at[d] & 1) << d;
+	return all;
+}
+
+/* Does each register of a thread hold a number that the compiler knows?  Indices along a dimension that no lane and no warp
+ * moves along, and what is computed from them. */
+bool
+cost_known(const Value *v, int depth)
+{
+	const Layout *l = v->layout;
+	int64_t n;
+	if (value_constant(v, &n))
+		return true;
+	if (!l || !v->def || depth == 0)
+		return false;
+	if (v->def->kind == OP_IOTA) {
+		int axis = (int)attr_axis(v->def), at = layout_out_at(l, axis);
+		for (int i = l->in[IN_REGISTER]; i < l->map.nin; i++)
+			if (l->map.col[i] >> at & ((UINT64_C(1) << l->out[axis]) - 1))
+				return false;
+		return true;
+	}
+	bool known = op_has(v->def, ELEM) || v->def->kind == OP_CONVERT || v->def->kind == OP_BROADCAST;
+	for (int i = 0; i < v->def->nin; i++)
+		known = known && cost_known(v->def->in[i], depth - 1);
+	return known;
+}
+
+/* The assembler computes that before the loop. */
+bool
+cost_is_index(const Value *v, int depth)
+{
+	if (!v->def || depth == 0)
+		return false;
+	bool is = v->def->kind == OP_IOTA || v->def->kind == OP_CONST || op_has(v->def, ELEM) || v->def->kind == OP_RESHAPE;
+	for (int i = 0; i < v->def->nin && is; i++)
+		is = cost_is_index(v->def->in[i], depth - 1);
+	return is;
+}
+
+/* The share of a thread's elements of the tile that begin inside of the tensor, where its extents are numbers. */
+double
+cost_inside_tensor(const Op *access, const Value *v)
+{
+	const Layout *l = v->layout;
+	int at[KERNEL_RANK], registers = l ? l->in[IN_REGISTER] : 0;
+	if (!access_is_tensor(access) || !l || v->type->rank == 0 || registers > 16)
+		return 1;
+	const Type *t = access->in[0]->type;
+	int64_t n = INT64_C(1) << registers, inside = n;
+	access_dims(access, at);
+	for (int d = 0; d < t->rank; d++) {
+		int64_t start;
+		if (attr_index(access)[d] != 'p' || access_merged(access, d) || t->extent[d] < 0 ||
+		    !value_int(access->in[1 + d], &start) || start < 0)
+			continue;
+		int64_t within = 0, mask = (INT64_C(1) << l->out[at[d]]) - 1;
+		for (int64_t r = 0; r < n; r++) {
+			uint64_t element = 0;
+			for (int i = 0; i < registers; i++)
+				element ^= r >> i & 1 ? l->map.col[i] : 0;
+			within += start + (int64_t)(element >> layout_out_at(l, at[d]) & (uint64_t)mask) < t->extent[d];
+		}
+		inside = MIN(inside, within);
+	}
+	return (double)inside / (double)n;
+}
+
+/* That of what an op makes: of its operands' that differ most, as far as it makes elements of elements. */
+double
+cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v)
+{
+	double most = 0;
+	bool moves = op->kind == OP_CONVERT || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE;
+	bool any = false, same = moves || op_has(op, ELEM);
+	if (op->kind == OP_READ)
+		return cost_inside_tensor(op, v);
+	for (int i = 0; i < op->nin && same; i++)
+		if (op->in[i]->type->rank > 0 && varies[op->in[i]->id] && !cost_known(op->in[i], 3)) {
+			most = MAX(most, inside[op->in[i]->id]);
+			any = true;
+		}
+	return any ? most : 1;
+}

@@ -1,0 +1,125 @@
+/* Reads go before writes of other tensors.
+ *
+ *     write %a, %i, %s …                                 %m = mul %i, 2
+ *     %m = mul %i, 2                                     %v = read %x, %m …
+ *     %v = read %x, %m …                     =>          write %a, %i, %s …
+ *     write %b, %i, %v …                                 write %b, %i, %v …
+ *
+ * The assembler moves no load across a store, so that a read behind a write waits for memory twice.  No other argument
+ * overlaps one that is written (the language says so, launches check it): a read may pass writes of other tensors and,
+ * of a tensor that is only read, atomics too.  What its address is made of goes along if it is plain arithmetic.  Pointers
+ * may go anywhere: nothing passes a store through them, nor messages, PTX, loops and branches.
+ *
+ * A tile that is read early stands in registers meanwhile: WORDS_MOST of a thread, over each write, are so many as reads
+ * under way hold at once (model/live.c). */
+#include "model/model.h"
+#include "pass/pass.h"
+
+enum { WORDS_MOST = 32, ALONG_MOST = 32 };
+
+typedef struct Early {
+	const Func *f;
+	int *words;                                     /* that pass the n'th write of a block, of a thread */
+	Op *along[ALONG_MOST];                          /* the read, then what it needs, from back to front */
+	int n;
+} Early;
+
+static bool
+is_needed(const Early *e, const Op *op)
+{
+	for (int i = 0; i < e->n; i++)
+		for (int k = 0; k < e->along[i]->nin; k++)
+			if (e->along[i]->in[k]->def == op)
+				return true;
+	return false;
+}
+
+static bool
+goes_along(const Op *op)
+{
+	switch (op_family(op)) {
+	case FAMILY_INDEX: case FAMILY_SHAPE: case FAMILY_ARITH: case FAMILY_COMPARE: case FAMILY_CAST:
+		return op_has(op, PURE) && !op->nregion;
+	default:
+		return false;
+	}
+}
+
+static bool
+may_pass(const Early *e, const Op *read, const Op *op)
+{
+	const FuncParam *p = &e->f->param[read->in[0]->index];
+	if (op->nregion)
+		return op_has_fn(op);
+	if (op->kind == OP_ATOMIC)
+		return p->access == ACCESS_IN;
+	if (op->kind == OP_WRITE)
+		return access_is_tensor(op) && op->in[0] != read->in[0];
+	return op->kind == OP_READ || op->kind == OP_LOAD || op_has(op, PURE);
+}
+
+/* Before which write the read may go, and, in e->along[0 .. *n), with what; NULL: it stays. */
+static Op *
+find_place(Early *e, Op *read, int writes, int *n)
+{
+	int words = live_words(&read->out[0]);
+	Op *place = NULL;
+	e->along[0] = read;
+	e->n = 1;
+	for (Op *op = read->prev; op; op = op->prev) {
+		if (is_needed(e, op)) {
+			if (!goes_along(op) || e->n == ALONG_MOST)
+				break;
+			e->along[e->n++] = op;
+		} else if (!may_pass(e, read, op)) {
+			break;
+		} else if (op_has(op, WRITES)) {
+			if (e->words[--writes] + words > WORDS_MOST)
+				break;
+			e->words[writes] += words;
+			place = op;
+			*n = e->n;
+		}
+	}
+	return place;
+}
+
+static void
+walk(Early *e, Block *b)
+{
+	int writes = 0, all = 0;
+	for (const Op *op = b->first; op; op = op->next)
+		all += op_has(op, WRITES);
+	int *words = NEW_ARRAY(e->f->module->cx->tmp, int, MAX(all, 1));
+	for (Op *op = b->first, *next; op; op = next) {
+		next = op->next;
+		for (int r = 0; r < op->nregion; r++)
+			walk(e, op->region[r]);
+		writes += op_has(op, WRITES);
+		if (op->kind != OP_READ || !access_is_tensor(op))
+			continue;
+		int n = 0;
+		e->words = words;
+		Op *place = find_place(e, op, writes, &n);
+		while (place && n > 0)
+			op_move(e->along[--n], b, place);
+	}
+}
+
+/* Kernels with products have pipelines for what they read. */
+static bool
+multiplies(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_family(op) == FAMILY_DOT)
+			return true;
+	return false;
+}
+
+void
+pass_hoist(Func *f, const Target *t)
+{
+	Early e = {.f = f};
+	if (!multiplies(f))
+		walk(&e, f->body);
+}
