@@ -408,7 +408,7 @@ program_of(const Value *v, int64_t *times, int64_t *more)
 }
 
 /* start .. start + extent - 1 for a program's own part of the dimension, of which the grid has as many as there are.  The
- * last part is whole if the dimension is divisible.  Of records that are one with their dimension (collapse_records)
+ * last part is whole if the dimension is divisible.  Of records that are one with their dimension (collapse_records),
  * theirs. */
 static bool
 program_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
