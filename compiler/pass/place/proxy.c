@@ -8,7 +8,14 @@
  *
  * Threads write through the generic proxy, bulk copies through the async proxy: a barrier alone does not order the two
  * (PTX ISA, Memory Consistency Model, Proxies).  Each thread fences its writes, then the barrier of pass barrier lets the
- * copy begin.  Pass smem gives the bytes of a scratch to a later ring, so this follows it. */
+ * copy begin.  Pass smem gives the bytes of a scratch to a later ring, so this follows it.
+ *
+ *     %v = get %slot                                          %v = get %slot
+ *     arrive %empty, %now {by = "warp"}             =>        proxy_fence
+ *                                                             arrive %empty, %now {by = "warp"}
+ *
+ * Nor does an arrival order a thread's reads before the copy that fills the slot again: ptxas has the arrival follow the loads
+ * at once, and on an H200 rows that a warp read last had the next trip's values (an additive mask, heads of 256). */
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -103,6 +110,20 @@ walk(Fences *k, Block *b)
 	}
 }
 
+/* Have threads read a slot since the last fence?  What loops before the op read counts, too. */
+static bool
+follows_reads(const Op *arrive)
+{
+	for (const Op *op = arrive->prev; op && op->kind != OP_PROXY_FENCE; op = op->prev) {
+		if (op->kind == OP_GET)
+			return true;
+		for (int r = 0; r < op->nregion; r++)
+			if (block_find(op->region[r], OP_GET))
+				return true;
+	}
+	return false;
+}
+
 void
 place_proxy_fences(Func *f, const Target *t)
 {
@@ -115,4 +136,14 @@ place_proxy_fences(Func *f, const Target *t)
 		return;
 	k.filled = find_filled(f->body, k.tmp);
 	walk(&k, f->body);
+}
+
+void
+place_release_fences(Func *f)
+{
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		Builder b = build_before(op);
+		if (op->kind == OP_ARRIVE && attr_sync_warp(op) && follows_reads(op))
+			op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	}
 }
