@@ -421,14 +421,16 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	Reg hi = a->dim[d].hi, lo = a->dim[d].lo;
 	if (!hi)
 		return 0;
-	Reg c = coordinate_of(l, a, d, r, &add);
+	Reg c = coordinate_of(l, a, d, r, &add), own = 0;
 	if (a->dim[d].is_rooted) {
 		bool holds = a->dim[d].holds_root;
 		if (add >= a->dim[d].valid)
 			return thread_int_const(l->b, REG_PRED, 0);
+		if (add + (int64_t)a->dim[d].map.moves >= a->dim[d].valid)      /* other lanes' may be padding */
+			own = lower_op2(l, THREAD_SLT, c, lower_i32(l, a->dim[d].valid - add));
 		add += a->dim[d].shift;
 		lo = MAX(axis_of(a->dim[d].root)->lo, -FAR) + add < 0 && (!holds || add < 0) ? lo : 0;
-		if (!lo && holds && add + (int64_t)a->dim[d].map.moves < a->dim[d].valid)
+		if (!lo && !own && holds && add + (int64_t)a->dim[d].map.moves < a->dim[d].valid)
 			return 0;                       /* where the root's own tile is */
 	}
 	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
@@ -437,6 +439,7 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 		Reg from = add ? lower_op2(l, THREAD_SUB, lo, lower_i32(l, add)) : lo;
 		mask = lower_op2(l, THREAD_AND, mask, lower_op2(l, THREAD_SLE, from, c));
 	}
+	mask = own ? lower_op2(l, THREAD_AND, mask, own) : mask;
 	name_after(l, a, mask, "in_%s");
 	return mask;
 }
