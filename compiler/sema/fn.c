@@ -130,11 +130,17 @@ unify(Elab *e, const Val *a, const Val *b)
 	return *a;
 }
 
+/* Results may still have uses in blocks that an error left unfinished, which stand nowhere. */
 static void
 erase_block(Block *b)
 {
-	while (b->last)
-		op_erase(b->last);
+	for (Op *op; (op = b->last) != NULL; op_erase(op)) {
+		for (int r = 0; r < op->nregion; r++)
+			if (op->region[r])
+				erase_block(op->region[r]);
+		for (int i = 0; i < op->nout; i++)
+			op->out[i].nuses = 0;
+	}
 }
 
 static bool
