@@ -560,6 +560,17 @@ mixed_scopes(void **state)
 
 /* ---- bulk copies to global memory ---- */
 
+/* The block's first 64 bytes of shared memory, for a bulk copy. */
+static void
+fill_for_bulk(SimtThread *t)
+{
+	if (t->thread < 16)
+		put(t, 4, 4 * (uint32_t)t->thread);
+	t->site = 4;
+	simt_fence_async(t, NULL, NULL, NULL);
+	barrier(t);
+}
+
 /* Each block stores 64 bytes of its own; the one that comes last reads all.  Faults: it is waited for until the bytes
  * are read, not until they are written; its own thread reads without waiting. */
 static void
@@ -568,11 +579,7 @@ bulk_stores(SimtThread *t, const uint64_t *param)
 	int fault = trial_of(param)->fault;
 	uint64_t mine = param[1] + 64 + 64 * (uint64_t)t->block_index;
 	const int64_t all[] = {0};
-	if (t->thread < 16)
-		put(t, 4, 4 * (uint32_t)t->thread);
-	t->site = 4;
-	simt_fence_async(t, NULL, NULL, NULL);
-	barrier(t);
+	fill_for_bulk(t);
 	if (t->thread)
 		return;
 	t->site = 1;
@@ -597,11 +604,7 @@ bulk_sums(SimtThread *t, const uint64_t *param)
 	static _Thread_local _Alignas(64) SimtTensorMap map;
 	SimtTensor floats = {.dtype = TY_F32, .rank = 1, .address = param[1] + 64, .extent = {16}, .box = {16}};
 	const int64_t all[] = {0};
-	if (t->thread < 16)
-		put(t, 4, 4 * (uint32_t)t->thread);
-	t->site = 4;
-	simt_fence_async(t, NULL, NULL, NULL);
-	barrier(t);
+	fill_for_bulk(t);
 	if (t->thread)
 		return;
 	t->site = 1;

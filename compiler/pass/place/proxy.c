@@ -15,7 +15,7 @@
  *                                                             arrive %empty, %now {by = "warp"}
  *
  * Nor does an arrival order a thread's reads before the copy that fills the slot again: ptxas has the arrival follow the
- * loads at once, and on an H200 rows that a warp read last had the next trip's values (an additive mask, heads of 256). */
+ * loads at once, and on an H100 rows that a warp read last had the next trip's values (an additive mask, heads of 256). */
 #include "pass/place/hazard.h"
 
 #include <string.h>
