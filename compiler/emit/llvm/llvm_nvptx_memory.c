@@ -213,9 +213,27 @@ llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 	}
 }
 
+/* A store of a part of a register, which LLVM makes of a truncation, ptxas 13.0 takes for a conversion of the number in it
+ * where an instruction of floats wrote it (`add.f32 %r1, …; st.b8 [p], %r1` becomes F2I).  A mov makes it bits. */
+static LLVMValueRef
+as_bits(EmitLlvm *l, LLVMValueRef v, RegType unit)
+{
+	LlvmAsm a = {.l = l};
+	LLVMValueRef bits, from = LLVMIsABitCastInst(v) ? LLVMGetOperand(v, 0) : v;
+	if (LLVMIsConstant(v) || !(unit == REG_I8 || unit == REG_I16 || LLVMIsATruncInst(from)))
+		return v;
+	llvm_asm_result(&a, unit);
+	llvm_asm_in(&a, v, unit);
+	text_printf(&a.text, "mov.b%d $0, $1;", MAX(16, 8 * thread_type_bytes(unit)));
+	llvm_asm_make(&a, 0, &bits);
+	return bits;
+}
+
 static void
 store_plain(EmitLlvm *l, const ThreadAccess *at, Units u, LLVMValueRef *v)
 {
+	for (int i = 0; i < u.n; i++)
+		v[i] = as_bits(l, v[i], u.unit);
 	LLVMValueRef all = v[0];
 	if (u.n > 1) {
 		all = LLVMGetPoison(access_type(l, u));
