@@ -2,7 +2,8 @@
 . "$(dirname "$0")/expect"
 with=$PATH without=$top/tests/mock/without:$PATH
 PATH=$without                                    # few need machine code, and that takes most of the time
-cp "$top/tests/cli/facts/"*.tgl "$top/tests/cli/expect_fact.tgl" "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/transpose.tgl" .
+cp "$top/tests/cli/facts/"*.tgl "$top/tests/cli/expect_fact.tgl" "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/transpose.tgl" \
+	"$top/dsl_examples/softmax.tgl" .
 
 expect 0 "read x *f32\[256\] *1 access of 16 bytes a thread, 16 of 16 sectors" inspect expect_wrong.tgl
 expect 0 "sm_75: 2 warps, 0 bytes" inspect expect_wrong.tgl --target=sm_75
@@ -463,6 +464,7 @@ kernel warps<BM = 64, BN = 64, BK = 32>(x: in f32[M, K], w: in f32[K, N], y: out
 END
 expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few -D M=512 -D N=512 -D K=4096
 expect 0 "mostly line 8, which waits for other threads' values" inspect whole.tgl sums -D R=300 -D C=3000
+expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large
 python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"

@@ -259,6 +259,8 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 	lines->at[i].accesses += accesses ? times : 0;
 }
 
+enum { ELEMENTS_MOST = 1024 };                          /* of a thread: of more no form compiles (pass coalesce), and lowering takes long */
+
 /* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them.  Not of
  * products, nor where loops are compared, to which their estimates were fitted: with so many instructions as SASS has,
  * forms of few warps that read one trip ahead looked as good as others and took an H200 1.2 to 1.3 times as long. */
@@ -273,7 +275,8 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 			loops |= !op_is_over_programs(op);
 		}
 	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
-	x.m = (x.is_fitted && !facts->lines) || facts->by_op ? NULL : lower_func(f, t, mem);
+	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || blocks_elements(f) > ELEMENTS_MOST;
+	x.m = is_left ? NULL : lower_func(f, t, mem);
 	if (!x.m)
 		return;
 	for (int i = 0; facts->lines && !x.is_fitted && i < facts->lines->n; i++)
