@@ -120,6 +120,19 @@ check_module(Module *m, const Target *t, const char *when, const char *pass)
 	return !why;
 }
 
+/* What the passes leave out is no error here: a barrier or wait is taken out of a dump to see what becomes of it. */
+bool
+pass_is_lowerable(Module *m, const Target *t)
+{
+	unsigned missing = (LAYOUTS | SMEM) & ~m->facts;
+	const char *why = missing ? NULL : module_verify(m);
+	if (missing) {
+		diag_error(m->cx, NOWHERE, DIAG_PASS_NEEDS, "lower", facts_text(m, missing));
+		return diag_help(m->cx, "print it after the last pass: `build --target=%s --emit=tir`", t->name);
+	}
+	return why ? diag_error(m->cx, NOWHERE, DIAG_TIR_LAYOUT, why) : true;
+}
+
 static int
 count_ops(const Module *m)
 {

@@ -42,6 +42,7 @@ typedef struct PassOptions {
 /* False after errors: an unknown pass name in the options (E1001), a target that can't, or (verify) a broken
  * module, which is our mistake and says which pass broke it. */
 bool passes_run(Module *m, const Target *t, const PassOptions *opt);
+bool pass_is_lowerable(Module *m, const Target *t); /* of tile IR that was read; reports why not */
 double now_ms(void);                                    /* of a clock that only goes on */
 
 /* shape/dce.c: dead code goes, and what loops carry for themselves alone. */

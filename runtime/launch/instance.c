@@ -51,7 +51,7 @@ takes_the_same(Compile *cx, const Func *f, const Bound *b)
 
 /* The kernel as a file of tile IR has it; NULL after errors. */
 static Module *
-read_ir(TglKernel *k, const Bound *b, int file)
+read_ir(TglKernel *k, const Bound *b, int file, const Target *t)
 {
 	Compile *cx = k->program->compile;
 	const char *path = cx->files.at[file].path;
@@ -63,7 +63,7 @@ read_ir(TglKernel *k, const Bound *b, int file)
 			continue;
 		m->funcs.at[0] = f;
 		find_files(cx, f, nfiles);
-		return takes_the_same(cx, f, b) ? m : NULL;
+		return takes_the_same(cx, f, b) && (!t || pass_is_lowerable(m, t)) ? m : NULL;
 	}
 	if (m)
 		diag_error(cx, NOWHERE, DIAG_NO_KERNEL, path, k->k->name);
@@ -113,7 +113,7 @@ instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions
 	dev->thread = is_thread ? read_thread(k, file, dev) : NULL;
 	Module *m = NULL;
 	if (o->ir && !is_thread)
-		m = file >= 0 ? read_ir(k, b, file) : NULL;
+		m = file >= 0 ? read_ir(k, b, file, target_named(dev->target)) : NULL;
 	else if (dev->thread || !o->ir)
 		m = compile_kernel(k->k, b, dev->target, assumptions, &opt);
 	cx->trace = NULL;

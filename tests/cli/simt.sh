@@ -56,6 +56,8 @@ holds grep -q 'm16n8k16.f16' dot.tir
 expect 0 'good' check dot.tgl --device=simt:sm_80 --ir=dot.tir
 expect 1 "the matrix instruction 'm16n8k16.f16' is not possible on sm_75 .E1301" check dot.tgl --device=simt:sm_75 --ir=dot.tir
 refuse E1155
+expect 0 '' build dot.tgl -o early.tir
+expect 1 "needs facts that the module does not claim: LAYOUTS SMEM .E1002" check dot.tgl --device=simt:sm_80 --ir=early.tir
 sed 's/m16n8k16.f16/m16n8k99.f16/' dot.tir >odd.tir
 expect 1 "the matrix instruction 'm16n8k99.f16' is not possible on sm_80 .E1301" check dot.tgl --device=simt:sm_80 --ir=odd.tir
 refuse E1401
