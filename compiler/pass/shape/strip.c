@@ -19,8 +19,8 @@
  * Elements are the same to the bit, sums are in another order, as everywhere where threads share them.
  *
  * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
- * writes, once, elementwise ops, indices, and sums, maxima and minima along the row can be walked so; with anything else of
- * the row the kernel stays as it is, and Func.strip_reason says why. */
+ * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima and where those are along the row can be
+ * walked so; with anything else of the row the kernel stays as it is, and Func.strip_reason says why. */
 #include "pass/pass.h"
 
 #include <math.h>
@@ -48,6 +48,19 @@ typedef struct Strip {
 	Op *loop;
 	Value *k;                                       /* its index */
 } Strip;
+
+/* Where the greatest or least element is, which loops carry beside that element. */
+static bool
+finds_place(const Op *reduce)
+{
+	return strncmp(attr_fn(reduce), "arg", 3) == 0;
+}
+
+static bool
+is_of(const Op *reduce, const char *fn)
+{
+	return strcmp(attr_fn(reduce) + (finds_place(reduce) ? 3 : 0), fn) == 0;
+}
 
 /* ---- what can be walked ---- */
 
@@ -107,13 +120,12 @@ access_reason(const Strip *s, const Op *op)
 static const char *
 reduce_reason(const Op *op)
 {
-	const char *fn = attr_fn(op);
 	const Type *t = op->in[0]->type;
 	if (attr_axis(op) != t->rank - 1)
 		return NULL;
-	if (strcmp(fn, "sum") != 0 && strcmp(fn, "max") != 0 && strcmp(fn, "min") != 0)
+	if (!is_of(op, "sum") && !is_of(op, "max") && !is_of(op, "min"))
 		return "it reduces its row by more than sums, maxima and minima";
-	if (strcmp(fn, "sum") == 0 && dtype_info[t->elem].bits < SUM_BITS)
+	if (is_of(op, "sum") && dtype_info[t->elem].bits < SUM_BITS)
 		return "it sums elements of fewer than 32 bits";
 	return NULL;
 }
@@ -124,7 +136,7 @@ row_reason(const Strip *s, const Op *op)
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: return access_reason(s, op);
 	case OP_REDUCE: return reduce_reason(op);
-	case OP_IOTA: case OP_BROADCAST: return NULL;
+	case OP_IOTA: case OP_BROADCAST: case OP_PHILOX: return NULL;
 	case OP_CONST: return attr_value(op)->kind == KIND_INTS ? "it has a table as long as its row" : NULL;
 	case OP_RESHAPE: return is_row(s, op->in[0]) && is_row(s, op->out) ? NULL : "its row becomes several dimensions";
 	default: return op_has(op, ELEM) ? NULL : "it does more with its row than read, compute, reduce and write";
@@ -307,8 +319,8 @@ is_invariant(const Strip *s, const Op *op)
 static Value *
 identity(Builder *b, const Op *reduce)
 {
-	const Type *t = reduce->out->type;
-	bool sums = strcmp(attr_fn(reduce), "sum") == 0, least = strcmp(attr_fn(reduce), "min") == 0;
+	const Type *to = reduce->out->type, *t = type_with_shape(b->m, reduce->in[0]->type, to->rank, to->extent);
+	bool sums = is_of(reduce, "sum"), least = is_of(reduce, "min");
 	int bits = dtype_info[t->elem].bits;
 	if (dtype_is_float(t->elem))
 		return build_float(b, t, sums ? -0.0 : !attr_propagate_nan(reduce) ? NAN : least ? INFINITY : -INFINITY);
@@ -321,23 +333,64 @@ identity(Builder *b, const Op *reduce)
 static Value *
 combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *part)
 {
-	const char *fn = attr_fn(reduce);
-	Value *v = build2(b, strcmp(fn, "sum") == 0 ? OP_ADD : strcmp(fn, "max") == 0 ? OP_MAX : OP_MIN, carried, part);
+	Value *v = build2(b, is_of(reduce, "sum") ? OP_ADD : is_of(reduce, "max") ? OP_MAX : OP_MIN, carried, part);
 	if (v->def->kind != OP_ADD && attr_propagate_nan(reduce))
 		attr_set_propagate_nan(s->m, v->def, true);
 	return v;
 }
 
+/* The greatest or least element of a part, of which `reduce` says where it is. */
+static Value *
+extreme(const Strip *s, Builder *b, const Op *reduce)
+{
+	Value *in = mapped(s, reduce->in[0]);
+	const Type *to = reduce->out->type, *want = type_with_shape(s->m, in->type, to->rank, to->extent);
+	Attr *attr = NEW_COPY(s->m->cx->tmp, reduce->attr, reduce->nattr);
+	for (int i = 0; i < reduce->nattr; i++)
+		if (attr[i].name == ATTR_FN)
+			attr[i] = attr_new_fn(s->m, is_of(reduce, "max") ? "max" : "min");
+	return op_make(b, OP_REDUCE, &in, 1, attr, reduce->nattr, &want, 1)->out;
+}
+
+/* Whether the part's element takes the place of the carried one, which came first: it is greater, or the first that is no
+ * NaN; where NaN wins, the first that is one. */
+static Value *
+takes_place(Builder *b, const Op *reduce, Value *carried, Value *part)
+{
+	Value *better = build2(b, is_of(reduce, "max") ? OP_GT : OP_LT, part, carried);
+	if (!dtype_is_float(part->type->elem))
+		return better;
+	Value *from = attr_propagate_nan(reduce) ? part : carried, *to = from == part ? carried : part;
+	Value *nan = build2(b, OP_NE, from, from), *number = build2(b, OP_EQ, to, to);
+	return build2(b, OP_AND, build2(b, OP_OR, better, nan), number);
+}
+
+/* What the loop carries of a place: the element, then its index in the row. */
+static void
+carry_place(const Strip *s, Builder *b, const Op *reduce, Value *const *carried, Value **out)
+{
+	const Type *t = reduce->out->type;
+	Value *part = extreme(s, b, reduce), *k = build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem));
+	Value *at = build2(b, OP_ADD, s->map[reduce->out->id], t->rank ? build1(b, OP_BROADCAST, k, t) : k);
+	Value *takes = takes_place(b, reduce, carried[0], part);
+	out[0] = build3(b, OP_SELECT, takes, part, carried[0]);
+	out[1] = build3(b, OP_SELECT, takes, at, carried[1]);
+}
+
 static Op *
 make_loop(Strip *s, Builder *b, const OpList *reduce)
 {
-	Value *bounds[3], **init = NEW_ARRAY(s->m->cx->tmp, Value *, reduce->n);
+	Value *bounds[3], **init = NEW_ARRAY(s->m->cx->tmp, Value *, 2 * reduce->n);
+	int n = 0;
 	bounds[0] = build_index(b, 0);
 	bounds[1] = build_index(b, s->row);
 	bounds[2] = build_index(b, s->part);
-	for (int i = 0; i < reduce->n; i++)
-		init[i] = identity(b, reduce->at[i]);
-	Op *loop = build_for(b, bounds, init, reduce->n, NULL);
+	for (int i = 0; i < reduce->n; i++) {
+		init[n++] = identity(b, reduce->at[i]);
+		if (finds_place(reduce->at[i]))
+			init[n++] = build_int(b, reduce->at[i]->out->type, 0);
+	}
+	Op *loop = build_for(b, bounds, init, n, NULL);
 	loop->region[0]->arg[0].name = "at";
 	return loop;
 }
@@ -365,14 +418,22 @@ end_loop(Strip *s, const OpList *reduce)
 {
 	Block *body = s->loop->region[0];
 	Builder b = {.m = s->m, .block = body, .place = s->loop->place};
-	Value **out = NEW_ARRAY(s->m->cx->tmp, Value *, reduce->n);
-	for (int i = 0; i < reduce->n; i++)
-		out[i] = combine(s, &b, reduce->at[i], &body->arg[1 + i], s->map[reduce->at[i]->out->id]);
-	build_yield(&b, out, reduce->n);
+	Value **out = NEW_ARRAY(s->m->cx->tmp, Value *, 2 * reduce->n);
+	Value **carried = NEW_ARRAY(s->m->cx->tmp, Value *, 2 * reduce->n);
+	int n = 0;
+	for (int i = 0; i < s->loop->nout; i++)
+		carried[i] = &body->arg[1 + i];
 	for (int i = 0; i < reduce->n; i++) {
-		s->loop->out[i].name = reduce->at[i]->out->name;
-		value_replace(reduce->at[i]->out, &s->loop->out[i]);
+		const Op *op = reduce->at[i];
+		if (finds_place(op))
+			carry_place(s, &b, op, carried + n, out + n);
+		else
+			out[n] = combine(s, &b, op, carried[n], s->map[op->out->id]);
+		n += finds_place(op);
+		s->loop->out[n].name = op->out->name;
+		value_replace(op->out, &s->loop->out[n++]);
 	}
+	build_yield(&b, out, n);
 }
 
 /* The loop of a level, at the end of the body. */
