@@ -259,7 +259,7 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 	lines->at[i].accesses += accesses ? times : 0;
 }
 
-enum { ELEMENTS_MOST = 1024 };                          /* of a thread: of more no form compiles (pass coalesce), and lowering takes long */
+enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form of more compiles (pass coalesce) */
 
 /* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them.  Not of
  * products, nor where loops are compared, to which their estimates were fitted: with so many instructions as SASS has,

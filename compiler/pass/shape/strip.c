@@ -87,15 +87,8 @@ longest_row(const Func *f)
 static int
 row_index(const Op *op)
 {
-	const char *index = attr_index(op);
-	int at = 0;
-	for (int i = 0; index[i]; i++) {
-		if (index[i] == 'g')
-			return 0;
-		if (index[i] == 'p')
-			at = 1 + i;
-	}
-	return at;
+	const char *index = attr_index(op), *last = strrchr(index, 'p');
+	return last && !strchr(index, 'g') ? 1 + (int)(last - index) : 0;
 }
 
 static bool
@@ -146,12 +139,10 @@ row_reason(const Strip *s, const Op *op)
 static bool
 touches_row(const Strip *s, const Op *op)
 {
-	bool does = false;
-	for (int i = 0; i < op->nin; i++)
-		does |= is_row(s, op->in[i]);
-	for (int i = 0; i < op->nout; i++)
-		does |= is_row(s, &op->out[i]);
-	return does;
+	for (int i = 0; i < op->nin + op->nout; i++)
+		if (is_row(s, i < op->nin ? op->in[i] : &op->out[i - op->nin]))
+			return true;
+	return false;
 }
 
 /* Another dimension that is as long would be mistaken for the row. */
@@ -243,11 +234,11 @@ find_needed(Strip *s, int level)
 /* ---- loops ---- */
 
 static const Type *
-part_type(const Strip *s, const Type *t)
+with_row(const Strip *s, const Type *t, int64_t row)
 {
 	int64_t extent[MAX_RANK];
 	memcpy(extent, t->extent, sizeof extent);
-	extent[t->rank - 1] = s->part;
+	extent[t->rank - 1] = row;
 	return type_with_shape(s->m, t, t->rank, extent);
 }
 
@@ -268,7 +259,7 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	for (int i = 0; i < op->nin; i++)
 		in[i] = mapped(s, op->in[i]);
 	for (int i = 0; i < op->nout; i++)
-		want[i] = is_row(s, &op->out[i]) ? part_type(s, op->out[i].type) : op->out[i].type;
+		want[i] = is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type;
 	int at = op_is_access(op) ? row_index(op) : 0;
 	if (at)
 		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);
@@ -298,7 +289,7 @@ copy_access(Strip *s, Builder *b, const Op *op)
 static void
 copy_iota(Strip *s, Builder *b, Builder *before, const Op *op)
 {
-	const Type *t = part_type(s, op->out->type);
+	const Type *t = with_row(s, op->out->type, s->part);
 	Op *made = copy_op(s, before, op);
 	b->place = op->place;
 	if (attr_axis(op) != t->rank - 1)
@@ -311,15 +302,14 @@ static bool
 is_invariant(const Strip *s, const Op *op)
 {
 	bool is = op_has(op, PURE);
-	for (int i = 0; i < op->nin; i++)
-		is &= !value_inside(mapped(s, op->in[i]), s->loop->region[0]);
+	for (int i = 0; i < op->nin && is; i++)
+		is = !value_inside(mapped(s, op->in[i]), s->loop->region[0]);
 	return is;
 }
 
 static Value *
-identity(Builder *b, const Op *reduce)
+identity(Builder *b, const Op *reduce, const Type *t)
 {
-	const Type *to = reduce->out->type, *t = type_with_shape(b->m, reduce->in[0]->type, to->rank, to->extent);
 	bool sums = is_of(reduce, "sum"), least = is_of(reduce, "min");
 	int bits = dtype_info[t->elem].bits;
 	if (dtype_is_float(t->elem))
@@ -339,42 +329,51 @@ combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *par
 	return v;
 }
 
-/* The greatest or least element of a part, of which `reduce` says where it is. */
+/* Whether an element takes the place of the one found before: it is greater (or less), or that is the first NaN where one
+ * wins, or the first number. */
 static Value *
-extreme(const Strip *s, Builder *b, const Op *reduce)
+takes_place(Builder *b, const Op *reduce, Value *found, Value *next)
 {
-	Value *in = mapped(s, reduce->in[0]);
-	const Type *to = reduce->out->type, *want = type_with_shape(s->m, in->type, to->rank, to->extent);
-	Attr *attr = NEW_COPY(s->m->cx->tmp, reduce->attr, reduce->nattr);
-	for (int i = 0; i < reduce->nattr; i++)
-		if (attr[i].name == ATTR_FN)
-			attr[i] = attr_new_fn(s->m, is_of(reduce, "max") ? "max" : "min");
-	return op_make(b, OP_REDUCE, &in, 1, attr, reduce->nattr, &want, 1)->out;
+	Value *better = build1(b, OP_NOT, build2(b, is_of(reduce, "max") ? OP_LE : OP_GE, next, found), NULL);
+	Value *number = attr_propagate_nan(reduce) ? found : next;
+	return build2(b, OP_AND, better, build2(b, OP_EQ, number, number));
 }
 
-/* Whether the part's element takes the place of the carried one, which came first: it is greater, or the first that is no
- * NaN; where NaN wins, the first that is one. */
-static Value *
-takes_place(Builder *b, const Op *reduce, Value *carried, Value *part)
-{
-	Value *better = build2(b, is_of(reduce, "max") ? OP_GT : OP_LT, part, carried);
-	if (!dtype_is_float(part->type->elem))
-		return better;
-	Value *from = attr_propagate_nan(reduce) ? part : carried, *to = from == part ? carried : part;
-	Value *nan = build2(b, OP_NE, from, from), *number = build2(b, OP_EQ, to, to);
-	return build2(b, OP_AND, build2(b, OP_OR, better, nan), number);
-}
-
-/* What the loop carries of a place: the element, then its index in the row. */
+/* Each position of a part has the greatest (or least) element met there, and where in the row that is. */
 static void
-carry_place(const Strip *s, Builder *b, const Op *reduce, Value *const *carried, Value **out)
+carry_place(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value **out)
 {
-	const Type *t = reduce->out->type;
-	Value *part = extreme(s, b, reduce), *k = build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem));
-	Value *at = build2(b, OP_ADD, s->map[reduce->out->id], t->rank ? build1(b, OP_BROADCAST, k, t) : k);
-	Value *takes = takes_place(b, reduce, carried[0], part);
-	out[0] = build3(b, OP_SELECT, takes, part, carried[0]);
-	out[1] = build3(b, OP_SELECT, takes, at, carried[1]);
+	const Type *t = carried[1].type;
+	Builder before = build_before(s->loop);
+	Attr axis = attr_new_axis(s->m, t->rank - 1);
+	Value *first = op_make(&before, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
+	Value *at = build1(b, OP_BROADCAST, build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem)), t);
+	Value *next = mapped(s, reduce->in[0]), *takes = takes_place(b, reduce, carried, next);
+	out[0] = build3(b, OP_SELECT, takes, next, carried);
+	out[1] = build3(b, OP_SELECT, takes, build2(b, OP_ADD, first, at), carried + 1);
+}
+
+static Value *
+reduced(const Strip *s, Builder *b, const Op *reduce, Value *v, const char *fn)
+{
+	const Type *to = reduce->out->type, *want = type_with_shape(s->m, v->type, to->rank, to->extent);
+	Attr attr[] = {attr_new_fn(s->m, fn), attr_new_axis(s->m, attr_axis(reduce)), attr_new_propagate_nan(s->m, true)};
+	bool keeps = dtype_is_float(v->type->elem) && attr_propagate_nan(reduce);
+	return op_make(b, OP_REDUCE, &v, 1, attr, 2 + keeps, &want, 1)->out;
+}
+
+/* The first place of the greatest (or least) of what the positions have; of NaN alone the first of all. */
+static Value *
+first_place(const Strip *s, Builder *b, const Op *reduce, Value *found)
+{
+	const Type *t = found->type;
+	Value *most = reduced(s, b, reduce, found, is_of(reduce, "max") ? "max" : "min");
+	if (t->rank > 1)
+		most = build1(b, OP_RESHAPE, most, with_row(s, t, 1));
+	Value *all = build1(b, OP_BROADCAST, most, t), *is = build2(b, OP_EQ, found, all);
+	if (dtype_is_float(t->elem))
+		is = build2(b, OP_OR, is, build2(b, OP_AND, build2(b, OP_NE, all, all), build2(b, OP_NE, found, found)));
+	return reduced(s, b, reduce, build3(b, OP_SELECT, is, found + 1, build_int(b, found[1].type, INT32_MAX)), "min");
 }
 
 static Op *
@@ -386,9 +385,11 @@ make_loop(Strip *s, Builder *b, const OpList *reduce)
 	bounds[1] = build_index(b, s->row);
 	bounds[2] = build_index(b, s->part);
 	for (int i = 0; i < reduce->n; i++) {
-		init[n++] = identity(b, reduce->at[i]);
-		if (finds_place(reduce->at[i]))
-			init[n++] = build_int(b, reduce->at[i]->out->type, 0);
+		const Op *op = reduce->at[i];
+		const Type *t = finds_place(op) ? with_row(s, op->in[0]->type, s->part) : op->out->type;
+		init[n++] = identity(b, op, t);
+		if (finds_place(op))
+			init[n++] = build_int(b, type_with_shape(s->m, op->out->type, t->rank, t->extent), 0);
 	}
 	Op *loop = build_for(b, bounds, init, n, NULL);
 	loop->region[0]->arg[0].name = "at";
@@ -405,6 +406,8 @@ fill_loop(Strip *s, int level)
 			continue;
 		if (op->kind == OP_IOTA)
 			copy_iota(s, &b, &before, op);
+		else if (op->kind == OP_REDUCE && finds_place(op) && is_full_reduce(s, op))
+			continue;
 		else if (op_is_access(op))
 			copy_access(s, &b, op);
 		else
@@ -417,21 +420,22 @@ static void
 end_loop(Strip *s, const OpList *reduce)
 {
 	Block *body = s->loop->region[0];
-	Builder b = {.m = s->m, .block = body, .place = s->loop->place};
+	Builder b = {.m = s->m, .block = body, .place = s->loop->place}, behind = b;
 	Value **out = NEW_ARRAY(s->m->cx->tmp, Value *, 2 * reduce->n);
-	Value **carried = NEW_ARRAY(s->m->cx->tmp, Value *, 2 * reduce->n);
 	int n = 0;
-	for (int i = 0; i < s->loop->nout; i++)
-		carried[i] = &body->arg[1 + i];
+	behind.block = s->f->body;
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
-		if (finds_place(op))
-			carry_place(s, &b, op, carried + n, out + n);
-		else
-			out[n] = combine(s, &b, op, carried[n], s->map[op->out->id]);
-		n += finds_place(op);
-		s->loop->out[n].name = op->out->name;
-		value_replace(op->out, &s->loop->out[n++]);
+		Value *carried = &body->arg[1 + n], *all = &s->loop->out[n];
+		if (finds_place(op)) {
+			carry_place(s, &b, op, carried, out + n++);
+			all = first_place(s, &behind, op, all);
+		} else {
+			out[n] = combine(s, &b, op, carried, s->map[op->out->id]);
+		}
+		n++;
+		all->name = op->out->name;
+		value_replace(op->out, all);
 	}
 	build_yield(&b, out, n);
 }
