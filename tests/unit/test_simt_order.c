@@ -127,6 +127,8 @@ body_bulk(SimtThread *t, void *user)
 			if (x->fault != 2)              /* what has not come is used */
 				call(t, PRIM_MBAR_WAIT, IN(full, phase ^ (x->fault == 3)));    /* 3: the parity before */
 			use(t, x, round, 32, 32);
+			if (x->fault != 5)              /* given back before it was read */
+				call(t, PRIM_FENCE_ASYNC, NOTHING);
 			call(t, PRIM_MBAR_ARRIVE, IN(empty));
 		}
 	}
@@ -286,7 +288,7 @@ static void
 bulk(void **state)
 {
 	static const char *const words[] = {"one more comes", "read before anything",
-		"read before anything", "waits at mbar_wait for what never comes"};
+		"read before anything", "waits at mbar_wait for what never comes", "a bulk copy conflicts with a read"};
 	judge(body_bulk, two_warps, words, LEN(words), true);
 }
 

@@ -36,6 +36,7 @@ typedef struct Acquired Acquired;
 typedef struct HappensBefore {
 	VectorClock *vector;
 	VectorClock *fenced;                            /* the part that the async proxy sees; NULL: nothing */
+	VectorClock *performed;                         /* the part whose reads are over; NULL: nothing */
 	const Acquired *acquired;
 } HappensBefore;
 
@@ -102,7 +103,7 @@ void clocks_open(Check *c);
 void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
 void clocks_close(Check *c);
-void clocks_barrier(Check *c, SimtThread *const *who, int n);
+void clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs);
 /* What t did until now, for others to acquire; whatever it does from here on is later. */
 HappensBefore clocks_publish(Check *c, int agent);
 /* The agent's latest clock that whoever waits for the mbarrier's present phase acquires; 0: there is none. */

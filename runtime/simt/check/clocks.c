@@ -7,7 +7,9 @@
  * without looking at any vector.  (In clusters of blocks nothing does.)
  *
  * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a proxy fence:
- * `fenced` is the vector clock at the last fence on the way here. */
+ * `fenced` is the vector clock at the last fence on the way here.  What they write comes after threads' reads only behind
+ * such a fence or a barrier at which the readers wait: `performed` (PTX ISA, barrier: a read is performed once its value
+ * can not be modified; a mbarrier's arrival does not wait for the loads before it). */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
@@ -90,6 +92,7 @@ hb_join(Check *c, HappensBefore *to, const HappensBefore *from)
 {
 	vector_join(c, &to->vector, from->vector);
 	vector_join(c, &to->fenced, from->fenced);
+	vector_join(c, &to->performed, from->performed);
 	to->acquired = acquired_join(c->launch, to->acquired, from->acquired);
 }
 
@@ -98,6 +101,7 @@ hb_drop(Check *c, HappensBefore *o)
 {
 	vector_drop(c, o->vector);
 	vector_drop(c, o->fenced);
+	vector_drop(c, o->performed);
 	*o = (HappensBefore){0};
 }
 
@@ -155,6 +159,13 @@ thread_of(Check *c, const SimtThread *t)
 	return &c->thread[agent_of(c, t)];
 }
 
+static void
+add_own(Check *c, VectorClock *to, SimtThread *const *who, int n)
+{
+	for (int i = 0; i < n; i++)
+		to->at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
+}
+
 /* The join of all of them. */
 static HappensBefore
 join_all(Check *c, SimtThread *const *who, int n, uint32_t *latest)
@@ -164,25 +175,39 @@ join_all(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 	for (int i = 0; i < n; i++) {
 		const CheckThread *t = thread_of(c, who[i]);
 		const HappensBefore *o = &t->before;
-		if (!last || o->vector != last->vector || o->fenced != last->fenced || o->acquired != last->acquired)
+		if (!last || o->vector != last->vector || o->fenced != last->fenced || o->performed != last->performed ||
+		    o->acquired != last->acquired)
 			hb_join(c, &all, o);
 		last = o;
 		*latest = MAX(*latest, t->clock);
 	}
-	uint32_t *at = vector_own(c, &all.vector)->at;
-	for (int i = 0; i < n; i++)
-		at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
+	add_own(c, vector_own(c, &all.vector), who, n);
 	return all;
 }
 
+/* Their reads are over; where all threads there are have met, all that happened before them. */
+static void
+perform(Check *c, HappensBefore *all, SimtThread *const *who, int n)
+{
+	if (n == c->threads || !all->performed) {
+		vector_drop(c, all->performed);
+		all->performed = n == c->threads ? vector_share(all->vector) : vector_new(c);
+	}
+	if (n < c->threads)
+		add_own(c, vector_own(c, &all->performed), who, n);
+}
+
 void
-clocks_barrier(Check *c, SimtThread *const *who, int n)
+clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs)
 {
 	uint32_t latest = 0;
 	HappensBefore all = join_all(c, who, n, &latest);
+	if (performs)
+		perform(c, &all, who, n);
 	for (int i = 0; i < n; i++) {
 		CheckThread *t = thread_of(c, who[i]);
-		HappensBefore o = {vector_share(all.vector), vector_share(all.fenced), all.acquired};
+		HappensBefore o = {vector_share(all.vector), vector_share(all.fenced),
+			vector_share(all.performed), all.acquired};
 		hb_drop(c, &t->before);
 		t->before = o;
 		t->clock = latest + 1;

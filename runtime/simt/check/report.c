@@ -93,7 +93,10 @@ static void
 mend_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char *out, size_t size)
 {
 	bool copy = (before->access & SIMT_ASYNC) || (now->access & SIMT_ASYNC);
-	if (by_proxy)
+	if (by_proxy && !(before->access & SIMT_WRITE))
+		snprintf(out, size, "an arrival does not wait for its thread's loads: bulk copies follow those behind a "
+		    "proxy fence (fence_async) before it, or a barrier");
+	else if (by_proxy)
 		snprintf(out, size, "what threads write reaches bulk copies and warpgroups' matrix instructions only "
 		    "behind a proxy fence (fence_async) and a barrier");
 	else if (copy)

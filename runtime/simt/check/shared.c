@@ -184,33 +184,35 @@ covers(const Check *c, const Record *a, const Record *b)
 	return a->agent == c->agents ? a->mask == b->mask : !(b->mask & ~a->mask);
 }
 
+/* Does the vector have the clock of all of its threads but one? */
+static bool
+covers_clock(const VectorClock *v, const Record *r, int but)
+{
+	for (uint32_t left = r->mask; left; left &= left - 1) {
+		int agent = r->agent + __builtin_ctz(left);
+		if (agent != but && (!v || v->at[agent] < r->clock))
+			return false;
+	}
+	return true;
+}
+
 /* Does r happen before what is being done? */
 static bool
 happens_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
 {
-	bool fenced = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR) && (r->access & SIMT_WRITE);
-	const uint32_t *seen = a->ct->before.vector->at;
+	bool crosses = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR), writes = r->access & SIMT_WRITE;
+	const HappensBefore *before = &a->ct->before;
 	if (r->agent == c->agents)
 		return false;
-	if (fenced) {
-		const VectorClock *f = a->ct->before.fenced;
-		bool through = f != NULL;
-		for (uint32_t left = r->mask; left && through; left &= left - 1)
-			through = f->at[r->agent + __builtin_ctz(left)] >= r->clock;
-		*by_proxy = !through;
-		if (!through)
-			return false;
-	}
+	*by_proxy = crosses && writes && !covers_clock(before->fenced, r, -1);
+	if (*by_proxy)
+		return false;
 	if (is_over(c, r))
 		return true;
-	if (r->agent >= c->threads)
-		return seen[r->agent] >= r->clock;
-	for (uint32_t left = r->mask; left; left &= left - 1) {
-		int thread = r->agent + __builtin_ctz(left);
-		if (thread != a->agent && seen[thread] < r->clock)
-			return false;
-	}
-	return true;
+	if (!covers_clock(before->vector, r, a->agent))
+		return false;
+	*by_proxy = crosses && !writes && !covers_clock(before->performed, r, -1);
+	return !*by_proxy;
 }
 
 static bool
