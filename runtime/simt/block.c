@@ -43,6 +43,14 @@ simt_block_ended(const SimtThread *t)
 }
 
 static void
+check_exit(BlockScheduler *w, Fiber *last)
+{
+	for (int i = 0; i < w->per_block; i++)
+		w->released[i] = &w->fiber[last->t.block->first + i].t;
+	simt_check_exit(&last->t, w->released, w->per_block);
+}
+
+static void
 fiber_main(void *arg)
 {
 	Fiber *f = arg;
@@ -50,6 +58,8 @@ fiber_main(void *arg)
 	fiber_arrived(&w->stacks);
 	f->state = FIBER_RUNS;
 	w->launch->kernel(&f->t, w->launch->param);
+	if (w->launch->checks && ++f->t.block->ended == w->per_block)
+		check_exit(w, f);
 	scheduler_end(w, f);
 }
 
@@ -73,6 +83,7 @@ begin_block(BlockScheduler *w, int i, int64_t index)
 	b->index = index;
 	b->first = i * w->per_block;
 	b->shared = w->shared + (size_t)i * w->shared_step;
+	b->ended = 0;
 	memset(b->barrier, 0, sizeof b->barrier);
 	for (int k = 0; k < w->per_block; k++)
 		begin_thread(w, b, k);

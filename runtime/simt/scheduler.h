@@ -73,7 +73,7 @@ typedef struct BlockScheduler BlockScheduler;
 struct SimtBlock {
 	BlockScheduler *scheduler;
 	int64_t index;
-	int first;                                      /* its first fiber */
+	int first, ended;                               /* its first fiber; threads whose kernel has ended */
 	uint8_t *shared;
 	Barrier barrier[SIMT_BARRIERS];
 	VEC(Local) local;

@@ -94,6 +94,8 @@ void *simt_check_open(const SimtLaunch *launch);
 void simt_check_close(void *state);
 void simt_check_begin(SimtBlock *b);
 void simt_check_end(SimtBlock *b);
+/* All n threads of t's block have ended, of which t is the last. */
+void simt_check_exit(SimtThread *t, SimtThread *const *who, int n);
 /* A barrier of these threads: what each did before it happens before what each does after, and if it performs, reads are
  * over.  (A shuffle is none: it orders no memory.) */
 void simt_check_barrier(SimtThread *const *who, int n, bool performs);

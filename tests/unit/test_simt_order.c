@@ -303,7 +303,8 @@ static void
 stores(void **state)
 {
 	static const char *const words[] = {"a write conflicts with a matrix instruction's or copy's read",
-		"a matrix instruction's or copy's read conflicts with a write", "read before anything", ""};
+		"a matrix instruction's or copy's read conflicts with a write", "read before anything",
+		"the block may end before a matrix instruction's or copy's read"};
 	judge(body_stores, two_warps, words, LEN(words), true);
 }
 

@@ -187,6 +187,13 @@ boxes(void **state)
 				memcpy(x->first, firsts[k], sizeof x->first);
 				runs(body_load, x, (SimtLaunch){.seed = (uint64_t)(k % 2)});
 				judge_load(x, x->out[0]);
+				int32_t least = 0;
+				for (int d = 0; d < rank; d++)
+					least = MIN(least, x->first[d]);
+				if (least < 0) {
+					fails(body_store, x, (SimtLaunch){0}, "elements before the tensor");
+					continue;
+				}
 				runs(body_store, x, (SimtLaunch){0});
 				judge_store(x);
 			}
@@ -221,7 +228,7 @@ sums(void **state)
 		for (SimtSwizzle swizzle = SIMT_SWIZZLE_NONE; swizzle <= SIMT_SWIZZLE_128; swizzle++) {
 			begin(x, tensor_of(rank, swizzle, TY_F32));
 			x->adds = true;
-			x->first[0] = rank % 2 ? -4 : 32;
+			x->first[0] = rank % 2 ? 4 : 32;
 			for (int k = 0; k < LEN(x->global) / 4; k++)
 				memcpy(x->global + 4 * k, &(float){(float)k}, 4);
 			for (int k = 0; k < MOST / 4; k++)

@@ -86,6 +86,7 @@ typedef struct Check {
 	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
 	Record *record;                                 /* number `floor` and on; `next` is free */
 	uint32_t floor, next, record_room;
+	bool has_bulk;                                  /* something of the async proxy's was there */
 	uint32_t *hint;                                 /* records by their contents, where one was lately */
 	SameValue same_value;
 	const SimtRange *range;                         /* of global memory, where the last access was */
@@ -104,6 +105,8 @@ void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
 void clocks_close(Check *c);
 void clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs);
+/* What happens before what follows after all of them, with their latest clock; hb_drop. */
+HappensBefore clocks_join(Check *c, SimtThread *const *who, int n, uint32_t *latest);
 /* What t did until now, for others to acquire; whatever it does from here on is later. */
 HappensBefore clocks_publish(Check *c, int agent);
 /* The agent's latest clock that whoever waits for the mbarrier's present phase acquires; 0: there is none. */

@@ -166,9 +166,8 @@ add_own(Check *c, VectorClock *to, SimtThread *const *who, int n)
 		to->at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
 }
 
-/* The join of all of them. */
-static HappensBefore
-join_all(Check *c, SimtThread *const *who, int n, uint32_t *latest)
+HappensBefore
+clocks_join(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 {
 	HappensBefore all = {0};
 	const HappensBefore *last = NULL;
@@ -201,7 +200,7 @@ void
 clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs)
 {
 	uint32_t latest = 0;
-	HappensBefore all = join_all(c, who, n, &latest);
+	HappensBefore all = clocks_join(c, who, n, &latest);
 	if (performs)
 		perform(c, &all, who, n);
 	for (int i = 0; i < n; i++) {

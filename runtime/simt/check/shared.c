@@ -14,22 +14,10 @@
  *
  * Threads of one instruction may write the same bytes if they write the same value: whether they did is seen at the next
  * access, in memory (shared_settle). */
-#include "runtime/simt/check/check.h"
+#include "runtime/simt/check/record.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct Record {
-	uint32_t clock, prev, mask;                     /* mask: lanes; of what is in flight its thread plus 1; else 1 */
-	uint32_t turn;                                  /* of a write: which turn of loops, to tell instructions apart */
-	int32_t site;
-	uint16_t agent;                                 /* threads: the warp's first; Check.agents: in flight */
-	uint16_t access;
-};
-
-struct Cell {
-	uint32_t write, touch;
-};
 
 enum { HINTS = 1 << 12, FIRST_RECORDS = 1 << 14, LIST_LONG = 8 };
 static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
@@ -81,6 +69,7 @@ shared_begin(Check *c)
 	memset(c->defined, 0, cells_of(c));
 	c->floor = c->next;
 	c->same_value.at = NULL;
+	c->has_bulk = false;
 	if (c->next < LAST_NUMBER)
 		return;
 	memset(c->cell, 0, sizeof *c->cell * cells_of(c));
@@ -89,12 +78,6 @@ shared_begin(Check *c)
 }
 
 /* ---- records ---- */
-
-static Record *
-record_at(const Check *c, uint32_t number)
-{
-	return number >= c->floor ? &c->record[number - c->floor] : NULL;
-}
 
 static bool
 is_over(const Check *c, const Record *r)
@@ -184,18 +167,6 @@ covers(const Check *c, const Record *a, const Record *b)
 	return a->agent == c->agents ? a->mask == b->mask : !(b->mask & ~a->mask);
 }
 
-/* Does the vector have the clock of all of its threads but one? */
-static bool
-covers_clock(const VectorClock *v, const Record *r, int but)
-{
-	for (uint32_t left = r->mask; left; left &= left - 1) {
-		int agent = r->agent + __builtin_ctz(left);
-		if (agent != but && (!v || v->at[agent] < r->clock))
-			return false;
-	}
-	return true;
-}
-
 /* Does r happen before what is being done? */
 static bool
 happens_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
@@ -204,14 +175,14 @@ happens_before(const Check *c, const Touching *a, const Record *r, bool *by_prox
 	const HappensBefore *before = &a->ct->before;
 	if (r->agent == c->agents)
 		return false;
-	*by_proxy = crosses && writes && !covers_clock(before->fenced, r, -1);
+	*by_proxy = crosses && writes && !record_covered(before->fenced, r, -1);
 	if (*by_proxy)
 		return false;
 	if (is_over(c, r))
 		return true;
-	if (!covers_clock(before->vector, r, a->agent))
+	if (!record_covered(before->vector, r, a->agent))
 		return false;
-	*by_proxy = crosses && !writes && !covers_clock(before->performed, r, -1);
+	*by_proxy = crosses && !writes && !record_covered(before->performed, r, -1);
 	return !*by_proxy;
 }
 
@@ -219,21 +190,6 @@ static bool
 no_conflict(unsigned a, unsigned b)
 {
 	return !((a | b) & SIMT_WRITE) || (a & b & SIMT_ATOMIC);
-}
-
-static int
-first_lane(uint32_t mask)
-{
-	return mask ? __builtin_ctz(mask) : 0;
-}
-
-/* The thread that a report names for an agent's access. */
-static int
-thread_of(const Check *c, const Record *r)
-{
-	if (r->agent < c->threads)
-		return r->agent + first_lane(r->mask);
-	return r->agent == c->agents ? (int)r->mask - 1 : -1;
 }
 
 static void
@@ -248,7 +204,7 @@ report(Check *c, Touching *a, const Record *r, bool by_proxy)
 	Record named = *r;
 	named.mask = others ? others : r->mask;
 	CheckAccess now = access_by(c, a->agent, a->r.site, a->r.access);
-	CheckAccess before = access_by(c, thread_of(c, &named), r->site, r->access);
+	CheckAccess before = access_by(c, record_thread(c, &named), r->site, r->access);
 	before.block = before.thread < 0 ? now.block : before.block;
 	report_shared_race(c, &now, &before, a->offset, by_proxy);
 }
@@ -264,7 +220,7 @@ is_twin(const Touching *a, const Record *r)
 static void
 suspect(Check *c, const Touching *a, const Record *r)
 {
-	c->same_value = (SameValue){.at = a->at, .n = a->bytes, .agent = a->agent, .other = thread_of(c, r),
+	c->same_value = (SameValue){.at = a->at, .n = a->bytes, .agent = a->agent, .other = record_thread(c, r),
 	    .site = r->site, .offset = a->offset};
 	memcpy(c->same_value.before, a->at, (size_t)a->bytes);
 }
@@ -425,6 +381,7 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 	offset += base;
 	if (c->same_value.at)
 		shared_settle(c);
+	c->has_bulk |= (access & SIMT_TENSOR) != 0;
 	if ((access & SIMT_READ) && !is_defined(c, offset, bytes, &first))
 		report_shared_undefined(c, t, first - base);
 	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {

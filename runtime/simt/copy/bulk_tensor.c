@@ -3,7 +3,8 @@
  * In shared memory a box is dense, its fastest dimension first.  A swizzle exchanges the 16-byte chunks of each row: the
  * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
  * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  A box that begins at another than a
- * multiple of 16 bytes along a row is an illegal instruction (measured on an H200, with swizzle and without).
+ * multiple of 16 bytes along a row is an illegal instruction (measured on an H200, with swizzle and without), and so is one
+ * that is stored or added and begins before the tensor.
  *
  * A box of windows (im2col) has rows at places: from the first on along dimension 1, by its step, up to the bounding box's
  * end, then on along dimension 2 and so on; each lies an offset further.
@@ -243,6 +244,10 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 	if ((int64_t)c.first[0] * map_element_bytes(m) % CHUNK)
 		simt_fail(t, "%s: the box begins %d elements into a row, not at a multiple of 16 bytes", what,
 		    c.first[0]);
+	for (int d = 0; d < rank && (access & SIMT_WRITE); d++)
+		if (c.first[d] < 0)
+			simt_fail(t, "%s: the box begins %lld elements before the tensor: only loads may", what,
+			    -(long long)c.first[d]);
 	check_windows(t, &c, access == SIMT_READ && m->windows ? in + at + rank : NULL, what);
 	for (int i = 0; i < row_count(m); i++) {
 		Row r = row_of(&c, i);
