@@ -64,7 +64,7 @@ release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 		return;
 	for (int i = 0; i < n && id != 0; i++)
 		simt_check_wait(w->released[i], key);
-	simt_check_barrier(w->released, n, true);
+	simt_check_barrier(w->released, n);
 }
 
 static void
@@ -140,7 +140,7 @@ static void
 warp_met(const SimtLanes *lanes, const void *info)
 {
 	if (simt_launch(lanes->thread[0])->checks)
-		simt_check_barrier(lanes->thread, lanes->n, false);
+		simt_check_barrier(lanes->thread, lanes->n);
 }
 
 PRIMITIVE(simt_warp_barrier)
@@ -169,10 +169,8 @@ PRIMITIVE(simt_cluster_arrive)
 		simt_fail(t, "thread %d arrives at the cluster's barrier twice without waiting", t->thread);
 	f->cluster_arrived = true;
 	f->cluster_phase = w->cluster_phase;
-	if (w->launch->checks) {
-		simt_fenced(t, SIMT_FENCE_READS);
+	if (w->launch->checks)
 		simt_check_arrive(t, cluster_key(f->cluster_phase));
-	}
 	if (++w->cluster_arrived == w->nfibers) {
 		w->cluster_arrived = 0;
 		w->cluster_phase++;

@@ -96,9 +96,9 @@ void simt_check_begin(SimtBlock *b);
 void simt_check_end(SimtBlock *b);
 /* All n threads of t's block have ended, of which t is the last. */
 void simt_check_exit(SimtThread *t, SimtThread *const *who, int n);
-/* A barrier of these threads: what each did before it happens before what each does after, and if it performs, reads are
- * over.  (A shuffle is none: it orders no memory.) */
-void simt_check_barrier(SimtThread *const *who, int n, bool performs);
+/* A barrier of these threads: what each did before it happens before what each does after.  (A shuffle is none: it orders
+ * no memory.) */
+void simt_check_barrier(SimtThread *const *who, int n);
 /* What t did so far happens before whatever a thread of its cluster does once it has waited for the object (an mbarrier, a
  * barrier that is not waited for, the cluster's barrier: a number, one for the whole cluster). */
 void simt_check_arrive(SimtThread *t, uint64_t object);
@@ -118,7 +118,6 @@ void simt_global_landed(SimtThread *t, uint64_t address, int bytes, int64_t mbar
 typedef enum SimtFence {
 	SIMT_FENCE_MBAR,                                /* of mbarriers just set up, towards the cluster */
 	SIMT_FENCE_ASYNC,                               /* t's accesses to shared memory, towards the async proxy */
-	SIMT_FENCE_READS,                               /* t's reads alone: they are over */
 } SimtFence;
 void simt_fenced(SimtThread *t, SimtFence kind);
 

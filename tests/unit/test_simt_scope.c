@@ -283,7 +283,7 @@ remote_arrivals(void **state)
 }
 
 /* Block 1 has 64 bytes copied to both blocks, which read them; then it does so again, once block 0 has told it.  Faults:
- * block 0 reads before it has waited; it tells before it has read; nobody is waited for. */
+ * block 0 reads before it has waited; it tells before it has read; nobody is waited for; reads are not fenced. */
 static void
 sent_to_both(SimtThread *t, const uint64_t *param)
 {
@@ -302,6 +302,8 @@ sent_to_both(SimtThread *t, const uint64_t *param)
 		if (fault == 2 && t->cluster_rank == 0 && t->thread == 0 && round == 0)
 			signal_to(t, BACK, 1);
 		get(t, 2, 256 + 4 * (uint32_t)t->thread % 64);
+		if (fault != 4)
+			simt_fence_async(t, NULL, NULL, NULL);
 		barrier(t);
 		if (fault != 2 && t->cluster_rank == 0 && t->thread == 0 && round == 0)
 			signal_to(t, BACK, 1);
@@ -319,6 +321,7 @@ multicast(void **state)
 	found(r, sent_to_both, 1, 2, 2, DIAG_SIMT_RACE_SHARED, 2, 1);
 	found(r, sent_to_both, 2, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 2);
 	found(r, sent_to_both, 3, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 1);
+	found(r, sent_to_both, 4, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 2);
 }
 
 /* Block 0 sends what it has to block 1, and writes over it once block 1 has told it that it came.  Faults: it does not

@@ -219,6 +219,8 @@ lower_copy_bulk(Lower *l, Op *op)
 	if (!boxes_make(l, op, &x))
 		return;
 	Reg one = begin_alone(l, op);
+	if (attr_fenced(op))
+		thread_prim(l->b, PRIM_FENCE_ASYNC, NULL, 0, NULL, 0, NULL, 0);
 	x.bar = lower_mbarrier_at(l, op->in[bar], op->in[bar + 1]);
 	issue_all(l, &x);
 	end_alone(l, one);

@@ -478,5 +478,5 @@ pass_barrier(Func *f, const Target *t)
 {
 	place_proxy_fences(f, t);
 	run(f, t, false, NULL, NULL);
-	place_release_fences(f);
+	place_read_fences(f);
 }

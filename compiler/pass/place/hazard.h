@@ -72,8 +72,8 @@ void effects_drop_duplicates(Effects *all);
 
 /* proxy.c: a fence before bulk copies into bytes that threads wrote */
 void place_proxy_fences(Func *f, const Target *t);
-/* Before warps give slots back that their threads read; {sync_warp} is set. */
-void place_release_fences(Func *f);
+/* The same of bytes that threads read; {sync} is set. */
+void place_read_fences(Func *f);
 
 /* iteration.c */
 

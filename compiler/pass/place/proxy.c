@@ -10,12 +10,16 @@
  * (PTX ISA, Memory Consistency Model, Proxies).  Each thread fences its writes, then the barrier of pass barrier lets the
  * copy begin.  Pass smem gives the bytes of a scratch to a later ring, so this follows it.
  *
- *     %v = get %slot                                          %v = get %slot
- *     arrive %empty, %now {by = "warp"}             =>        proxy_fence
- *                                                             arrive %empty, %now {by = "warp"}
+ * Nor does a barrier or an arrival order threads' reads before a copy into the same bytes: on an H200 half of what threads
+ * read with conflicts between banks, and use behind the barrier, was the next copy's.  There the thread that begins the
+ * copy fences, and no other:
  *
- * Nor does an arrival order a thread's reads before the copy that fills the slot again: ptxas has the arrival follow the
- * loads at once, and on an H100 rows that a warp read last had the next trip's values (an additive mask, heads of 256). */
+ *     await %empty, %now, %phase                          await %empty, %now, %phase
+ *     copy %x, %k, (slot %now of %ring), …         =>     copy %x, %k, (slot %now of %ring), …, fenced
+ *     …                                                   …
+ *     %v = get (slot %now of %ring)                       %v = get (slot %now of %ring)
+ *
+ * Its fence is for the memory of its own block: of what other blocks' copies fill, threads fence before they arrive there. */
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -110,16 +114,69 @@ walk(Fences *k, Block *b)
 	}
 }
 
+static bool
+gets(const Op *op)
+{
+	return op->kind == OP_GET || op->kind == OP_GET_ONE;
+}
+
 /* Have threads read a slot since the last fence?  What loops before the op read counts, too. */
 static bool
 follows_reads(const Op *arrive)
 {
 	for (const Op *op = arrive->prev; op && op->kind != OP_PROXY_FENCE; op = op->prev) {
-		if (op->kind == OP_GET)
+		if (gets(op))
 			return true;
 		for (int r = 0; r < op->nregion; r++)
 			if (block_find(op->region[r], OP_GET))
 				return true;
+	}
+	return false;
+}
+
+/* May the op come before the copy, which it stands before in the code or not?  In the next turn of a loop, or in another
+ * role. */
+static bool
+may_precede(const Op *op, const Op *copy, bool stands_before)
+{
+	int mine, other;
+	const Op *loop = copy->home->parent;
+
+	if (stands_before || op_roles(op, &other) != op_roles(copy, &mine) || (op_roles(op, &other) && other != mine))
+		return true;
+	while (loop && !(op_is_loop(loop) && op_inside(op, loop->region[loop->nregion - 1])))
+		loop = loop->home->parent;
+	return loop != NULL;
+}
+
+/* May threads read, before the copy begins, what it fills? */
+static bool
+fills_what_was_read(const Fences *k, const Block *body, const Op *copy)
+{
+	Effects filled = effects_of(copy, &k->filled, k->tmp);
+	bool stands_before = true;
+
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		stands_before = stands_before && op != copy;
+		if (!gets(op) || !may_precede(op, copy, stands_before))
+			continue;
+		Effects read = effects_of(op, &k->filled, k->tmp);
+		for (int i = 0; i < filled.n; i++)
+			if (!filled.at[i].global && filled.at[i].lo < read.at[0].hi && read.at[0].lo < filled.at[i].hi)
+				return true;
+	}
+	return false;
+}
+
+/* Has its thread fenced for a copy just before it? */
+static bool
+is_fenced(const Op *copy)
+{
+	for (const Op *op = copy->prev; op; op = op->prev) {
+		if (op->kind == OP_AWAIT || op->nregion || gets(op) || attr_sync(op))
+			return false;
+		if (op->kind == OP_COPY && attr_fenced(op))
+			return true;
 	}
 	return false;
 }
@@ -139,11 +196,16 @@ place_proxy_fences(Func *f, const Target *t)
 }
 
 void
-place_release_fences(Func *f)
+place_read_fences(Func *f)
 {
+	Fences k = {.m = f->module, .tmp = f->module->cx->tmp};
+
+	k.filled = find_filled(f->body, k.tmp);
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		Builder b = build_before(op);
-		if (op->kind == OP_ARRIVE && attr_sync_warp(op) && follows_reads(op))
+		if (op->kind == OP_ARRIVE && attr_mask(op) && follows_reads(op))
 			op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
+		if (op_is_bulk_copy(op) && fills_what_was_read(&k, f->body, op) && !is_fenced(op))
+			attr_set_fenced(f->module, op, true);
 	}
 }

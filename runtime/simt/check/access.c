@@ -128,13 +128,13 @@ simt_check_end(SimtBlock *b)
 /* ---- what orders accesses ---- */
 
 void
-simt_check_barrier(SimtThread *const *who, int n, bool performs)
+simt_check_barrier(SimtThread *const *who, int n)
 {
 	Check *c = n ? check_of(who[0]) : NULL;
 	if (!c)
 		return;
 	shared_settle(c);
-	clocks_barrier(c, who, n, performs);
+	clocks_barrier(c, who, n);
 }
 
 void
@@ -194,11 +194,10 @@ void
 simt_fenced(SimtThread *t, SimtFence kind)
 {
 	Check *c = check_of(t);
-	if (!c || kind == SIMT_FENCE_MBAR)
+	if (!c || kind != SIMT_FENCE_ASYNC)
 		return;
 	HappensBefore o = clocks_publish(c, agent_of(c, t));
-	HappensBefore add = {.fenced = kind == SIMT_FENCE_ASYNC ? o.vector : NULL, .performed = o.vector};
-	hb_join(c, &c->thread[agent_of(c, t)].before, &add);
+	hb_join(c, &c->thread[agent_of(c, t)].before, &(HappensBefore){.fenced = o.vector});
 }
 
 /* ---- accesses ---- */

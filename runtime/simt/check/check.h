@@ -36,7 +36,6 @@ typedef struct Acquired Acquired;
 typedef struct HappensBefore {
 	VectorClock *vector;
 	VectorClock *fenced;                            /* the part that the async proxy sees; NULL: nothing */
-	VectorClock *performed;                         /* the part whose reads are over; NULL: nothing */
 	const Acquired *acquired;
 } HappensBefore;
 
@@ -104,7 +103,7 @@ void clocks_open(Check *c);
 void clocks_begin(Check *c);                            /* a block */
 void clocks_end(Check *c);
 void clocks_close(Check *c);
-void clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs);
+void clocks_barrier(Check *c, SimtThread *const *who, int n);
 /* What happens before what follows after all of them, with their latest clock; hb_drop. */
 HappensBefore clocks_join(Check *c, SimtThread *const *who, int n, uint32_t *latest);
 /* What t did until now, for others to acquire; whatever it does from here on is later. */

@@ -6,10 +6,10 @@
  * threads have one clock, `epoch`: whatever a thread did under a smaller one happens before everything, which is seen
  * without looking at any vector.  (In clusters of blocks nothing does.)
  *
- * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a proxy fence:
- * `fenced` is the vector clock at the last fence on the way here.  What they write comes after threads' reads only behind
- * such a fence or a barrier at which the readers wait: `performed` (PTX ISA, barrier: a read is performed once its value
- * can not be modified; a mbarrier's arrival does not wait for the loads before it). */
+ * The async proxy (bulk copies, matrix instructions of warpgroups) sees what threads wrote only behind a proxy fence, and
+ * what it writes comes after their reads only behind one: `fenced` is the vector clock at the last fence on the way here.
+ * A barrier orders no reads before it: on an H200 half of the words that threads read with conflicts between banks, and
+ * use behind the barrier, were the next bulk copy's. */
 #include "runtime/simt/check/check.h"
 
 #include <stdlib.h>
@@ -92,7 +92,6 @@ hb_join(Check *c, HappensBefore *to, const HappensBefore *from)
 {
 	vector_join(c, &to->vector, from->vector);
 	vector_join(c, &to->fenced, from->fenced);
-	vector_join(c, &to->performed, from->performed);
 	to->acquired = acquired_join(c->launch, to->acquired, from->acquired);
 }
 
@@ -101,7 +100,6 @@ hb_drop(Check *c, HappensBefore *o)
 {
 	vector_drop(c, o->vector);
 	vector_drop(c, o->fenced);
-	vector_drop(c, o->performed);
 	*o = (HappensBefore){0};
 }
 
@@ -159,13 +157,6 @@ thread_of(Check *c, const SimtThread *t)
 	return &c->thread[agent_of(c, t)];
 }
 
-static void
-add_own(Check *c, VectorClock *to, SimtThread *const *who, int n)
-{
-	for (int i = 0; i < n; i++)
-		to->at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
-}
-
 HappensBefore
 clocks_join(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 {
@@ -174,39 +165,25 @@ clocks_join(Check *c, SimtThread *const *who, int n, uint32_t *latest)
 	for (int i = 0; i < n; i++) {
 		const CheckThread *t = thread_of(c, who[i]);
 		const HappensBefore *o = &t->before;
-		if (!last || o->vector != last->vector || o->fenced != last->fenced || o->performed != last->performed ||
-		    o->acquired != last->acquired)
+		if (!last || o->vector != last->vector || o->fenced != last->fenced || o->acquired != last->acquired)
 			hb_join(c, &all, o);
 		last = o;
 		*latest = MAX(*latest, t->clock);
 	}
-	add_own(c, vector_own(c, &all.vector), who, n);
+	uint32_t *at = vector_own(c, &all.vector)->at;
+	for (int i = 0; i < n; i++)
+		at[agent_of(c, who[i])] = thread_of(c, who[i])->clock;
 	return all;
 }
 
-/* Their reads are over; where all threads there are have met, all that happened before them. */
-static void
-perform(Check *c, HappensBefore *all, SimtThread *const *who, int n)
-{
-	if (n == c->threads || !all->performed) {
-		vector_drop(c, all->performed);
-		all->performed = n == c->threads ? vector_share(all->vector) : vector_new(c);
-	}
-	if (n < c->threads)
-		add_own(c, vector_own(c, &all->performed), who, n);
-}
-
 void
-clocks_barrier(Check *c, SimtThread *const *who, int n, bool performs)
+clocks_barrier(Check *c, SimtThread *const *who, int n)
 {
 	uint32_t latest = 0;
 	HappensBefore all = clocks_join(c, who, n, &latest);
-	if (performs)
-		perform(c, &all, who, n);
 	for (int i = 0; i < n; i++) {
 		CheckThread *t = thread_of(c, who[i]);
-		HappensBefore o = {vector_share(all.vector), vector_share(all.fenced),
-			vector_share(all.performed), all.acquired};
+		HappensBefore o = {vector_share(all.vector), vector_share(all.fenced), all.acquired};
 		hb_drop(c, &t->before);
 		t->before = o;
 		t->clock = latest + 1;

@@ -157,6 +157,13 @@ who_of(const SimtThread *t, unsigned access)
 enum { SCOPES = SIMT_SCOPE_CTA | SIMT_SCOPE_CLUSTER };
 _Static_assert((SIMT_READ | SIMT_WRITE | SIMT_ATOMIC) == 7 && SIMT_SCOPE_CLUSTER == 2 * SIMT_SCOPE_CTA, "as packed");
 
+/* Bulk copies see what a thread wrote to global memory behind a proxy fence alone, of which no primitive is for it. */
+static bool
+is_unseen(const Touch *now, const Touch *r)
+{
+	return (access_of(now) & SIMT_TENSOR) && (access_of(r) & SIMT_WRITE) && !(access_of(r) & SIMT_TENSOR);
+}
+
 static bool
 happens_before(Check *c, const SimtThread *t, const Touch *r)
 {
@@ -189,7 +196,8 @@ look(Check *c, const SimtThread *t, const GlobalCell *cell, const Touch *now, To
 {
 	const Touch *all[] = {&cell->write, &cell->touch[0], &cell->touch[1]};
 	for (int i = 0; i < LEN(all); i++)
-		if (all[i]->block && !no_conflict(c->launch, now, all[i]) && !happens_before(c, t, all[i])) {
+		if (all[i]->block && !no_conflict(c->launch, now, all[i]) &&
+		    (is_unseen(now, all[i]) || !happens_before(c, t, all[i]))) {
 			*race = *all[i];
 			return true;
 		}

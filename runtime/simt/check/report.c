@@ -94,8 +94,8 @@ mend_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char
 {
 	bool copy = (before->access & SIMT_ASYNC) || (now->access & SIMT_ASYNC);
 	if (by_proxy && !(before->access & SIMT_WRITE))
-		snprintf(out, size, "an arrival does not wait for its thread's loads: bulk copies follow those behind a "
-		    "proxy fence (fence_async) before it, or a barrier");
+		snprintf(out, size, "neither a barrier nor an arrival waits for loads: bulk copies follow them behind a "
+		    "proxy fence (fence_async) alone");
 	else if (by_proxy)
 		snprintf(out, size, "what threads write reaches bulk copies and warpgroups' matrix instructions only "
 		    "behind a proxy fence (fence_async) and a barrier");
@@ -144,6 +144,8 @@ report_global_race(Check *c, const CheckAccess *now, const CheckAccess *before, 
 		snprintf(x.help, sizeof x.help, "an atomic operation of scope %s alone; scope = gpu counts for all",
 		    (now->access | before->access) & SIMT_SCOPE_CTA ? "cta counts within its program"
 								    : "cluster counts within its cluster");
+	else if ((now->access & SIMT_TENSOR) && (before->access & SIMT_WRITE) && !(before->access & SIMT_TENSOR))
+		snprintf(x.help, sizeof x.help, "no fence lets bulk copies see what threads write to tensors");
 	else if (before->access & SIMT_ASYNC)
 		snprintf(x.help, sizeof x.help, "it may still be in flight: its thread must wait for it first (bulk_wait)");
 	else if (now->block == before->block)

@@ -171,19 +171,12 @@ covers(const Check *c, const Record *a, const Record *b)
 static bool
 happens_before(const Check *c, const Touching *a, const Record *r, bool *by_proxy)
 {
-	bool crosses = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR), writes = r->access & SIMT_WRITE;
+	bool crosses = (a->r.access & SIMT_TENSOR) && !(r->access & SIMT_TENSOR);
 	const HappensBefore *before = &a->ct->before;
 	if (r->agent == c->agents)
 		return false;
-	*by_proxy = crosses && writes && !record_covered(before->fenced, r, -1);
-	if (*by_proxy)
-		return false;
-	if (is_over(c, r))
-		return true;
-	if (!record_covered(before->vector, r, a->agent))
-		return false;
-	*by_proxy = crosses && !writes && !record_covered(before->performed, r, -1);
-	return !*by_proxy;
+	*by_proxy = crosses && !record_covered(before->fenced, r, -1);
+	return !*by_proxy && (is_over(c, r) || record_covered(before->vector, r, a->agent));
 }
 
 static bool

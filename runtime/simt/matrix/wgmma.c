@@ -481,7 +481,7 @@ wait(const SimtLanes *l, const void *info)
 		w->last = &w->first;
 	w->has_fence = false;
 	if (checks)                                     /* whichever lane says so to others, the warp's reads are over */
-		simt_check_barrier(l->thread, l->n, false);
+		simt_check_barrier(l->thread, l->n);
 }
 
 PRIMITIVE(simt_wgmma_fence)
