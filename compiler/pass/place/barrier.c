@@ -78,17 +78,22 @@ sync_before(Barrier *k, Op *op)
 
 /* ---- ops ---- */
 
-/* A release after plain writes by any thread must come after all of them. */
 static bool
-releases(Barrier *k, const Op *op)
+is_release(const Op *op)
 {
 	const char *order = attr_order(op);
 
-	if (op_family(op) != FAMILY_ATOMIC || strcmp(order, "relaxed") == 0 ||
-	    strcmp(order, "acquire") == 0)
+	return op_family(op) == FAMILY_ATOMIC && strcmp(order, "relaxed") != 0 && strcmp(order, "acquire") != 0;
+}
+
+/* A release after writes by any thread that are none themselves must come after all of them. */
+static bool
+releases(Barrier *k, const Op *op)
+{
+	if (!is_release(op))
 		return false;
 	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].global && k->open.at[i].write && !k->open.at[i].atomic) {
+		if (k->open.at[i].global && k->open.at[i].write && !is_release(k->open.at[i].op)) {
 			pairs_note(&k->notes, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
 			return true;
 		}

@@ -19,7 +19,7 @@
  *     …                                                   …
  *     %v = get (slot %now of %ring)                       %v = get (slot %now of %ring)
  *
- * Its fence is for the memory of its own block: of what other blocks' copies fill, threads fence before they arrive there. */
+ * Its fence is for the memory of its own block: of what those of others fill, threads fence before they arrive there. */
 #include "pass/place/hazard.h"
 
 #include <string.h>
