@@ -1,4 +1,4 @@
-/* Attributes: finding them on an op, comparing them, and checking them against attrs.def.
+/* Attributes: finding them on an op, comparing them, and checking them against attrs.def; words of schedules and facts.
  *
  * An op has a handful at most: a linear search is all there is to it. */
 #include "ir/ir.h"
@@ -209,4 +209,35 @@ attrs_check(Module *m, const Op *op, const char **why)
 			    kind_text[attr_info[use->name].kind]);
 	}
 	return true;
+}
+
+/* ---- schedules and facts ---- */
+
+const ScheduleInfo schedule_info[SCHEDULE_COUNT] = {
+#define SCHEDULE(id, name, kind, most, range, meaning) [SCHEDULE_##id] = {#name, SCHEDULE_##kind, most, range, meaning},
+#include "ir/schedule.def"
+#undef SCHEDULE
+};
+
+int
+schedule_named(const char *name)
+{
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (strcmp(schedule_info[i].text, name) == 0)
+			return i;
+	return -1;
+}
+
+const FactInfo fact_info[FACT_COUNT] = {
+#define FACT(name, meaning) [FACT_##name] = {#name, meaning},
+#include "ir/facts.def"
+#undef FACT
+};
+
+void
+facts_print(unsigned facts, const char *between, Text *out)
+{
+	for (int i = 0, n = 0; i < FACT_COUNT; i++)
+		if (facts >> i & 1)
+			text_printf(out, "%s%s", n++ ? between : "", fact_info[i].text);
 }

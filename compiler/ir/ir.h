@@ -306,7 +306,7 @@ struct Module {
 	VEC(struct PaddedTile) padded;                  /* tiles, if pass pad has made some larger; for messages */
 };
 
-/* layouts.c: one object for equal layouts, so that == compares them; lives as long as the module. */
+/* type.c: one object for equal layouts, so that == compares them; lives as long as the module. */
 const Layout *layout_intern(Module *m, const Layout *l);
 Module *module_open(Compile *cx);                       /* freed with cx->mem */
 

@@ -1,4 +1,4 @@
-/* Element types and interned tile, pointer and tensor types.
+/* Element types, and interned tile, pointer and tensor types and layouts.
  *
  * A module keeps each distinct type once, in an open-addressed hash table, so that types are
  * compared by address everywhere else.  The table holds pointers into Compile.mem and never
@@ -269,4 +269,24 @@ extents_text(int rank, const int64_t *extent, Arena *mem)
 		text_printf(&text, "%s%lld", d ? ", " : "", (long long)extent[d]);
 	text_put(&text, "]");
 	return text_take(&text, mem);
+}
+
+const Layout *
+layout_intern(Module *m, const Layout *l)
+{
+	for (int i = 0; i < m->nlayouts; i++)
+		if (layout_equal(m->layouts[i], l))
+			return m->layouts[i];
+	if (m->nlayouts == m->caplayouts) {
+		int cap = m->caplayouts ? m->caplayouts * 2 : 16;
+		const Layout **grown = arena_alloc(m->cx->mem, sizeof *grown * (size_t)cap);
+		for (int i = 0; i < m->nlayouts; i++)
+			grown[i] = m->layouts[i];
+		m->layouts = grown;
+		m->caplayouts = cap;
+	}
+	Layout *copy = arena_alloc(m->cx->mem, sizeof *copy);
+	*copy = *l;
+	m->layouts[m->nlayouts++] = copy;
+	return copy;
 }

@@ -9,6 +9,7 @@
  *
  * Lanes come first, so that neither side has bank conflicts; with no lanes left a group's states are neighbours and
  * are read by wide loads. */
+#include "ir/derive.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -46,43 +47,6 @@ work_type(DType t)
 	if (dtype_is_float(t))
 		return t == TY_F64 ? TY_F64 : TY_F32;
 	return dtype_info[t].bits == 64 ? TY_I64 : TY_I32;
-}
-
-enum { COMPARED_MAX = 4096 };
-
-/* Is x what y is with the region's operands exchanged?  budget: comparisons left. */
-static bool
-is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
-{
-	int n = region->narg / 2;
-	if (--*budget < 0 || x->type != y->type || x->index != (x->def ? y->index : x->index))
-		return false;
-	if (!x->def && !y->def && x->block == region && y->block == region)
-		return y->index == (x->index + n) % (2 * n);
-	if (!x->def || !y->def)
-		return x == y;
-	const Op *a = x->def, *b = y->def;
-	if (a->home != region || b->home != region)
-		return x == y;
-	if (a->kind != b->kind || a->nin != b->nin || a->nregion || !(op_info[a->kind].traits & PURE) || !attrs_same(a, b))
-		return false;
-	bool straight = true, crossed = op_info[a->kind].traits & COMM && a->nin >= 2;
-	for (int i = 0; i < a->nin && straight; i++)
-		straight = is_mirrored(region, a->in[i], b->in[i], budget);
-	for (int i = 0; i < a->nin && crossed && !straight; i++)
-		crossed = is_mirrored(region, a->in[i], b->in[i < 2 ? 1 - i : i], budget);
-	return straight || crossed;
-}
-
-/* By its shape alone: max(a, b) + c * exp(a - b) and the like are recognised, less regular ones are not. */
-static bool
-region_commutes(const Block *region)
-{
-	int budget = COMPARED_MAX;
-	for (int i = 0; i < region->last->nin; i++)
-		if (!is_mirrored(region, region->last->in[i], region->last->in[i], &budget))
-			return false;
-	return true;
 }
 
 static void

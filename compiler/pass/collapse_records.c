@@ -15,6 +15,7 @@
  * All ops that connect such reads and writes have to be elementwise: a group of values of one shape.  Constants, scalars
  * that are broadcast, and indices along a dimension are made anew.  What orders accesses compares their dimensions one by
  * one: a tensor that is written has one access. */
+#include "ir/derive.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -194,9 +195,8 @@ static Value *
 index_in_row(Builder *b, const Value *v, const Type *row)
 {
 	int rank = v->type->rank, axis = (int)attr_axis(v->def);
-	Attr along = attr_new_axis(b->m, MIN(axis, rank - 2));
 	const Type *wide = dtype_info[row->elem].bits < 32 ? type_with_elem(b->m, row, TY_I32) : row;
-	Value *i = &op_make(b, OP_IOTA, NULL, 0, &along, 1, &wide, 1)->out[0];
+	Value *i = build_iota(b, wide, MIN(axis, rank - 2));
 	if (axis >= rank - 2)
 		i = build2(b, axis == rank - 1 ? OP_REM : OP_DIV, i, build_int(b, wide, v->type->extent[rank - 1]));
 	return wide == row ? i : build1(b, OP_CAST, i, row);
@@ -207,7 +207,7 @@ make_anew(Builder *b, Value *v)
 {
 	const Type *row = row_type(b->m, v->type);
 	switch (v->def->kind) {
-	case OP_CONST: return &op_make(b, OP_CONST, NULL, 0, v->def->attr, v->def->nattr, &row, 1)->out[0];
+	case OP_CONST: return build_like(b, v->def, NULL, row);
 	case OP_BROADCAST: return build1(b, OP_BROADCAST, v->def->in[0], row);
 	default: return index_in_row(b, v, row);
 	}

@@ -19,6 +19,7 @@
  * one's trips are, and values that differ are chosen by the index where nothing but arithmetic makes them.  Loops of
  * products that only read `in` tensors; the middle is a multiple of the step behind the start, so that trips stay as they
  * were. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 #include "pass/pass.h"
@@ -118,23 +119,12 @@ inside(const Concat *c, const Value *v, int which)
 	return value_inside(v, c->body[which]);
 }
 
-static bool
-same_attrs(const Op *a, const Op *b)
-{
-	bool same = a->nattr == b->nattr;
-	for (int i = 0; i < a->nattr && same; i++) {
-		const Attr *other = op_attr(b, a->attr[i].name);
-		same = other && attr_same(&a->attr[i], other);
-	}
-	return same;
-}
-
 /* The same op, of the same tensors. */
 static bool
 are_alike(const Op *a, const Op *b)
 {
 	bool alike = a->kind == b->kind && a->nin == b->nin && a->nout == 1 && b->nout == 1 && a->nregion == 0 &&
-	    b->nregion == 0 && a->out[0].type == b->out[0].type && same_attrs(a, b);
+	    b->nregion == 0 && a->out[0].type == b->out[0].type && attrs_same(a, b);
 	for (int i = 0; alike && i < a->nin; i++)
 		alike = a->in[i] == b->in[i] || (a->in[i]->type->kind == TYPE_TILE && b->in[i]->type->kind == TYPE_TILE);
 	return alike;
@@ -183,7 +173,7 @@ rebuild(Concat *c, const Op *op, Value *const *in)
 {
 	Builder b = c->b;
 	b.place = op->place;
-	return &op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &(const Type *){op->out[0].type}, 1)->out[0];
+	return build_like(&b, op, in, op->out[0].type);
 }
 
 /* v of one loop in the new one: arithmetic of its own, what both read and multiply. */

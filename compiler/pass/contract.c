@@ -8,6 +8,7 @@
  * Each factor is a half exactly, so that products and sums are the same in f32 but for their order.  A thread that decodes
  * and multiplies by itself takes about ten instructions for a weight of 4 bits, of which matrix instructions leave three:
  * 8192 x 8192 takes 42 us on an H200 so.  Weights of 16 bits and more wait for memory either way. */
+#include "ir/derive.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -64,18 +65,14 @@ contract(Op *sum, const Target *t)
 			continue;
 		Builder b = build_before(sum);
 		Module *m = b.m;
-		const int64_t row[] = {1, k}, out[] = {1, n}, turned[] = {1, 0};
-		Value *left = build1(&b, OP_RESHAPE, x, type_with_shape(m, x->type, 2, row));
+		const int64_t row[] = {1, k}, out[] = {1, n};
+		Value *left = build_reshape(&b, x, 2, row);
 		Value *right = build1(&b, OP_CAST, w, type_with_elem(m, w->type, x->type->elem));
-		Attr order = attr_new_dims(m, turned, 2);
 		if (axis == 1)
-			right = &op_make(&b, OP_PERMUTE, &right, 1, &order, 1, NULL, 0)->out[0];
+			right = build_permute(&b, right, (int64_t[]){1, 0});
 		const Type *acc = type_with_shape(m, sum->out[0].type, 2, out);
 		Value *v = build3(&b, OP_DOT, left, right, build_int(&b, acc, 0));
-		v = build1(&b, OP_RESHAPE, v, sum->out[0].type);
-		v->name = sum->out[0].name;
-		value_replace(&sum->out[0], v);
-		op_erase(sum);
+		op_become(sum, build1(&b, OP_RESHAPE, v, sum->out[0].type));
 		return true;
 	}
 	return false;

@@ -10,7 +10,8 @@
  * Every such value becomes a constant, so that loops and branches need not carry it, and what only made others of them is
  * dead.  What has elements and is made of none is said here: reductions, products along no K, counts, what is looked up.
  * What would touch memory goes. */
-#include "pass/shape/pad.h"
+#include "ir/derive.h"
+#include "pass/pass.h"
 #include "pass/layout/anchor.h"
 
 #include <string.h>
@@ -70,7 +71,7 @@ reduced(Builder *b, const Op *op)
 	const char *fn = attr_fn(op);
 	const Type *t = op->out[0].type;
 	if (strcmp(fn, "max") == 0 || strcmp(fn, "min") == 0)
-		return pad_extreme(b, t, fn[1] == 'i');
+		return build_extreme(b, t, fn[1] == 'i');
 	return build_int(b, t, strcmp(fn, "prod") == 0 || strcmp(fn, "all") == 0);
 }
 

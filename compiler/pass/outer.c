@@ -10,11 +10,10 @@
  * as kernels that are ported from pointers reach words of eight weights.  What is outside of the tensor is so either way.
  * A part comes by copies ahead, each word once.  What the word is shifted by, 4 (i % 8), is written as numbers 0 to 7 that
  * repeat, so that threads which hold eight neighbours shift by constants. */
+#include "ir/derive.h"
 #include "model/digits/digits.h"
 #include "pass/layout/axis.h"
 #include "pass/outer.h"
-
-#include <string.h>
 
 enum { DEPTH = 8 };
 
@@ -86,47 +85,25 @@ find_run(Builder *b, const Value *line, Run *out)
 	return true;
 }
 
-/* Each element along dimension d of v as often as that. */
-static Value *
-repeat(Builder *b, Value *v, int d, int64_t times)
-{
-	int64_t extent[MAX_RANK];
-	int rank = v->type->rank;
-	if (times == 1)
-		return v;
-	memcpy(extent, v->type->extent, sizeof *extent * (size_t)(d + 1));
-	extent[d + 1] = 1;
-	memcpy(extent + d + 2, v->type->extent + d + 1, sizeof *extent * (size_t)(rank - d - 1));
-	v = build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank + 1, extent));
-	extent[d + 1] = times;
-	v = build1(b, OP_BROADCAST, v, type_with_shape(b->m, v->type, rank + 1, extent));
-	extent[d] *= times;
-	memmove(extent + d + 1, extent + d + 2, sizeof *extent * (size_t)(rank - d - 1));
-	return build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank, extent));
-}
-
 static Value *
 read_parts(Builder *b, const Op *read, const Run *run)
 {
 	const char *old = attr_index(read);
 	const IntList *had = attr_extents(read);
-	int rank = read->in[0]->type->rank, n = 0, e = 0, nattr = 0, at = 0;
+	int rank = read->in[0]->type->rank, n = 0, e = 0, at = 0;
 	int64_t extent[MAX_RANK];
 	char index[KERNEL_RANK + 1] = {0};
 	Value *in[1 + KERNEL_RANK] = {read->in[0]};
-	Attr attr[3];
 	for (int d = 0; d < rank; d++) {
 		index[d] = run[d].start ? 'p' : old[d];
 		in[1 + d] = run[d].start ? run[d].start : read->in[1 + d];
 		if (index[d] == 'p')
 			extent[n++] = run[d].start ? run[d].n : had->at[e++];
 	}
-	attr[nattr++] = attr_new_index(b->m, index);
-	attr[nattr++] = attr_new_extents(b->m, extent, n);
-	Value *v = &op_make(b, OP_READ, in, 1 + rank, attr, nattr, NULL, 0)->out[0];
+	Value *v = access_like(b, read, in, 1 + rank, index, extent, n)->out;
 	for (int d = 0; d < rank; d++)
 		if (index[d] == 'p')
-			v = repeat(b, v, at++, run[d].start ? run[d].times : 1);
+			v = build_repeat_each(b, v, at++, run[d].start ? run[d].times : 1);
 	return v;
 }
 
@@ -157,10 +134,7 @@ flatten_outer(Op *read)
 	}
 	if (!any || (tiles == 1 && !is_repeated))       /* a part alone is flatten's own */
 		return false;
-	Value *v = read_parts(&b, read, run);
-	v->name = read->out[0].name;
-	value_replace(&read->out[0], v);
-	op_erase(read);
+	op_become(read, read_parts(&b, read, run));
 	return true;
 }
 
@@ -173,14 +147,7 @@ remainder_of_count(Builder *b, const Op *op)
 	if (op->kind != OP_REM || op->out[0].type->rank != 1 || !count || count->kind != OP_IOTA ||
 	    !value_constant(op->in[1], &n) || n < 2 || !is_power_of_two(n) || all % n || all == n)
 		return NULL;
-	const int64_t row[] = {1, n}, rows[] = {all / n, n};
-	Module *m = b->m;
-	const Type *t = op->out[0].type, *line = type_with_shape(m, t, 1, &n);
-	Attr axis = attr_new_axis(m, 0);
-	Value *v = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
-	v = build1(b, OP_RESHAPE, v, type_with_shape(m, t, 2, row));
-	v = build1(b, OP_BROADCAST, v, type_with_shape(m, t, 2, rows));
-	return build1(b, OP_RESHAPE, v, t);
+	return build_repeat(b, build_iota(b, type_with_shape(b->m, op->out[0].type, 1, &n), 0), 0, all / n);
 }
 
 void

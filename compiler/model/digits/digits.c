@@ -8,6 +8,8 @@
  * symbol names are equal, and so are those that the program asks one tensor for. */
 #include "model/digits/digits.h"
 
+#include "ir/derive.h"
+
 /* ---- products of scalars ---- */
 
 static bool
@@ -58,14 +60,12 @@ is_alike(const Value *a, const Value *b, int depth)
 {
 	a = digit_root(a);
 	b = digit_root(b);
-	const Op *x = a->def, *y = b->def;
 	if (a == b)
 		return true;
-	if (!x || !y || depth == 0 || x->kind != y->kind || !op_has(x, PURE) || x->nregion || x->nin != y->nin ||
-	    a->index != b->index || a->type != b->type || !attrs_same(x, y))
+	if (depth == 0 || !values_made_alike(a, b))
 		return false;
-	for (int i = 0; i < x->nin; i++)
-		if (!is_alike(x->in[i], y->in[i], depth - 1))
+	for (int i = 0; i < a->def->nin; i++)
+		if (!is_alike(a->def->in[i], b->def->in[i], depth - 1))
 			return false;
 	return true;
 }

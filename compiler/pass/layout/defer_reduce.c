@@ -22,6 +22,7 @@
  *
  * Maxima begin in all lanes.  Sums are in another order, as everywhere where threads share them.  Loops with products that
  * warps make by themselves stay as they are: lanes are few there, and registers too. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/anchor.h"
 #include "target/target.h"
@@ -175,8 +176,7 @@ static Value *
 first_lane(const Sums *s, Builder *b, Value *init, const Value *like)
 {
 	const Type *number = type_tile(b->m, TY_I64, like->type->rank, like->type->extent);
-	const Attr axis = attr_new_axis(b->m, attr_axis(s->reduce));
-	Value *lane = placed(op_make(b, OP_IOTA, NULL, 0, &axis, 1, &number, 1)->out, like->layout);
+	Value *lane = placed(build_iota(b, number, (int)attr_axis(s->reduce)), like->layout);
 	Value *first = placed(build2(b, OP_EQ, lane, placed(build_int(b, number, 0), like->layout)), like->layout);
 	Value *none = placed(build_float(b, like->type, 0), like->layout);
 	return placed(build3(b, OP_SELECT, first, spread(s, b, init, like), none), like->layout);

@@ -10,49 +10,16 @@
  *     %5 = reduce %4 {fn = "max", axis = 0, alike} : f32[8, 64]     both halves are the result: no instruction
  *
  * Along K the repeated part is set to zero. */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
-
-#include <string.h>
-
-
-static Value *
-reshape(Builder *b, Value *v, int rank, const int64_t *extent)
-{
-	return build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank, extent));
-}
-
-/* v twice, one after the other along dimension d. */
-static Value *
-twice(Builder *b, Value *v, int d)
-{
-	const Type *t = v->type;
-	int64_t extent[MAX_RANK + 1], n = 0;
-	for (int i = 0; i < t->rank; i++) {
-		if (i == d)
-			extent[n++] = 1;
-		extent[n++] = t->extent[i];
-	}
-	Value *x = reshape(b, v, t->rank + 1, extent);
-	extent[d] = 2;
-	x = build1(b, OP_BROADCAST, x, type_with_shape(b->m, t, t->rank + 1, extent));
-	memcpy(extent, t->extent, sizeof t->extent);
-	extent[d] *= 2;
-	return reshape(b, x, t->rank, extent);
-}
 
 /* One of the equal parts of v along dimension d, of so many elements: no thread needs what another holds. */
 static Value *
 one_part(Builder *b, Value *v, int d, int64_t part)
 {
-	const Type *t = v->type;
-	int64_t extent[MAX_RANK + 1];
-	if (t->extent[d] == part)
+	if (v->type->extent[d] == part)
 		return v;
-	memcpy(extent, t->extent, sizeof *extent * (size_t)d);
-	memcpy(extent + d + 1, t->extent + d, sizeof *extent * (size_t)(t->rank - d));
-	extent[d] = t->extent[d] / part;
-	extent[d + 1] = part;
-	Value *x = reshape(b, v, t->rank + 1, extent);
+	Value *x = build_split_dim(b, v, d, part);
 	Attr how[] = {attr_new_fn(b->m, "max"), attr_new_axis(b->m, d), attr_new_alike(b->m, true)};
 	return op_make(b, OP_REDUCE, &x, 1, how, LEN(how), NULL, 0)->out;
 }
@@ -62,9 +29,7 @@ static Value *
 zero_beyond(Builder *b, Value *v, int d, int64_t valid)
 {
 	const Type *index = type_with_elem(b->m, v->type, TY_I32);
-	Attr axis = attr_new_axis(b->m, d);
-	Value *i = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &index, 1)->out[0];
-	Value *inside = build2(b, OP_LT, i, build_int(b, index, valid));
+	Value *inside = build2(b, OP_LT, build_iota(b, index, d), build_int(b, index, valid));
 	return build3(b, OP_SELECT, inside, v, build_int(b, v->type, 0));
 }
 
@@ -73,7 +38,7 @@ grow(Builder *b, Value *v, int d, int64_t to, bool zeros)
 {
 	int64_t had = v->type->extent[d];
 	while (v->type->extent[d] < to)
-		v = twice(b, v, d);
+		v = build_repeat(b, v, d, 2);
 	return zeros && had < to ? zero_beyond(b, v, d, had) : v;
 }
 
@@ -93,10 +58,7 @@ dot_fit(Op *dot, const MmaInfo *mma)
 	x = grow(&b, x, col, mma->k, true);
 	y = grow(&b, y, row, mma->k, true);
 	Op *large = op_make(&b, OP_DOT, (Value *[]){x, y, c}, 3, dot->attr, dot->nattr, NULL, 0);
-	Value *p = one_part(&b, one_part(&b, &large->out[0], col, n), row, m);
-	p->name = dot->out[0].name;
-	value_replace(&dot->out[0], p);
-	op_erase(dot);
+	op_become(dot, one_part(&b, one_part(&b, &large->out[0], col, n), row, m));
 	return large;
 }
 
@@ -135,8 +97,5 @@ dot_split_tf32(Op *dot)
 	Value *xl = lower_part(&b, x, xu), *yl = lower_part(&b, y, yu);
 	Value *p = tf32_dot(&b, xl, yu, dot->in[2]);
 	p = tf32_dot(&b, xu, yl, p);
-	p = tf32_dot(&b, xu, yu, p);
-	p->name = dot->out[0].name;
-	value_replace(&dot->out[0], p);
-	op_erase(dot);
+	op_become(dot, tf32_dot(&b, xu, yu, p));
 }

@@ -23,15 +23,10 @@
  * these may go to any registers, and the fragments of x, two words of one row, are what a wide load brings.
  * As the left operand's four words of two rows they had to be moved (i8, 16 rows: 470 instructions an iteration, 382
  * turned). */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 
 enum { FEW_ROWS = 32 };
-
-static const Type *
-transposed_type(Module *m, const Type *t)
-{
-	return type_with_shape(m, t, 2, (int64_t[]){t->extent[1], t->extent[0]});
-}
 
 static bool
 exchanges(const Op *op)
@@ -42,14 +37,7 @@ exchanges(const Op *op)
 static Value *
 transpose(Builder *b, Value *v)
 {
-	if (exchanges(v->def))
-		return v->def->in[0];
-	if (v->def && v->def->kind == OP_CONST) {
-		const Type *t = transposed_type(b->m, v->type);
-		return &op_make(b, OP_CONST, NULL, 0, v->def->attr, v->def->nattr, &t, 1)->out[0];
-	}
-	Attr order = attr_new_dims(b->m, (int64_t[]){1, 0}, 2);
-	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	return exchanges(v->def) ? v->def->in[0] : build_exchange(b, v);
 }
 
 /* The loop that carries the value into `op`, which makes its next: its number there, or -1. */
@@ -91,10 +79,9 @@ static void
 transpose_uses(Module *m, Value *v)
 {
 	Builder b = {.m = m, .block = v->block, .before = v->def->next, .place = v->def->place};
-	Attr order = attr_new_dims(m, (int64_t[]){1, 0}, 2);
-	Op *back = op_make(&b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0);
-	value_replace(v, &back->out[0]);
-	op_set_in(back, 0, v);
+	Value *back = build_permute(&b, v, (int64_t[]){1, 0});
+	value_replace(v, back);
+	op_set_in(back->def, 0, v);
 }
 
 Op *
@@ -107,7 +94,7 @@ dot_transpose(Op *dot, const Target *t, int warps)
 	    !dot_transposes(dot, attr_rows(dot), t, warps))
 		return dot;
 	Builder b = build_before(dot);
-	const Type *type = transposed_type(m, sum->type);
+	const Type *type = type_with_shape(m, sum->type, 2, (int64_t[]){sum->type->extent[1], sum->type->extent[0]});
 	Value *last = retype_loops(dot, sum, type), *in[] = {transpose(&b, dot->in[1]), transpose(&b, dot->in[0]), acc};
 	if (!is_carried)
 		in[2] = transpose(&b, acc);
@@ -122,33 +109,15 @@ dot_transpose(Op *dot, const Target *t, int warps)
 	return made;
 }
 
-/* The last two dimensions exchanged. */
-static Value *
-turn(Builder *b, Value *v)
-{
-	int64_t dims[KERNEL_RANK], extent[KERNEL_RANK];
-	int rank = v->type->rank;
-
-	for (int d = 0; d < rank; d++) {
-		dims[d] = d < rank - 2 ? d : rank - 1 - (d == rank - 1);
-		extent[d] = v->type->extent[dims[d]];
-	}
-	if (v->def && v->def->kind == OP_CONST) {
-		const Type *t = type_with_shape(b->m, v->type, rank, extent);
-		return &op_make(b, OP_CONST, NULL, 0, v->def->attr, v->def->nattr, &t, 1)->out[0];
-	}
-	Attr order = attr_new_dims(b->m, dims, rank);
-	return &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
-}
-
 /* The product of the operands exchanged, and turned back. */
 static Op *
 turn_dot(Op *dot)
 {
 	Module *m = dot->home->func->module;
 	Builder b = build_before(dot);
-	Value *x = turn(&b, dot->in[0]), *acc = turn(&b, dot->in[2]);
-	Value *in[] = {turn(&b, dot->in[1]), x, acc};   /* last: what is unpacked need not be there as a whole (live.c) */
+	Value *x = build_exchange(&b, dot->in[0]), *acc = build_exchange(&b, dot->in[2]);
+	/* last: what is unpacked need not be there as a whole (live.c) */
+	Value *in[] = {build_exchange(&b, dot->in[1]), x, acc};
 	Op *made = op_make(&b, OP_DOT, in, 3, NULL, 0, &acc->type, 1);
 	if (*attr_precision(dot))
 		attr_set_precision(m, made, attr_precision(dot));
@@ -156,10 +125,7 @@ turn_dot(Op *dot)
 		attr_set_wgmma_reason(m, made, attr_wgmma_reason(dot));
 	if (attr_rows(dot))
 		attr_set_columns(m, made, attr_rows(dot));
-	Value *back = turn(&b, &made->out[0]);
-	back->name = dot->out[0].name;
-	value_replace(&dot->out[0], back);
-	op_erase(dot);
+	op_become(dot, build_exchange(&b, &made->out[0]));
 	return made;
 }
 

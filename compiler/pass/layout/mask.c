@@ -118,6 +118,16 @@ mask_within(Builder *b, Value *v, Value *ok)
 	return ok ? build2(b, OP_AND, ok, is) : is;
 }
 
+Value *
+mask_end(Builder *b, const Op *loop, OpKind kind, int64_t n, Value *step)
+{
+	Value *lo = loop->in[0], *hi = loop->in[1], *ok = mask_within(b, hi, mask_within(b, lo, NULL));
+	Value *span = build2(b, OP_MAX, build2(b, OP_SUB, hi, lo), build_index(b, 0));
+	Value *trips = build2(b, OP_CDIV, span, loop->in[2]), *count = build2(b, kind, trips, build_index(b, n));
+	Value *end = build2(b, OP_ADD, lo, build2(b, OP_MUL, count, step));
+	return ok ? build3(b, OP_SELECT, ok, end, lo) : end;
+}
+
 void
 mask_erase_unused(Block *b)
 {

@@ -15,6 +15,9 @@ typedef struct Affine {
 bool mask_affine(const Block *body, const Value *v, bool own, Affine *out);
 /* `ok` and: v lies within 2^61 of 0, where sums do not wrap.  NULL: known. */
 Value *mask_within(Builder *b, Value *v, Value *ok);
+/* Where the first trips of a loop end: the least of all and n of `step` each (OP_MIN), or whole groups of n (OP_DIV).  The
+ * whole loop's start, where its bounds may be too far apart to count. */
+Value *mask_end(Builder *b, const Op *loop, OpKind kind, int64_t n, Value *step);
 /* Pure ops of the block without uses: what made masks that are left out. */
 void mask_erase_unused(Block *b);
 

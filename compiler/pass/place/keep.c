@@ -21,6 +21,7 @@
  *
  * Elements outside of the tensor have the value that the first read gives them: where the second one would give another, it
  * is left alone unless these elements are only computed with and not written. */
+#include "ir/derive.h"
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/mask.h"
@@ -57,9 +58,7 @@ is_same_value(const Value *v, const Block *a, const Value *w, const Block *b, in
 		return !value_inside(v, a);
 	if (v == &a->arg[0] && w == &b->arg[0])
 		return true;
-	if (!x || !y || depth == 0 || x->home != a || y->home != b || x->kind != y->kind || !op_has(x, PURE) ||
-	    x->nregion > 0 || x->nin != y->nin || v->index != w->index || v->type != w->type || v->layout != w->layout ||
-	    !attrs_same(x, y))
+	if (depth == 0 || !values_made_alike(v, w) || x->home != a || y->home != b || v->layout != w->layout)
 		return false;
 	for (int i = 0; i < x->nin; i++)
 		if (!is_same_value(x->in[i], a, y->in[i], b, depth - 1))
@@ -224,11 +223,7 @@ kept_bytes(const Keep *k)
 static Value *
 slot_of(const Keep *k, Builder *b, int buffer, Value *trip)
 {
-	const Attr in_range = attr_new_wrapped(k->m, true);
-	Value *ring = k->buffers.at[buffer];
-	Op *op = op_make(b, OP_SLOT, (Value *[]){ring, trip}, 2, &in_range, 1, NULL, 0);
-	op->out[0].layout = ring->layout;
-	return op->out;
+	return build_slot(b, k->buffers.at[buffer], trip);
 }
 
 /* The op in the copy of its loop. */
@@ -252,20 +247,15 @@ copy_op(Keep *k, Builder *b, const Op *op, Value *trip)
 		op_make(b, OP_PUT, (Value *[]){slot_of(k, b, r->buffer, trip), k->map[op->out[0].id]}, 2, NULL, 0, NULL, 0);
 }
 
-/* Where trips with a slot end: the whole loop's start, where its bounds may be too far apart to count; NULL: all do. */
+/* Where trips with a slot end; NULL: all have one. */
 static Value *
 end_of(const Keep *k, Builder *b, const Op *loop)
 {
-	Value *lo = loop->in[0], *hi = loop->in[1], *step = loop->in[2];
 	int64_t first, last, by;
-	if (value_int(lo, &first) && value_int(hi, &last) && value_int(step, &by) && first >= 0 && last <= INT32_MAX &&
-	    last - first <= k->slots * by)
+	if (value_int(loop->in[0], &first) && value_int(loop->in[1], &last) && value_int(loop->in[2], &by) && first >= 0 &&
+	    last <= INT32_MAX && last - first <= k->slots * by)
 		return NULL;
-	Value *ok = mask_within(b, hi, mask_within(b, lo, NULL));
-	Value *span = build2(b, OP_MAX, build2(b, OP_SUB, hi, lo), build_index(b, 0));
-	Value *trips = build2(b, OP_MIN, build2(b, OP_CDIV, span, step), build_index(b, k->slots));
-	Value *end = build2(b, OP_ADD, lo, build2(b, OP_MUL, trips, step));
-	return ok ? build3(b, OP_SELECT, ok, end, lo) : end;
+	return mask_end(b, loop, OP_MIN, k->slots, loop->in[2]);
 }
 
 /* The trips with slots, before what is left of the loop. */
@@ -284,17 +274,12 @@ copy_loop(Keep *k, Op *loop)
 	init[n] = build_index(&b, 0);
 	Op *made = build_for(&b, (Value *[]){loop->in[0], end ? end : loop->in[1], loop->in[2]}, init, n + 1, loop);
 	Block *body = made->region[0];
-	Builder in = {.m = k->m, .block = body, .place = loop->place};
-	for (int i = 0; i < old->narg; i++) {
-		k->map[old->arg[i].id] = &body->arg[i];
-		body->arg[i].name = old->arg[i].name;
-	}
+	Builder in = build_inside(made, 0);
+	block_map_args(old, body, k->map);
 	for (const Op *op = old->first; op != old->last; op = op->next)
 		copy_op(k, &in, op, &body->arg[n + 1]);
-	for (int i = 0; i < n; i++) {
-		Value *v = old->last->in[i];
-		out[i] = k->map[v->id] ? k->map[v->id] : v;
-	}
+	for (int i = 0; i < n; i++)
+		out[i] = value_mapped(k->map, old->last->in[i]);
 	in.place = loop->place;
 	out[n] = pipeline_next(&in, &body->arg[n + 1], k->slots);
 	build_yield(&in, out, n + 1);

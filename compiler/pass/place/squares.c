@@ -20,9 +20,9 @@
  *     %v = cast %c : f16[64, 64] #2         =>      %b = permute %v {dims = [1, 0]} : f16[64, 64] #9
  *     %b = permute %v : f16[64, 64] #3              %d = convert %b : f16[64, 64] #3
  */
-#include "pass/pass.h"
-
+#include "ir/derive.h"
 #include "model/model.h"
+#include "pass/pass.h"
 
 enum { PRODUCTS_MOST = 4, CHAIN_MOST = 4 };             /* that read one tile; ops from a conversion to its product */
 
@@ -165,9 +165,9 @@ moved_before(Builder *b, Module *m, const Op *c, const Value *v)
 		return c->in[0];
 	Value *in = moved_before(b, m, c, v->def->in[0]);
 	b->place = v->def->place;
-	Op *op = op_make(b, v->def->kind, &in, 1, v->def->attr, v->def->nattr, &v->type, 1);
-	op->out[0].layout = layout_behind(m, op, in->layout);
-	return &op->out[0];
+	Value *moved = build_like(b, v->def, &in, v->type);
+	moved->layout = layout_behind(m, v->def, in->layout);
+	return moved;
 }
 
 static void

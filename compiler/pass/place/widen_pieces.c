@@ -13,6 +13,7 @@
  * of halves of 8.  Indices of rows are computed again for the layout of the pieces, or converted. */
 #include "pass/place/widen.h"
 
+#include "ir/derive.h"
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/anchor.h"
@@ -63,10 +64,9 @@ in_layout(Builder *b, Value *v, const Layout *l, int depth)
 			if (!in[i])
 				return NULL;
 		}
-		const Type *t = v->type;
-		Op *op = op_make(b, v->def->kind, in, v->def->nin, v->def->attr, v->def->nattr, &t, 1);
-		op->out[0].layout = l;
-		return &op->out[0];
+		Value *made = build_like(b, v->def, in, v->type);
+		made->layout = l;
+		return made;
 	}
 	plan_convert(v->layout, l, element_bytes(v->type), &c);
 	if (c.scratch)

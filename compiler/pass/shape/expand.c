@@ -8,6 +8,7 @@
  *     … the same for %b and %t;  %p = dot %2, %3, %acc
  *
  * In bf16 where that is exact (elements of 8 bits or less with scales of 8 bits, bf16 with powers of two), else in f32. */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 
 #include <math.h>
@@ -42,19 +43,12 @@ cast(Builder *b, Value *v, DType to)
 static Value *
 spread(Builder *b, Value *s, int64_t block, int64_t k)
 {
-	int64_t extent[MAX_RANK + 1];
+	int64_t extent[MAX_RANK];
 	int rank = s->type->rank;
-	memcpy(extent, s->type->extent, sizeof s->type->extent);
-	int64_t blocks = extent[rank - 1];
-	extent[rank] = 1;
-	Value *v = build1(b, OP_RESHAPE, s, type_with_shape(b->m, s->type, rank + 1, extent));
-	extent[rank] = block;
-	v = build1(b, OP_BROADCAST, v, type_with_shape(b->m, s->type, rank + 1, extent));
-	extent[rank - 1] = blocks * block;
-	v = build1(b, OP_RESHAPE, v, type_with_shape(b->m, s->type, rank, extent));
-	if (blocks * block == k)
+	Value *v = build_repeat_each(b, s, rank - 1, block), *in[1 + MAX_RANK] = {v};
+	if (v->type->extent[rank - 1] == k)
 		return v;
-	Value *in[1 + MAX_RANK] = {v};
+	memcpy(extent, v->type->extent, sizeof extent);
 	extent[rank - 1] = k;
 	for (int d = 0; d < rank; d++)
 		in[1 + d] = build_index(b, 0);
@@ -66,17 +60,10 @@ static Value *
 scaled(Builder *b, Value *v, Value *scale, int64_t block, bool right, DType to)
 {
 	const Type *t = v->type;
-	int64_t k = t->extent[right ? t->rank - 2 : t->rank - 1], dims[MAX_RANK];
+	int64_t k = t->extent[right ? t->rank - 2 : t->rank - 1];
 	Value *s = scale->type->elem == TY_U8 ? power(b, scale) : scale;
 	s = spread(b, cast(b, s, to), block, k);
-	for (int d = 0; d < t->rank; d++)
-		dims[d] = d;
-	dims[t->rank - 2] = t->rank - 1;
-	dims[t->rank - 1] = t->rank - 2;
-	Attr order = attr_new_dims(b->m, dims, t->rank);
-	if (right)
-		s = &op_make(b, OP_PERMUTE, &s, 1, &order, 1, NULL, 0)->out[0];
-	return build2(b, OP_MUL, cast(b, v, to), s);
+	return build2(b, OP_MUL, cast(b, v, to), right ? build_exchange(b, s) : s);
 }
 
 void
@@ -93,8 +80,5 @@ expand_dot_scaled(Op *op)
 	DType to = exact ? TY_BF16 : TY_F32;
 	x = scaled(&b, x, op->in[1], block, false, to);
 	y = scaled(&b, y, op->in[3], block, true, to);
-	Value *p = build3(&b, OP_DOT, x, y, op->in[4]);
-	p->name = op->out[0].name;
-	value_replace(&op->out[0], p);
-	op_erase(op);
+	op_become(op, build3(&b, OP_DOT, x, y, op->in[4]));
 }

@@ -9,6 +9,7 @@
  * was added lies behind the tensor's own end; loads, stores and atomics through pointers get masks; and ops that move
  * elements about (pad_shape.c) are made of gathers where the gaps would get in their way.  dot_scaled is spelled out
  * here too (expand.c). */
+#include "ir/derive.h"
 #include "pass/shape/pad.h"
 
 #include "pass/layout/dot.h"
@@ -50,9 +51,7 @@ padded_type(Module *m, const Type *t, const int64_t *least)
 Value *
 pad_iota(Builder *b, const Type *t, DType elem, int d)
 {
-	Attr axis = attr_new_axis(b->m, d);
-	const Type *want = type_tile(b->m, elem, t->rank, t->extent);
-	return &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &want, 1)->out[0];
+	return build_iota(b, type_tile(b->m, elem, t->rank, t->extent), d);
 }
 
 Value *
@@ -83,22 +82,17 @@ pad_fill(const Pad *p, Op *op, int i, int d, Value *other)
 	op_set_in(op, i, build3(&b, OP_SELECT, pad_below(&b, v->type, d, pad_was(p, v)->extent[d]), v, other));
 }
 
-/* Where indices were added, one of them points outside: at -1. */
-static void
-pad_indices(const Pad *p, Op *op)
+void
+pad_outside(const Pad *p, Op *op, int i, DType wide)
 {
-	const char *index = attr_index(op);
-	int i = (int)strcspn(index, "g");
-	if (index[i] != 'g')
-		return;
 	Builder b = build_before(op);
-	Value *v = op->in[1 + i], *valid = pad_valid(&b, v->type, pad_was(p, v));
+	Value *v = op->in[i], *valid = pad_valid(&b, v->type, pad_was(p, v));
 	DType t = v->type->elem;
 	if (!valid)
 		return;
-	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
-		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, TY_I64));
-	op_set_in(op, 1 + i, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
+	if (dtype_info[t].bits < 32 || (wide == TY_I64 && dtype_is_unsigned(t)))
+		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, wide));
+	op_set_in(op, i, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
 }
 
 /* Does what was added along each dimension lie outside of the tensor, behind its whole extent?  Then bounds tell as much
@@ -139,7 +133,8 @@ pad_access(const Pad *p, Op *op, const Value *tile)
 	}
 	if (attr_extents(op))
 		attr_set_extents(p->m, op, to, n);
-	pad_indices(p, op);
+	if (gathers)                                    /* one of the indices that were added points outside */
+		pad_outside(p, op, 1 + (int)strcspn(index, "g"), TY_I64);
 	if (was != tile->type && !attr_valid(op) && !ends_with_tensor(op, tile, was))
 		attr_set_valid(p->m, op, was->extent, was->rank);
 }

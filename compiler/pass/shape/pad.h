@@ -26,6 +26,8 @@ Value *pad_iota(Builder *b, const Type *t, DType elem, int d);
 Value *pad_below(Builder *b, const Type *t, int d, int64_t valid);
 /* Which were there before, by all dimensions of `was`; NULL: all. */
 Value *pad_valid(Builder *b, const Type *t, const Type *was);
+/* What was added to a tile of indices is -1, which is no index. */
+void pad_outside(const Pad *p, Op *op, int i, DType wide);
 /* Operand i with `other` along dimension d from its old extent on. */
 void pad_fill(const Pad *p, Op *op, int i, int d, Value *other);
 
@@ -43,8 +45,6 @@ void pad_scatter(const Pad *p, Op *op);
 
 /* pad_reduce.c: ops that see elements together */
 void pad_reduce(const Pad *p, Op *op);
-/* The least or greatest number of a type. */
-Value *pad_extreme(Builder *b, const Type *t, bool greatest);
 void pad_reduce_fn(const Pad *p, Op *op);
 void pad_scan(const Pad *p, Op *op);
 void pad_order(const Pad *p, Op *op);

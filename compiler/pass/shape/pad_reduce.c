@@ -5,6 +5,7 @@
  *
  * A reduction by a function of the user has no such element; it gets one: a flag goes along with each element, and
  * the function is applied only where both are valid. */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 #include "pass/shape/pad.h"
 
@@ -17,39 +18,13 @@ is_padded(const Pad *p, const Value *v, int d)
 	return pad_was(p, v)->extent[d] != v->type->extent[d];
 }
 
-Value *
-pad_extreme(Builder *b, const Type *t, bool greatest)
-{
-	int bits = dtype_info[t->elem].bits;
-	if (dtype_is_float(t->elem))
-		return build_float(b, t, greatest ? INFINITY : -INFINITY);
-	if (t->elem == TY_BOOL || dtype_is_unsigned(t->elem))
-		return build_int(b, t, greatest ? -1 : 0);
-	int64_t most = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
-	return build_int(b, t, greatest ? most : -most - 1);
-}
-
-static Value *
-identity(Builder *b, const Op *op, const Type *t)
-{
-	const char *fn = attr_fn(op);
-	bool is_float = dtype_is_float(t->elem), nan_wins = attr_propagate_nan(op);
-	bool most = strcmp(fn, "max") == 0 || strcmp(fn, "argmax") == 0;
-	bool least = strcmp(fn, "min") == 0 || strcmp(fn, "argmin") == 0;
-	if (most || least)
-		return is_float && !nan_wins ? build_float(b, t, NAN) : pad_extreme(b, t, least);
-	if (strcmp(fn, "prod") == 0 || strcmp(fn, "all") == 0)
-		return build_int(b, t, 1);
-	return is_float ? build_float(b, t, -0.0) : build_int(b, t, 0);
-}
-
 void
 pad_reduce(const Pad *p, Op *op)
 {
 	int axis = (int)attr_axis(op);
 	Builder b = build_before(op);
 	if (is_padded(p, op->in[0], axis))
-		pad_fill(p, op, 0, axis, identity(&b, op, op->in[0]->type));
+		pad_fill(p, op, 0, axis, build_identity(&b, op->in[0]->type, fn_kind(attr_fn(op)), attr_propagate_nan(op)));
 }
 
 /* From the start, what was added comes last and changes nothing. */
@@ -126,20 +101,14 @@ pad_order(const Pad *p, Op *op)
 	if (!is_padded(p, op->in[0], axis))
 		return;
 	bool nan = !falling && dtype_is_float(t->elem);
-	pad_fill(p, op, 0, axis, nan ? build_float(&b, t, NAN) : pad_extreme(&b, t, !falling));
+	pad_fill(p, op, 0, axis, nan ? build_float(&b, t, NAN) : build_extreme(&b, t, !falling));
 }
 
 void
 pad_histogram(const Pad *p, Op *op)
 {
-	Builder b = build_before(op);
-	Value *v = op->in[0], *valid = pad_valid(&b, v->type, pad_was(p, v));
 	attr_set_bins(p->m, op, op->out[0].type->extent[0]);
-	if (!valid)
-		return;
-	if (dtype_info[v->type->elem].bits < 32)
-		v = build1(&b, OP_CAST, v, type_with_elem(p->m, v->type, TY_I32));
-	op_set_in(op, 0, build3(&b, OP_SELECT, valid, v, build_int(&b, v->type, -1)));
+	pad_outside(p, op, 0, TY_I32);
 }
 
 static bool

@@ -5,9 +5,8 @@
  * that begins at a multiple of its extent is repeated over the whole, of which each element takes its own.  Everything else
  * is made of gathers, which take each element from where it is: index tiles are computed from the true coordinates, and
  * what they give for added elements does not matter. */
+#include "ir/derive.h"
 #include "pass/shape/pad.h"
-
-#include <string.h>
 
 static bool
 is_padded(const Pad *p, const Value *v)
@@ -99,20 +98,6 @@ pad_reshape(const Pad *p, Op *op)
 	replace(p, op, build1(&b, OP_RESHAPE, gather(&b, flat, index, 0), op->out[0].type));
 }
 
-/* x over and over along the axis, so often that the tile has the type's shape. */
-static Value *
-repeated(Builder *b, Value *x, const Type *t, int axis)
-{
-	int64_t shape[MAX_RANK] = {0};
-	for (int d = 0; d < t->rank; d++)
-		shape[d + (d >= axis)] = x->type->extent[d];
-	shape[axis] = 1;
-	Value *apart = build1(b, OP_RESHAPE, x, type_with_shape(b->m, x->type, t->rank + 1, shape));
-	shape[axis] = t->extent[axis] / x->type->extent[axis];
-	apart = build1(b, OP_BROADCAST, apart, type_with_shape(b->m, x->type, t->rank + 1, shape));
-	return build1(b, OP_RESHAPE, apart, type_with_shape(b->m, x->type, t->rank, t->extent));
-}
-
 /* Part i of a cat, from `start` on, as a tile of the cat's shape; elsewhere it holds anything. */
 static Value *
 part_of_cat(Builder *b, const Op *op, int i, int64_t start, Value *along)
@@ -120,7 +105,7 @@ part_of_cat(Builder *b, const Op *op, int i, int64_t start, Value *along)
 	const Type *t = op->out[0].type, *part = op->in[i]->type;
 	int axis = (int)attr_axis(op);
 	if (start % part->extent[axis] == 0 && t->extent[axis] % part->extent[axis] == 0 && t->rank < LAYOUT_RANK)
-		return repeated(b, op->in[i], t, axis);
+		return build_repeat(b, op->in[i], axis, t->extent[axis] / part->extent[axis]);
 	return gather(b, op->in[i], build2(b, OP_SUB, along, number(b, along, start)), axis);
 }
 
@@ -159,7 +144,7 @@ part(Builder *b, Value *v, int d, int64_t at, int64_t extent)
 		extents[i] = i == d ? extent : t->extent[i];
 		index[i] = 'p';
 	}
-	Attr a[] = {attr_new_index(b->m, intern(b->m->cx->names, index)), attr_new_extents(b->m, extents, t->rank)};
+	Attr a[] = {attr_new_index(b->m, index), attr_new_extents(b->m, extents, t->rank)};
 	return &op_make(b, OP_EXTRACT, in, 1 + t->rank, a, 2, NULL, 0)->out[0];
 }
 
@@ -198,12 +183,10 @@ take(Builder *b, Value *v, int d, Value *start, int64_t n, int64_t extent)
 {
 	const Type *t = v->type;
 	const Attr *known = value_const(start);
-	int64_t to[MAX_RANK], at = known && known->kind == KIND_INT ? MAX(MIN(known->i, n - extent), 0) : -1;
+	int64_t at = known && known->kind == KIND_INT ? MAX(MIN(known->i, n - extent), 0) : -1;
 	if (at >= 0 && is_power_of_two(extent) && at % extent == 0)
 		return part(b, v, d, at, extent);
-	memcpy(to, t->extent, sizeof to);
-	to[d] = INT64_C(1) << log2_ceil(extent);
-	const Type *shape = type_with_shape(b->m, t, t->rank, to);
+	const Type *shape = type_with_extent(b->m, t, d, INT64_C(1) << log2_ceil(extent));
 	start = build2(b, OP_MAX, build2(b, OP_MIN, start, number(b, start, n - extent)), number(b, start, 0));
 	Value *along = pad_iota(b, shape, TY_I64, d);
 	return gather(b, v, build2(b, OP_ADD, along, build1(b, OP_BROADCAST, start, along->type)), d);
@@ -256,12 +239,5 @@ pad_gather(const Pad *p, Op *op)
 void
 pad_scatter(const Pad *p, Op *op)
 {
-	Builder b = build_before(op);
-	Value *index = op->in[1], *valid = pad_valid(&b, index->type, pad_was(p, index));
-	DType t = index->type->elem;
-	if (!valid)
-		return;
-	if (dtype_is_unsigned(t) || dtype_info[t].bits < 32)
-		index = build1(&b, OP_CAST, index, type_with_elem(p->m, index->type, TY_I64));
-	op_set_in(op, 1, build3(&b, OP_SELECT, valid, index, number(&b, index, -1)));
+	pad_outside(p, op, 1, TY_I64);
 }

@@ -19,6 +19,7 @@
  * Elements of 32 bits and more stay apart: a warp's accesses at such strides share sectors in the L1 cache, and a layout of
  * records may not be what the rest of the kernel wants.  Only pairs of 32 bits, as complex numbers, are written together:
  * apart, each sector is written twice by half (592 MB through an H200's L2 cache for an FFT of 268). */
+#include "ir/derive.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -107,16 +108,6 @@ group_of(const Func *f, Op *first)
 	return g;
 }
 
-/* The type's shape with the channels behind it. */
-static const Type *
-with_channels(Module *m, const Type *t, int64_t channels)
-{
-	int64_t extent[MAX_RANK] = {0};
-	memcpy(extent, t->extent, sizeof *extent * (size_t)t->rank);
-	extent[t->rank] = channels;
-	return type_with_shape(m, t, t->rank + 1, extent);
-}
-
 /* The access of whole records, with `data` (or the fill) behind the indices. */
 static Op *
 whole(Builder *b, const Op *op, const Type *t, Value *data)
@@ -125,34 +116,26 @@ whole(Builder *b, const Op *op, const Type *t, Value *data)
 	Value *in[2 + MAX_RANK];
 	char index[MAX_RANK + 1];
 	memcpy(in, op->in, sizeof *in * (size_t)rank);
-	in[rank] = build_int(b, type_scalar(b->m, TY_I64), 0);
+	in[rank] = build_index(b, 0);
 	in[rank + 1] = data;
 	strcpy(index, attr_index(op));
 	index[rank - 1] = 'p';
-	Attr a[] = {attr_new_index(b->m, intern(b->m->cx->names, index)), attr_new_extents(b->m, t->extent, t->rank)};
-	return op_make(b, op->kind, in, rank + 1 + (data != NULL), a, 2, NULL, 0);
+	return access_like(b, op, in, rank + 1 + (data != NULL), index, t->extent, t->rank);
 }
 
 static void
 join_reads(Module *m, const Group *g, Op *first)
 {
-	const Type *t = first->out[0].type, *all = with_channels(m, t, g->channels);
+	const Type *t = first->out[0].type, *all = type_with_dim(m, t, t->rank, g->channels);
 	Builder b = build_before(first);
 	int fill = 1 + first->in[0]->type->rank;
 	Value *other = first->nin > fill ? first->in[fill] : NULL;
 	Value *v = &whole(&b, first, all, other)->out[0];
 	for (int c = 0; c < g->channels; c++) {
-		Value *in[1 + MAX_RANK] = {v};
-		char index[MAX_RANK + 1] = {0};
 		if (!g->by[c])
 			continue;
-		for (int d = 0; d <= t->rank; d++) {
-			in[1 + d] = build_int(&b, type_scalar(m, TY_I64), d == t->rank ? c : 0);
-			index[d] = d == t->rank ? 'i' : 'p';
-		}
 		b.place = g->by[c]->place;
-		Attr a[] = {attr_new_index(m, intern(m->cx->names, index)), attr_new_extents(m, t->extent, t->rank)};
-		Value *out = &op_make(&b, OP_EXTRACT, in, 2 + t->rank, a, 2, NULL, 0)->out[0];
+		Value *out = build_element(&b, v, c);
 		out->name = g->by[c]->out[0].name;
 		value_replace(&g->by[c]->out[0], out);
 	}
@@ -167,13 +150,11 @@ join_writes(Module *m, const Group *g)
 {
 	Builder b = build_before(g->last);
 	int data = access_data(g->last);
-	const Type *t = g->last->in[data]->type, *all = with_channels(m, t, g->channels);
-	Attr axis = attr_new_axis(m, t->rank);
+	const Type *t = g->last->in[data]->type, *all = type_with_dim(m, t, t->rank, g->channels);
 	const Type *numbers = type_with_elem(m, all, TY_I32);
-	Value *channel = &op_make(&b, OP_IOTA, NULL, 0, &axis, 1, &numbers, 1)->out[0], *v = NULL;
+	Value *channel = build_iota(&b, numbers, t->rank), *v = NULL;
 	for (int c = g->channels - 1; c >= 0; c--) {
-		Value *part = build1(&b, OP_RESHAPE, g->by[c]->in[data], with_channels(m, t, 1));
-		part = build1(&b, OP_BROADCAST, part, type_with_elem(m, all, part->type->elem));
+		Value *part = build_stack(&b, g->by[c]->in[data], t->rank, g->channels);
 		Value *below = v ? build2(&b, OP_LT, channel, build_int(&b, numbers, c + 1)) : NULL;
 		v = v ? build3(&b, OP_SELECT, below, part, v) : part;
 	}

@@ -21,9 +21,9 @@
  * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
  * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima and where those are along the row can be
  * walked so; with anything else of the row the kernel stays as it is, and Func.strip_reason says why. */
+#include "ir/derive.h"
 #include "pass/pass.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { SUM_BITS = 32 };
@@ -60,6 +60,13 @@ static bool
 is_of(const Op *reduce, const char *fn)
 {
 	return strcmp(attr_fn(reduce) + (finds_place(reduce) ? 3 : 0), fn) == 0;
+}
+
+/* What joins two parts: the op of sums, maxima, minima. */
+static OpKind
+joined_by(const Op *reduce)
+{
+	return fn_kind(attr_fn(reduce) + (finds_place(reduce) ? 3 : 0));
 }
 
 /* ---- what can be walked ---- */
@@ -236,16 +243,13 @@ find_needed(Strip *s, int level)
 static const Type *
 with_row(const Strip *s, const Type *t, int64_t row)
 {
-	int64_t extent[MAX_RANK];
-	memcpy(extent, t->extent, sizeof extent);
-	extent[t->rank - 1] = row;
-	return type_with_shape(s->m, t, t->rank, extent);
+	return type_with_extent(s->m, t, t->rank - 1, row);
 }
 
 static Value *
 mapped(const Strip *s, Value *v)
 {
-	return s->map[v->id] ? s->map[v->id] : v;
+	return value_mapped(s->map, v);
 }
 
 /* As the op, of a part of its row. */
@@ -263,12 +267,7 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	int at = op_is_access(op) ? row_index(op) : 0;
 	if (at)
 		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);
-	Op *made = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout);
-	for (int i = 0; i < op->nout; i++) {
-		made->out[i].name = op->out[i].name;
-		s->map[op->out[i].id] = &made->out[i];
-	}
-	return made;
+	return op_clone_as(b, op, in, op->attr, want, s->map);
 }
 
 static void
@@ -308,22 +307,9 @@ is_invariant(const Strip *s, const Op *op)
 }
 
 static Value *
-identity(Builder *b, const Op *reduce, const Type *t)
-{
-	bool sums = is_of(reduce, "sum"), least = is_of(reduce, "min");
-	int bits = dtype_info[t->elem].bits;
-	if (dtype_is_float(t->elem))
-		return build_float(b, t, sums ? -0.0 : !attr_propagate_nan(reduce) ? NAN : least ? INFINITY : -INFINITY);
-	if (sums || (dtype_is_unsigned(t->elem) && !least))
-		return build_int(b, t, 0);
-	int64_t most = dtype_is_unsigned(t->elem) ? -1 : (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
-	return build_int(b, t, least ? most : -most - 1);
-}
-
-static Value *
 combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *part)
 {
-	Value *v = build2(b, is_of(reduce, "sum") ? OP_ADD : is_of(reduce, "max") ? OP_MAX : OP_MIN, carried, part);
+	Value *v = build2(b, joined_by(reduce), carried, part);
 	if (v->def->kind != OP_ADD && attr_propagate_nan(reduce))
 		attr_set_propagate_nan(s->m, v->def, true);
 	return v;
@@ -387,7 +373,7 @@ make_loop(Strip *s, Builder *b, const OpList *reduce)
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
 		const Type *t = finds_place(op) ? with_row(s, op->in[0]->type, s->part) : op->out->type;
-		init[n++] = identity(b, op, t);
+		init[n++] = build_identity(b, t, joined_by(op), attr_propagate_nan(op));
 		if (finds_place(op))
 			init[n++] = build_int(b, type_with_shape(s->m, op->out->type, t->rank, t->extent), 0);
 	}

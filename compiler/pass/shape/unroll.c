@@ -18,6 +18,7 @@
  * to the bit.
  *
  * Loops with loops or branches inside, with products, buffers or PTX of their own stay as they are. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 #include "pass/pass.h"
@@ -107,17 +108,11 @@ copy_ops(Unroll *u, Builder *b, int trip, bool early)
 			op_clone(b, op, u->map[trip]);
 }
 
-static Value *
-copied(const Unroll *u, int trip, Value *v)
-{
-	return u->map[trip][v->id] ? u->map[trip][v->id] : v;
-}
-
 static void
 fill(Unroll *u, Op *made, int64_t step)
 {
 	Block *body = made->region[0];
-	Builder b = {.m = u->m, .block = body, .place = u->loop->place};
+	Builder b = build_inside(made, 0);
 	int carried = u->body->narg - 1;
 	body->arg[0].name = u->body->arg[0].name;
 	for (int i = 0; i < u->n; i++) {
@@ -129,7 +124,7 @@ fill(Unroll *u, Op *made, int64_t step)
 	}
 	for (int i = 0; i < u->n; i++) {
 		for (int k = 1; k <= carried; k++) {
-			Value *before = i ? copied(u, i - 1, u->body->last->in[k - 1]) : &body->arg[k];
+			Value *before = i ? value_mapped(u->map[i - 1], u->body->last->in[k - 1]) : &body->arg[k];
 			u->map[i][u->body->arg[k].id] = before;
 			body->arg[k].name = u->body->arg[k].name;
 		}
@@ -137,21 +132,8 @@ fill(Unroll *u, Op *made, int64_t step)
 	}
 	Value **yielded = NEW_ARRAY(u->m->cx->tmp, Value *, carried);
 	for (int k = 0; k < carried; k++)
-		yielded[k] = copied(u, u->n - 1, u->body->last->in[k]);
+		yielded[k] = value_mapped(u->map[u->n - 1], u->body->last->in[k]);
 	build_yield(&b, yielded, carried);
-}
-
-/* Where the groups of trips end: the whole loop's start, where its bounds may be too far apart to count. */
-static Value *
-end_of(const Unroll *u, Builder *b, Value *group)
-{
-	Value *lo = u->loop->in[0], *hi = u->loop->in[1];
-	Value *ok = mask_within(b, hi, mask_within(b, lo, NULL));
-	Value *span = build2(b, OP_MAX, build2(b, OP_SUB, hi, lo), build_index(b, 0));
-	Value *trips = build2(b, OP_CDIV, span, u->loop->in[2]);
-	Value *groups = build2(b, OP_DIV, trips, build_index(b, u->n));
-	Value *end = build2(b, OP_ADD, lo, build2(b, OP_MUL, groups, group));
-	return ok ? build3(b, OP_SELECT, ok, end, lo) : end;
 }
 
 static bool
@@ -167,7 +149,7 @@ unroll(Unroll *u)
 		return false;
 	axis_keep(u->f);
 	Builder b = build_before(u->loop);
-	Value *group = build_index(&b, step * u->n), *end = end_of(u, &b, group);
+	Value *group = build_index(&b, step * u->n), *end = mask_end(&b, u->loop, OP_DIV, u->n, group);
 	Op *made = build_for(&b, (Value *[]){u->loop->in[0], end, group}, u->loop->in + 3, u->loop->nout, u->loop);
 	fill(u, made, step);
 	attr_set_unrolled(u->m, made, u->n);

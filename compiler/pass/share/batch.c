@@ -16,6 +16,7 @@
  * is one of three: the same in all programs; a number that grows from program to program by a known step, which stays as
  * the first one's and says where an access starts; or different in each, with a dimension for them.  The axis is known to
  * be a multiple of the batch, by what is known of the dimension that it divides. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 #include <string.h>
@@ -173,11 +174,9 @@ classify(Batch *x)
 /* ---- the same for all programs at once ---- */
 
 static const Type *
-type_for(const Batch *x, const Type *t)
+batch_type(const Batch *x, const Type *t)
 {
-	int64_t extent[MAX_RANK] = {x->n};
-	memcpy(extent + 1, t->extent, sizeof *extent * (size_t)t->rank);
-	return type_with_shape(x->m, t, t->rank + 1, extent);
+	return type_with_dim(x->m, t, 0, x->n);
 }
 
 /* A tile [s…] of type t's own rank, or [n, s…], as [n, 1…, s…]: of one dimension more than t. */
@@ -188,19 +187,18 @@ aligned(const Batch *x, Builder *b, Value *v, bool each, const Type *t)
 	int rank = v->type->rank - each, ones = t->rank - rank;
 	for (int i = 0; i < t->rank; i++)
 		extent[1 + i] = i < ones ? 1 : v->type->extent[each + i - ones];
-	return build1(b, OP_RESHAPE, v, type_with_shape(x->m, v->type, t->rank + 1, extent));
+	return build_reshape(b, v, t->rank + 1, extent);
 }
 
 static Value *
 for_all(Batch *x, Builder *b, Value *v)
 {
-	const Type *t = type_for(x, v->type);
+	const Type *t = batch_type(x, v->type);
 	if (x->made[v->id])
 		return x->made[v->id];
 	if (x->kind[v->id] == SAME)
 		return build1(b, OP_BROADCAST, v->type->rank ? aligned(x, b, v, false, v->type) : v, t);
-	Attr axis = attr_new_axis(x->m, 0);
-	Value *along = op_make(b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
+	Value *along = build_iota(b, t, 0);
 	Value *step = build1(b, OP_BROADCAST, build_int(b, v->type, x->step[v->id]), t);
 	Value *all = build2(b, OP_ADD, build1(b, OP_BROADCAST, v, t), build2(b, OP_MUL, along, step));
 	return x->made[v->id] = all;
@@ -208,28 +206,12 @@ for_all(Batch *x, Builder *b, Value *v)
 
 /* Dimension `at` becomes the first. */
 static Value *
-to_front(const Batch *x, Builder *b, Value *v, int at)
+to_front(Builder *b, Value *v, int at)
 {
 	int64_t dims[MAX_RANK];
 	for (int d = 0; d < v->type->rank; d++)
 		dims[d] = d == 0 ? at : d - (d <= at);
-	Attr a = attr_new_dims(x->m, dims, v->type->rank);
-	return at == 0 ? v : op_make(b, OP_PERMUTE, &v, 1, &a, 1, NULL, 0)->out;
-}
-
-/* The same access with other indices and extents. */
-static Op *
-access_like(const Batch *x, Builder *b, const Op *op, Value **in, int nin, const char *index, const int64_t *extents, int n)
-{
-	Attr *attr = NEW_ARRAY(x->m->cx->tmp, Attr, op->nattr + 2);
-	int nattr = 0;
-	for (int i = 0; i < op->nattr; i++)
-		if (op->attr[i].name != ATTR_INDEX && op->attr[i].name != ATTR_EXTENTS)
-			attr[nattr++] = op->attr[i];
-	attr[nattr++] = attr_new_index(x->m, intern(x->m->cx->names, index));
-	if (n > 0)
-		attr[nattr++] = attr_new_extents(x->m, extents, n);
-	return op_make(b, op->kind, in, nin, attr, nattr, NULL, 0);
+	return at == 0 ? v : build_permute(b, v, dims);
 }
 
 /* Extents of the run: the dimension of the start is n times as long, or comes in with n.  Gives where it stands. */
@@ -269,7 +251,7 @@ cut(const Batch *x, Builder *b, Value *v, int at, int64_t e, bool joins)
 			extent[rank++] = v->type->extent[d];
 		}
 	}
-	return build1(b, OP_RESHAPE, v, type_with_shape(x->m, v->type, rank, extent));
+	return build_reshape(b, v, rank, extent);
 }
 
 static Value *
@@ -278,8 +260,8 @@ read_run(Batch *x, Builder *b, const Op *op, const Indices *n)
 	char index[MAX_RANK + 1];
 	int64_t extents[MAX_RANK];
 	int count, at = run_extents(x, op, n, index, extents, &count);
-	Value *v = access_like(x, b, op, op->in, op->nin, index, extents, count)->out;
-	return to_front(x, b, n->extent ? cut(x, b, v, at, n->extent, false) : v, at);
+	Value *v = access_like(b, op, op->in, op->nin, index, extents, count)->out;
+	return to_front(b, n->extent ? cut(x, b, v, at, n->extent, false) : v, at);
 }
 
 static void
@@ -292,10 +274,9 @@ write_run(Batch *x, Builder *b, const Op *op, const Indices *n)
 	v = for_all(x, b, v);
 	for (int d = 0; d < v->type->rank; d++)         /* the programs' dimension goes to its place */
 		dims[d] = d < at ? d + 1 : d == at ? 0 : d;
-	Attr a = attr_new_dims(x->m, dims, v->type->rank);
-	v = at ? op_make(b, OP_PERMUTE, &v, 1, &a, 1, NULL, 0)->out : v;
+	v = at ? build_permute(b, v, dims) : v;
 	in[data] = n->extent ? cut(x, b, v, at, n->extent, true) : v;
-	access_like(x, b, op, in, op->nin, index, extents, count);
+	access_like(b, op, in, op->nin, index, extents, count);
 }
 
 static Value *
@@ -315,8 +296,8 @@ read_gathered(Batch *x, Builder *b, const Op *op)
 			at = before;
 		before += old[i] == 'p';
 	}
-	Value *v = access_like(x, b, op, in, op->nin, index, e ? e->at : NULL, e ? e->n : 0)->out;
-	return to_front(x, b, v, at);
+	Value *v = access_like(b, op, in, op->nin, index, e ? e->at : NULL, e ? e->n : 0)->out;
+	return to_front(b, v, at);
 }
 
 /* Dimensions that attributes count are one further on. */
@@ -348,12 +329,8 @@ compute(Batch *x, Builder *b, const Op *op)
 			in[i] = aligned(x, b, in[i], true, op->out->type);
 	}
 	for (int i = 0; i < op->nout; i++)
-		want[i] = type_for(x, op->out[i].type);
-	Op *made = op_make(b, op->kind, in, op->nin, attrs_for(x, op), op->nattr, want, op->nout);
-	for (int i = 0; i < op->nout; i++) {
-		made->out[i].name = op->out[i].name;
-		x->made[op->out[i].id] = &made->out[i];
-	}
+		want[i] = batch_type(x, op->out[i].type);
+	op_clone_as(b, op, in, attrs_for(x, op), want, x->made);
 }
 
 static void

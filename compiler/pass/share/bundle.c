@@ -16,6 +16,7 @@
  * half a sector of memory: 33 x 8192 x 4096 in f4e2m1 by groups of 32 takes 32.0 us on an H200 by one, 23.4 by four.  Not
  * of 32 bytes: i4 in groups of 64, 64 x 8192 x 4096, took 20.0 by one, 25.1 by two.  Sums are added in the same order.
  * Loops that the block's warps divide have their own way (slice_each). */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
 
@@ -134,10 +135,9 @@ find_varying(Bundle *x)
 static Value *
 read_all(const Bundle *x, Builder *b, const Op *op, Value **map)
 {
-	Attr *attr = NEW_ARRAY(b->m->cx->tmp, Attr, op->nattr + 2);
 	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, op->nin);
 	const IntList *old = attr_extents(op);
-	int rank = op->in[0]->type->rank, n = 0, kept = 0;
+	int rank = op->in[0]->type->rank, kept = 0;
 	int64_t extent[MAX_RANK];
 	char *index = arena_printf(b->m->cx->tmp, "%s", attr_index(op));
 	bool is_new = index[rank - 1] == 'i';
@@ -147,14 +147,9 @@ read_all(const Bundle *x, Builder *b, const Op *op, Value **map)
 		extent[kept++] = 1;
 	extent[kept - 1] *= x->n;
 	index[rank - 1] = 'p';
-	for (int i = 0; i < op->nattr; i++)
-		if (op->attr[i].name != ATTR_INDEX && op->attr[i].name != ATTR_EXTENTS)
-			attr[n++] = op->attr[i];
-	attr[n++] = attr_new_index(b->m, index);
-	attr[n++] = attr_new_extents(b->m, extent, kept);
 	for (int i = 0; i < op->nin; i++)
-		in[i] = map[op->in[i]->id] ? map[op->in[i]->id] : op->in[i];
-	Value *v = &op_make(b, OP_READ, in, op->nin, attr, n, NULL, 0)->out[0];
+		in[i] = value_mapped(map, op->in[i]);
+	Value *v = access_like(b, op, in, op->nin, index, extent, kept)->out;
 	v->name = op->out[0].name;
 	return v;
 }
@@ -163,18 +158,12 @@ read_all(const Bundle *x, Builder *b, const Op *op, Value **map)
 static void
 split_all(Builder *b, Value *v, int64_t n, int first, int step, Value **out)
 {
-	int64_t extent[MAX_RANK];
-	int rank = v->type->rank;
 	if (n == 1) {
 		out[first] = v;
 		return;
 	}
-	if (n > 2) {
-		memcpy(extent, v->type->extent, sizeof *extent * (size_t)rank);
-		extent[rank - 1] = n / 2;
-		extent[rank] = 2;
-		v = build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank + 1, extent));
-	}
+	if (n > 2)
+		v = build_split_dim(b, v, v->type->rank - 1, 2);
 	const Op *halves = op_make(b, OP_SPLIT, &v, 1, NULL, 0, NULL, 0);
 	for (int i = 0; i < 2; i++)
 		split_all(b, &halves->out[i], n / 2, first + i * step, 2 * step, out);
@@ -184,18 +173,13 @@ split_all(Builder *b, Value *v, int64_t n, int first, int step, Value **out)
 static void
 split(const Bundle *x, Builder *b, Value *wide, const Type *each, Value **out)
 {
-	int64_t extent[MAX_RANK], dims[MAX_RANK];
-	int rank = wide->type->rank, more = rank == each->rank;
-	if (more) {
-		memcpy(extent, each->extent, sizeof *extent * (size_t)rank);
-		extent[rank - 1] = x->n;
-		extent[rank] = each->extent[rank - 1];
+	int64_t dims[MAX_RANK];
+	int rank = wide->type->rank;
+	if (rank == each->rank) {
 		for (int d = 0; d <= rank; d++)
 			dims[d] = d < rank - 1 ? d : rank - 1 + (d == rank - 1);
 		dims[rank] = rank - 1;
-		wide = build1(b, OP_RESHAPE, wide, type_with_shape(b->m, wide->type, rank + 1, extent));
-		Attr order = attr_new_dims(b->m, dims, rank + 1);
-		wide = &op_make(b, OP_PERMUTE, &wide, 1, &order, 1, NULL, 0)->out[0];
+		wide = build_permute(b, build_split_dim(b, wide, rank - 1, each->extent[rank - 1]), dims);
 	}
 	split_all(b, wide, x->n, 0, 1, out);
 }
@@ -237,10 +221,8 @@ fill(const Bundle *x, Builder *b, Block *to)
 				split(x, b, read_all(x, b, op, map), op->out[0].type, part->at);
 			map[op->out[0].id] = part->at[k];
 		}
-		for (int i = 1; i < x->body->narg; i++) {
-			Value *v = x->body->last->in[i - 1];
-			state[i] = map[v->id] ? map[v->id] : v;
-		}
+		for (int i = 1; i < x->body->narg; i++)
+			state[i] = value_mapped(map, x->body->last->in[i - 1]);
 	}
 	build_yield(b, state + 1, x->body->narg - 1);
 }
@@ -261,13 +243,9 @@ bundle(Func *f, Op *loop, const Target *t)
 	Builder b = build_before(loop);
 	Op *made = build_for(&b, (Value *[]){loop->in[0], loop->in[1], build_index(&b, x.n * x.step)}, loop->in + 3,
 	    loop->nout, loop);
-	Builder in = {.m = f->module, .block = made->region[0], .place = loop->place};
+	Builder in = build_inside(made, 0);
 	fill(&x, &in, made->region[0]);
-	for (int i = 0; i < loop->nout; i++) {
-		made->out[i].name = loop->out[i].name;
-		value_replace(&loop->out[i], &made->out[i]);
-	}
-	op_erase(loop);
+	op_replace(loop, made);
 	return true;
 }
 

@@ -14,6 +14,7 @@
  * indices and divide nothing. */
 #include "pass/share/draw.h"
 
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 enum { DEEP = 16 };
@@ -126,14 +127,6 @@ compact_find(const Func *f, const Leave *l, const Op *producer, Compact *c)
 
 /* ---- code ---- */
 
-static Value *
-programs_along(Builder *b, int axis)
-{
-	const Attr a = attr_new_axis(b->m, axis);
-
-	return axis < 0 ? build_index(b, 1) : &op_make(b, OP_NUM_PROGRAMS, NULL, 0, &a, 1, NULL, 0)->out[0];
-}
-
 static Value **
 map_of(const Compact *c, Builder *b, Value *plane)
 {
@@ -160,28 +153,18 @@ count_of(const Compact *c, Builder *b, Value *plane)
 	return build2(b, OP_MIN, n, programs_along(b, 0));
 }
 
-static Builder
-region_of(const Builder *b, Op *op, int r, int narg)
-{
-	const Type *types[] = {type_scalar(b->m, TY_I64), type_scalar(b->m, TY_I64), type_scalar(b->m, TY_I64)};
-
-	op->region[r] = block_make(b->block->func, op, types, narg);
-	return (Builder){.m = b->m, .block = op->region[r], .place = b->place};
-}
-
 /* Is the number behind this plane's?  %more, %count */
 static Op *
 build_test(const Compact *c, Builder *b, Value *number, Value *plane, Value *sum)
 {
-	const Type *flag = type_scalar(b->m, TY_BOOL), *types[] = {flag, type_scalar(b->m, TY_I64)};
 	Value *is_there = build2(b, OP_LT, plane, programs_along(b, c->plane));
-	Op *branch = op_make_regions(b, OP_IF, &is_there, 1, NULL, 0, types, 2, 2);
-	Builder then = region_of(b, branch, 0, 0), otherwise = region_of(b, branch, 1, 0);
+	Op *branch = build_if(b, is_there, (Value *[]){is_there, plane}, 2);
+	Builder then = build_inside(branch, 0), otherwise = build_inside(branch, 1);
 	Value *count = count_of(c, &then, plane);
 	Value *end = build2(&then, OP_ADD, sum, build2(&then, OP_MUL, count, programs_along(&then, c->column)));
 
 	build_yield(&then, (Value *[]){build2(&then, OP_GE, number, end), count}, 2);
-	build_yield(&otherwise, (Value *[]){build_int(&otherwise, flag, 0), build_index(&otherwise, 0)}, 2);
+	build_yield(&otherwise, (Value *[]){build_int(&otherwise, is_there->type, 0), build_index(&otherwise, 0)}, 2);
 	return branch;
 }
 
@@ -190,8 +173,8 @@ static Op *
 build_walk(const Compact *c, Builder *b, Value *number, const Numbered *from)
 {
 	Value *init[] = {from->plane, from->sum, build_index(b, 0)};
-	Op *loop = op_make_regions(b, OP_WHILE, init, 3, NULL, 0, NULL, 0, 2);
-	Builder test = region_of(b, loop, 0, 3), next = region_of(b, loop, 1, 3);
+	Op *loop = build_while(b, init, 3);
+	Builder test = build_inside(loop, 0), next = build_inside(loop, 1);
 	Value *plane = &test.block->arg[0], *sum = &test.block->arg[1];
 	Op *found = build_test(c, &test, number, plane, sum);
 
@@ -215,16 +198,6 @@ widen(Builder *b, Value *v)
 	return build1(b, OP_CAST, v, type_scalar(b->m, TY_I64));
 }
 
-/* a / by, a % by */
-static Value *
-divide(Builder *b, Value *a, Value *by, Value **rest)
-{
-	Value *q = build2(b, OP_DIV, a, by);
-
-	*rest = build2(b, OP_SUB, a, build2(b, OP_MUL, q, by));
-	return q;
-}
-
 /* Number `at` of a plane of `count` rows, in groups of rows, each by columns.  Grids have fewer than 2^31 programs. */
 static void
 find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *to)
@@ -240,10 +213,10 @@ find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *t
 	if (f->schedule.group > 1) {
 		Value *height = build2(b, OP_MIN, rows, build_int(b, one->type, f->schedule.group));
 		Value *whole = build2(b, OP_MUL, height, narrow(b, programs_along(b, c->column)));
-		first = build2(b, OP_MUL, divide(b, n, whole, &n), height);
+		first = build2(b, OP_MUL, build_divide(b, n, whole, &n), height);
 		rows = build2(b, OP_MAX, build2(b, OP_MIN, build2(b, OP_SUB, rows, first), height), one);
 	}
-	Value *column = divide(b, n, rows, &row);
+	Value *column = build_divide(b, n, rows, &row);
 	to->index[0] = widen(b, first ? build2(b, OP_ADD, first, row) : row);
 	to->index[c->column] = widen(b, column);
 }

@@ -25,6 +25,7 @@
  * hear of them (early_return.c). */
 #include "pass/share/draw.h"
 
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 enum { SLOTS = 2, WARPGROUP = 4 };
@@ -67,16 +68,6 @@ make_rings(Draw *d, int n)
 	d->taken = pipeline_mbarrier(&p, &b, SLOTS, attr_warps(d->roles)->at[1] * attr_copies(d->roles)->at[1], "taken");
 }
 
-static Value *
-slot_of(const Draw *d, Builder *b, int i, Value *now)
-{
-	const Attr wrapped = attr_new_wrapped(d->m, true);
-	Value *slot = &op_make(b, OP_SLOT, (Value *[]){d->ring[i], now}, 2, &wrapped, 1, NULL, 0)->out[0];
-
-	slot->layout = d->ring[i]->layout;
-	return slot;
-}
-
 Value *
 draw_number(Builder *b, Value *least)
 {
@@ -98,7 +89,7 @@ hand_on(const Draw *d, Builder *b, Value *const *next, Value *now, Value *phase)
 {
 	pipeline_await(b, d->taken, now, build2(b, OP_SUB, build_index(b, 1), phase));
 	for (int i = 0; i < d->nring; i++)
-		op_make(b, OP_PUT_ONE, (Value *[]){slot_of(d, b, i, now), next[i]}, 2, NULL, 0, NULL, 0);
+		op_make(b, OP_PUT_ONE, (Value *[]){build_slot(b, d->ring[i], now), next[i]}, 2, NULL, 0, NULL, 0);
 	op_make(b, OP_ARRIVE, (Value *[]){d->told, now}, 2, NULL, 0, NULL, 0);
 }
 
@@ -109,7 +100,7 @@ take(const Draw *d, Builder *b, Value **next, Value *now, Value *phase)
 
 	pipeline_await(b, d->told, now, phase);
 	for (int i = 0; i < d->nring; i++)
-		next[i] = build1(b, OP_GET_ONE, slot_of(d, b, i, now), type_scalar(d->m, TY_I64));
+		next[i] = build1(b, OP_GET_ONE, build_slot(b, d->ring[i], now), type_scalar(d->m, TY_I64));
 	op_make(b, OP_ARRIVE, (Value *[]){d->taken, now}, 2, &by, 1, NULL, 0);
 }
 

@@ -44,6 +44,8 @@ Value *draw_known(const Leave *l, Builder *b, Value *drawn);
 /* The value again, with what `map` has for values by their ids. */
 Value *leave_again(const Leave *l, Builder *b, Value *v, Value **map);
 Leave leave_find(Func *f, const Op *roles, Op *programs);
+/* Of the grid, along that axis; -1: 1. */
+Value *programs_along(Builder *b, int axis);
 /* `drawn`, or the first number drawn after it that is of a program which does something, or is at the end. */
 Value *leave_out(const Leave *l, Builder *b, Value *drawn, Value *total);
 

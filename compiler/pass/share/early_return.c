@@ -10,6 +10,7 @@
  * of rows, that of the group's next column, or of the next plane if the second axis makes no difference. */
 #include "pass/share/draw.h"
 
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 enum { DEEP = 24 };
@@ -186,36 +187,26 @@ does_nothing(const Leave *l, Builder *b, Value *n)
 	return all;
 }
 
-static Builder
-region_of(const Builder *b, Op *op, int r)
-{
-	const Type *number = type_scalar(b->m, TY_I64);
-
-	op->region[r] = block_make(b->block->func, op, &number, op->kind == OP_WHILE);
-	return (Builder){.m = b->m, .block = op->region[r], .place = b->place};
-}
-
 /* The loop's test: is there such a program, and does it nothing? */
 static void
 build_test(const Leave *l, Builder *b, Value *total)
 {
 	Value *n = &b->block->arg[0], *is_there = build2(b, OP_LT, n, total);
-	const Type *flag = type_scalar(b->m, TY_BOOL);
-	Op *branch = op_make_regions(b, OP_IF, &is_there, 1, NULL, 0, &flag, 1, 2);
-	Builder then = region_of(b, branch, 0), otherwise = region_of(b, branch, 1);
-	Value *idle = does_nothing(l, &then, n), *no = build_int(&otherwise, flag, 0);
+	Op *branch = build_if(b, is_there, &is_there, 1);
+	Builder then = build_inside(branch, 0), otherwise = build_inside(branch, 1);
+	Value *idle = does_nothing(l, &then, n), *no = build_int(&otherwise, is_there->type, 0);
 
 	build_yield(&then, &idle, 1);
 	build_yield(&otherwise, &no, 1);
 	build_yield(b, (Value *[]){&branch->out[0], n}, 2);
 }
 
-static Value *
+Value *
 programs_along(Builder *b, int axis)
 {
 	const Attr a = attr_new_axis(b->m, axis);
 
-	return &op_make(b, OP_NUM_PROGRAMS, NULL, 0, &a, 1, NULL, 0)->out[0];
+	return axis < 0 ? build_index(b, 1) : &op_make(b, OP_NUM_PROGRAMS, NULL, 0, &a, 1, NULL, 0)->out[0];
 }
 
 /* The first number behind n's row of the grid: in groups of rows behind n's column of the group, or behind n's plane if
@@ -245,8 +236,8 @@ leave_out(const Leave *l, Builder *b, Value *drawn, Value *total)
 {
 	if (l->n == 0)
 		return drawn;
-	Op *loop = op_make_regions(b, OP_WHILE, &drawn, 1, NULL, 0, NULL, 0, 2);
-	Builder test = region_of(b, loop, 0), body = region_of(b, loop, 1);
+	Op *loop = build_while(b, &drawn, 1);
+	Builder test = build_inside(loop, 0), body = build_inside(loop, 1);
 
 	build_test(l, &test, total);
 	Value *least = l->is_tail ? behind_row(l, &body, &body.block->arg[0]) : NULL;

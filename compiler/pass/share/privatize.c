@@ -12,27 +12,19 @@
  * longer than what is read.  Sums of floats are in another order, as atomics leave them anyway; defer_reduce keeps them
  * apart by lane.  The least and the greatest, and bits of integers, likewise.  Only where nothing uses the old values or
  * accesses the tensor otherwise, no other device may watch it (scope sys), and the places are the same for all programs. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
-#include <math.h>
 #include <string.h>
 
-static const struct {
-	const char *fn;
-	OpKind kind;
-} joins[] = {{"add", OP_ADD}, {"min", OP_MIN}, {"max", OP_MAX}, {"and", OP_AND}, {"or", OP_OR}, {"xor", OP_XOR}};
-
-/* In `joins`; -1: it is none of these. */
-static int
+/* How the atomic joins what is there; OP_COUNT: otherwise than by one op that may come in any order. */
+static OpKind
 join_of(const Op *op)
 {
 	DType t = op->kind == OP_ATOMIC ? op->in[access_data(op)]->type->elem : TY_BOOL;
-	if (!dtype_is_int(t) && !dtype_is_float(t))
-		return -1;
-	for (int i = 0; i < LEN(joins); i++)
-		if (strcmp(attr_fn(op), joins[i].fn) == 0)
-			return dtype_info[t].bits >= 32 && (dtype_is_int(t) || i < 3) ? i : -1;
-	return -1;
+	OpKind kind = op->kind == OP_ATOMIC ? fn_kind(attr_fn(op)) : OP_COUNT;
+	bool fits = dtype_is_int(t) || (dtype_is_float(t) && (kind == OP_ADD || kind == OP_MIN || kind == OP_MAX));
+	return fits && dtype_info[t].bits >= 32 ? kind : OP_COUNT;
 }
 
 /* Nothing but such atomics accesses the tensor. */
@@ -66,7 +58,8 @@ is_common(const Value *v, int depth)
 bool
 privatize_takes(const Func *f, const Op *op)
 {
-	if (join_of(op) < 0 || op->out[0].nuses > 0 || strcmp(attr_scope(op), "sys") == 0 || !has_tensor_alone(f, op))
+	if (join_of(op) == OP_COUNT || op->out[0].nuses > 0 || strcmp(attr_scope(op), "sys") == 0 ||
+	    !has_tensor_alone(f, op))
 		return false;
 	if (op->home != f->body && op->home->parent != func_programs(f))
 		return false;
@@ -78,18 +71,9 @@ privatize_takes(const Func *f, const Op *op)
 
 /* What changes nothing. */
 static Value *
-neutral(Builder *b, const Value *like, int join)
+neutral(Builder *b, const Value *like, OpKind kind)
 {
-	const Type *t = like->type;
-	int bits = dtype_info[t->elem].bits;
-	bool is_signed = dtype_is_signed(t->elem);
-	int64_t least = is_signed ? (int64_t)(UINT64_MAX << (bits - 1)) : 0, greatest = is_signed ? ~least : -1;
-	OpKind kind = joins[join].kind;
-	Value *v = NULL;
-	if (dtype_is_float(t->elem))
-		v = build_float(b, t, kind == OP_ADD ? -0.0 : kind == OP_MIN ? (double)INFINITY : (double)-INFINITY);
-	else
-		v = build_int(b, t, kind == OP_MIN ? greatest : kind == OP_MAX ? least : kind == OP_AND ? -1 : 0);
+	Value *v = build_identity(b, like->type, kind, true);
 	v->layout = like->layout;
 	return v;
 }
@@ -127,7 +111,7 @@ merge(Op *x, Op *y)
 {
 	int data = access_data(x);
 	Builder b = build_before(x);
-	Value *both = build2(&b, joins[join_of(x)].kind, x->in[data], y->in[data]);
+	Value *both = build2(&b, join_of(x), x->in[data], y->in[data]);
 	both->layout = x->in[data]->layout;
 	op_set_in(x, data, both);
 	op_erase(y);
@@ -136,12 +120,13 @@ merge(Op *x, Op *y)
 static void
 privatize(Pipeline *p, Op *op)
 {
-	int join = join_of(op), data = access_data(op);
+	OpKind join = join_of(op);
+	int data = access_data(op);
 	Value *v = op->in[data];
 	Builder before = build_before(p->loop);
 	Value *init = neutral(&before, v, join), *arg = pipeline_carry(p, &init, 1);
 	Builder b = build_before(op);
-	Value *next = build2(&b, joins[join].kind, arg, v);
+	Value *next = build2(&b, join, arg, v);
 	next->layout = v->layout;
 	pipeline_yield(p, &next, 1);
 	op_move(op, p->loop->home, p->loop->next);

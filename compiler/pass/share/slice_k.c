@@ -27,6 +27,7 @@
  *
  * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c).  slice_read.c makes
  * the reads. */
+#include "ir/derive.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
@@ -35,17 +36,13 @@
 const Type *
 slice_type(const Slice *s, const Type *t)
 {
-	int64_t extent[MAX_RANK];
-
-	extent[0] = s->n;
-	memcpy(extent + 1, t->extent, sizeof *extent * (size_t)t->rank);
-	return type_with_shape(s->m, t, t->rank + 1, extent);
+	return type_with_dim(s->m, t, 0, s->n);
 }
 
 Value *
 slice_plain(const Sliced *x, Value *v)
 {
-	return x->map[v->id] ? x->map[v->id] : v;
+	return value_mapped(x->map, v);
 }
 
 Value *
@@ -55,7 +52,7 @@ slice_spread(Sliced *x, Value *v, const Type *to)
 
 	for (int d = 1; d < to->rank; d++)
 		extent[d] = 1;
-	Value *line = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, to->rank, extent));
+	Value *line = build_reshape(&x->b, v, to->rank, extent);
 	return build1(&x->b, OP_BROADCAST, line, type_with_elem(x->b.m, to, v->type->elem));
 }
 
@@ -65,22 +62,17 @@ slice_all(Sliced *x, Value *v)
 {
 	if (x->all[v->id])
 		return x->all[v->id];
-	const Type *to = slice_type(x->s, v->type);
 	Value *same = slice_plain(x, v);
-	if (v->type->rank > 0) {
-		int64_t extent[MAX_RANK] = {1};
-		memcpy(extent + 1, v->type->extent, sizeof *extent * (size_t)v->type->rank);
-		same = build1(&x->b, OP_RESHAPE, same, type_with_shape(x->b.m, v->type, to->rank, extent));
-	}
-	return build1(&x->b, OP_BROADCAST, same, to);
+	if (v->type->rank > 0)
+		return build_stack(&x->b, same, 0, x->s->n);
+	return build1(&x->b, OP_BROADCAST, same, slice_type(x->s, v->type));
 }
 
 Value *
 slice_numbers(Sliced *x, Value *first, int64_t step)
 {
 	const Type *line = slice_type(x->s, first->type);
-	Attr axis = attr_new_axis(x->b.m, 0);
-	Value *slice = &op_make(&x->b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
+	Value *slice = build_iota(&x->b, line, 0);
 	if (x->s->each > 1) {                           /* those of a warp are apart by the warps */
 		Value *warps = build_int(&x->b, line, x->s->n / x->s->each), *each = build_int(&x->b, line, x->s->each);
 		Value *begin = build2(&x->b, OP_MUL, build2(&x->b, OP_REM, slice, warps), each);
@@ -119,9 +111,7 @@ slice_permute(Sliced *x, const Op *op)
 
 	for (int d = 0; d < old->n; d++)
 		dims[d + 1] = old->at[d] + 1;
-	Attr order = attr_new_dims(x->b.m, dims, old->n + 1);
-	Value *in = slice_all(x, op->in[0]);
-	return &op_make(&x->b, OP_PERMUTE, &in, 1, &order, 1, NULL, 0)->out[0];
+	return build_permute(&x->b, slice_all(x, op->in[0]), dims);
 }
 
 /* A number that grows with the slices; a tile that has one more dimension than its operand in any case. */
@@ -180,7 +170,7 @@ slice_op(Sliced *x, const Op *op)
 		in[i] = grows ? slice_numbers(x, slice_plain(x, op->in[i]), s->step[op->in[i]->id])
 		              : slice_all(x, op->in[i]);
 	}
-	return &op_make(&x->b, op->kind, in, op->nin, op->attr, op->nattr, &to, 1)->out[0];
+	return build_like(&x->b, op, in, to);
 }
 
 void
@@ -197,17 +187,6 @@ slice_any(Sliced *x, const Op *op)
 
 /* ---- the loop ---- */
 
-/* What a state that is no sum begins with, in each slice. */
-static Value *
-begun(const Slice *s, Builder *b, Value *init)
-{
-	int64_t extent[MAX_RANK] = {1};
-
-	memcpy(extent + 1, init->type->extent, sizeof *extent * (size_t)init->type->rank);
-	Value *one = build1(b, OP_RESHAPE, init, type_with_shape(s->m, init->type, init->type->rank + 1, extent));
-	return build1(b, OP_BROADCAST, one, slice_type(s, init->type));
-}
-
 static Op *
 make_loop(const Slice *s, Builder *b)
 {
@@ -215,7 +194,8 @@ make_loop(const Slice *s, Builder *b)
 	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
 	for (int i = 0; i < s->loop->nout; i++)
-		init[i] = s->merge ? begun(s, b, in[3 + i]) : build_int(b, slice_type(s, s->loop->out[i].type), 0);
+		init[i] = s->merge ? build_stack(b, in[3 + i], 0, s->n)
+		                   : build_int(b, slice_type(s, s->loop->out[i].type), 0);
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 

@@ -10,43 +10,11 @@
  * A warp has every eighth iteration, no part of neighbours, so a merge has to be one whose states may change places: each
  * value that the region yields must be the same, computed in the same way, with the two states exchanged.  States of warps
  * that had no iteration are not joined, as those of blocks are not. */
+#include "ir/derive.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
 #include <string.h>
-
-enum { STEPS_MOST = 4096 };                             /* of one comparison; a region that takes more stays whole */
-
-typedef struct Exchange {
-	const Block *region;
-	int n, steps;                                   /* states; taken so far */
-} Exchange;
-
-/* Is a with the two states exchanged computed as b is? */
-static bool
-exchanges(Exchange *x, const Value *a, const Value *b)
-{
-	const Op *p = a->def, *q = b->def;
-	bool same = true, other;
-
-	if (++x->steps > STEPS_MOST)
-		return false;
-	if (!p && a->block == x->region)
-		return !q && b->block == x->region && b->index == (a->index + x->n) % (2 * x->n);
-	if (!p || p->home != x->region)
-		return a == b;
-	if (!q || q->home != x->region || p->kind != q->kind || p->nin != q->nin || a->index != b->index ||
-	    a->type != b->type || p->nregion || !attrs_same(p, q))
-		return false;
-	for (int i = 0; i < p->nin && same; i++)
-		same = exchanges(x, p->in[i], q->in[i]);
-	if (same || !op_has(p, COMM))
-		return same;
-	other = exchanges(x, p->in[0], q->in[1]) && exchanges(x, p->in[1], q->in[0]);
-	for (int i = 2; i < p->nin && other; i++)
-		other = exchanges(x, p->in[i], q->in[i]);
-	return other;
-}
 
 static bool
 is_number(const Value *v)
@@ -89,7 +57,6 @@ slice_merge_reason(const Slice *s)
 {
 	enum { MORE = 2 };                              /* dimensions on the way: slices, and their halves */
 	const Op *merge = s->merge;
-	Exchange x = {.region = merge->region[0], .n = merge->nout};
 
 	for (int i = 0; i < s->loop->nout; i++) {
 		const Value *v = &s->loop->out[i];
@@ -104,10 +71,9 @@ slice_merge_reason(const Slice *s)
 	for (int i = 0; i < merge->nin; i++)
 		if (merge->in[i]->def != s->loop)
 			return "its merge takes what the loop does not change";
-	for (int i = 0; i < merge->nout; i++)
-		if (!exchanges(&x, x.region->last->in[i], x.region->last->in[i]))
-			return "its merge depends on the order of its states";
-	return region_reason(s, x.region);
+	if (!region_commutes(merge->region[0]))
+		return "its merge depends on the order of its states";
+	return region_reason(s, merge->region[0]);
 }
 
 /* ---- what the warps have, joined ---- */
@@ -116,15 +82,13 @@ slice_merge_reason(const Slice *s)
 static void
 halves(Builder *b, Value *v, Value *half[2])
 {
-	int64_t extent[MAX_RANK] = {2, v->type->extent[0] / 2}, dims[MAX_RANK];
+	int64_t dims[MAX_RANK];
 	int rank = v->type->rank + 1;
 
-	memcpy(extent + 2, v->type->extent + 1, sizeof *extent * (size_t)(rank - 2));
-	v = build1(b, OP_RESHAPE, v, type_with_shape(b->m, v->type, rank, extent));
+	v = build_split_dim(b, v, 0, v->type->extent[0] / 2);
 	for (int d = 0; d < rank; d++)
 		dims[d] = (d + 1) % rank;
-	Attr order = attr_new_dims(b->m, dims, rank);
-	v = &op_make(b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	v = build_permute(b, v, dims);
 	Op *split = op_make(b, OP_SPLIT, &v, 1, NULL, 0, NULL, 0);
 	half[0] = &split->out[0];
 	half[1] = &split->out[1];

@@ -10,35 +10,39 @@
  * Numbers that stay for several iterations are in several slices: rows by a tile of indices, 0 0 0 0 1 1 1 1.  So each warp
  * copies what it multiplies by, and no warp waits for another: where one copied scales for all, 16 x 8192 x 8192 by 4 bits
  * took 15.3 us on an H200, of which the barrier at each trip was 2.7. */
+#include "ir/derive.h"
 #include "pass/share/slice_k.h"
 
 #include <string.h>
 
-/* The attributes of a read that has `parts` times as much along dimension d, e of the tile's. */
-static Attr *
-wider_attrs(const Slice *s, const Op *read, int64_t parts, int d, int e, bool is_new, int *nattr)
+/* Where each slice of a read has one element along dimension d of the tensor, of less than a copy moves, or of iterations
+ * that have it in common, it reads that, or the word around it, by a tile of indices: so its warp waits for no other. */
+typedef struct Alone {
+	int d, e;                                       /* the dimension of the tensor, of the tile */
+	bool is_new;                                    /* which the tile has not before */
+	bool is_part;                                   /* of a row, less than a copy moves */
+	int64_t word, times;                            /* elements that each slice reads; slices that read the same */
+} Alone;
+
+/* The read that has `parts` times as much along dimension d, e of the tile's. */
+static Value *
+read_wider(Sliced *x, const Op *read, Value *const *in, int64_t parts, const Alone *w)
 {
-	Attr *attr = NEW_ARRAY(s->m->cx->tmp, Attr, read->nattr + 2);
 	const IntList *old = attr_extents(read);
 	int64_t extent[MAX_RANK], slices[MAX_RANK];
-	int n = 0, had = old ? old->n : 0;
-	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(read));
+	int n = (old ? old->n : 0) + w->is_new;
+	char *index = arena_printf(x->b.m->cx->tmp, "%s", attr_index(read));
 
-	for (int i = 0; i < had + is_new; i++) {
-		bool here = i == e;
-		extent[i] = here && is_new ? parts : old->at[i - (is_new && i > e)] * (here ? parts : 1);
-		slices[i] = here ? parts / s->each : 1;
+	for (int i = 0; i < n; i++) {
+		bool here = i == w->e;
+		extent[i] = here && w->is_new ? parts : old->at[i - (w->is_new && i > w->e)] * (here ? parts : 1);
+		slices[i] = here ? parts / x->s->each : 1;
 	}
-	index[d] = 'p';
-	for (int i = 0; i < read->nattr; i++)
-		if (read->attr[i].name != ATTR_INDEX && read->attr[i].name != ATTR_EXTENTS)
-			attr[n++] = read->attr[i];
-	attr[n++] = attr_new_index(s->m, index);
-	attr[n++] = attr_new_extents(s->m, extent, had + is_new);
-	attr = memcpy(NEW_ARRAY(s->m->cx->tmp, Attr, n + 1), attr, sizeof *attr * (size_t)n);
-	attr[n++] = attr_new_slices(s->m, slices, had + is_new);
-	*nattr = n;
-	return attr;
+	index[w->d] = 'p';
+	Op *op = access_like(&x->b, read, in, read->nin, index, extent, n);
+	attr_set_slices(x->b.m, op, slices, n);
+	op->out[0].name = read->out[0].name;
+	return op->out;
 }
 
 /* The parts of one tile, side by side along dimension e, become the first dimension; of a warp's own the first ones of all
@@ -58,7 +62,7 @@ apart(Sliced *x, Value *v, int64_t parts, int e, bool is_new)
 		if (d != e || !is_new)
 			extent[n++] = d == e ? v->type->extent[d] / parts : v->type->extent[d];
 	}
-	v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
+	v = build_reshape(&x->b, v, rank, extent);
 	n = 0;
 	if (more)
 		dims[n++] = e + 1;
@@ -66,40 +70,13 @@ apart(Sliced *x, Value *v, int64_t parts, int e, bool is_new)
 	for (int d = 0; d < rank; d++)
 		if (d != e && !(more && d == e + 1))
 			dims[n++] = d;
-	Attr order = attr_new_dims(x->b.m, dims, rank);
-	v = &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	v = build_permute(&x->b, v, dims);
 	if (!more)
 		return v;
 	extent[0] = parts;
 	memcpy(extent + 1, v->type->extent + 2, sizeof *extent * (size_t)(rank - 2));
-	return build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank - 1, extent));
+	return build_reshape(&x->b, v, rank - 1, extent);
 }
-
-/* Each part in as many slices one after the other. */
-static Value *
-repeated(Sliced *x, Value *v, int64_t times)
-{
-	int64_t extent[MAX_RANK] = {v->type->extent[0], 1};
-	int rank = v->type->rank + 1;
-
-	if (times == 1)
-		return v;
-	memcpy(extent + 2, v->type->extent + 1, sizeof *extent * (size_t)(rank - 2));
-	v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank, extent));
-	extent[1] = times;
-	v = build1(&x->b, OP_BROADCAST, v, type_with_shape(x->b.m, v->type, rank, extent));
-	extent[1] = extent[0] * times;
-	return build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank - 1, extent + 1));
-}
-
-/* Where each slice of a read has one element along dimension d of the tensor, of less than a copy moves, or of iterations
- * that have it in common, it reads that, or the word around it, by a tile of indices: so its warp waits for no other. */
-typedef struct Alone {
-	int d, e;                                       /* the dimension of the tensor, of the tile */
-	bool is_new;                                    /* which the tile has not before */
-	bool is_part;                                   /* of a row, less than a copy moves */
-	int64_t word, times;                            /* elements that each slice reads; slices that read the same */
-} Alone;
 
 /* Rows of so many elements and more, whole words of them. */
 static bool
@@ -170,8 +147,7 @@ columns_of(Sliced *x, Value *first, const Alone *w)
 {
 	int64_t n = x->s->n * w->word;
 	const Type *line = type_with_shape(x->b.m, slice_type(x->s, first->type), 1, &n);
-	Attr axis = attr_new_axis(x->b.m, 0);
-	Value *i = &op_make(&x->b, OP_IOTA, NULL, 0, &axis, 1, &line, 1)->out[0];
+	Value *i = build_iota(&x->b, line, 0);
 	Value *begin = build2(&x->b, OP_DIV, i, build_int(&x->b, line, w->word * w->word * w->times));
 
 	begin = build2(&x->b, OP_MUL, begin, build_int(&x->b, line, w->word));
@@ -184,14 +160,10 @@ columns_of(Sliced *x, Value *first, const Alone *w)
 static Value *
 own_elements(Sliced *x, Value *v, const Alone *w)
 {
-	int64_t extent[MAX_RANK], part = w->times;
-	int rank = v->type->rank;
+	int64_t part = w->times;
 
 	for (int64_t word = w->word; word > 1; word /= 2, part *= 2) {
-		memcpy(extent, v->type->extent, sizeof *extent * (size_t)rank);
-		extent[rank - 1] = word / 2;
-		extent[rank] = 2;
-		v = build1(&x->b, OP_RESHAPE, v, type_with_shape(x->b.m, v->type, rank + 1, extent));
+		v = build_split_dim(&x->b, v, v->type->rank - 1, 2);
 		Op *halves = op_make(&x->b, OP_SPLIT, &v, 1, NULL, 0, NULL, 0);
 		Value *at = slice_numbers(x, build_index(&x->b, 0), 1);
 		at = build2(&x->b, OP_DIV, at, build_int(&x->b, at->type, part));
@@ -203,43 +175,44 @@ own_elements(Sliced *x, Value *v, const Alone *w)
 	return v;
 }
 
-static int
-alone_attrs(const Slice *s, const Op *read, const Alone *w, Attr attr[])
+/* At a tile of indices along the dimension. */
+static Value *
+read_by_indices(Sliced *x, const Op *read, Value *const *in, const Alone *w)
 {
 	const IntList *old = attr_extents(read);
 	int64_t extent[MAX_RANK], slices[MAX_RANK];
-	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(read));
-	int n = 0, kept = 0, dims = read->out[0].type->rank + w->is_new;
+	char *index = arena_printf(x->b.m->cx->tmp, "%s", attr_index(read));
+	int kept = 0, dims = read->out[0].type->rank + w->is_new;
 
 	for (int i = 0; i < (old ? old->n : 0); i++)
 		if (w->is_new || i != w->e)
 			extent[kept++] = old->at[i];
 	for (int i = 0; i < dims; i++)
-		slices[i] = i == w->e ? s->n : 1;
+		slices[i] = i == w->e ? x->s->n : 1;
 	index[w->d] = 'g';
-	for (int i = 0; i < read->nattr; i++)
-		if (read->attr[i].name != ATTR_INDEX && read->attr[i].name != ATTR_EXTENTS)
-			attr[n++] = read->attr[i];
-	attr[n++] = attr_new_index(s->m, index);
-	if (kept > 0)
-		attr[n++] = attr_new_extents(s->m, extent, kept);
-	attr[n++] = attr_new_slices(s->m, slices, dims);
-	return n;
+	Op *op = access_like(&x->b, read, in, read->nin, index, extent, kept);
+	attr_set_slices(x->b.m, op, slices, dims);
+	op->out[0].name = read->out[0].name;
+	return op->out;
+}
+
+static Value **
+operands(const Sliced *x, const Op *op)
+{
+	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+
+	for (int i = 0; i < op->nin; i++)
+		in[i] = slice_plain(x, op->in[i]);
+	return in;
 }
 
 static Value *
 read_alone(Sliced *x, const Op *op, const Alone *w)
 {
-	Attr *attr = NEW_ARRAY(x->b.m->cx->tmp, Attr, op->nattr + 3);
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
-	int nattr = alone_attrs(x->s, op, w, attr);
+	Value **in = operands(x, op);
 
-	for (int i = 0; i < op->nin; i++)
-		in[i] = slice_plain(x, op->in[i]);
 	in[1 + w->d] = columns_of(x, in[1 + w->d], w);
-	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
-	wide->name = op->out[0].name;
-	Value *v = own_elements(x, apart(x, wide, x->s->n, w->e, false), w);
+	Value *wide = read_by_indices(x, op, in, w), *v = own_elements(x, apart(x, wide, x->s->n, w->e, false), w);
 	return build1(&x->b, OP_RESHAPE, v, slice_type(x->s, op->out[0].type));
 }
 
@@ -247,15 +220,10 @@ static Value *
 read_together(Sliced *x, const Op *op, const Alone *w)
 {
 	int64_t parts = x->s->n / w->times;
-	int nattr;
-	Attr *attr = wider_attrs(x->s, op, parts, w->d, w->e, w->is_new, &nattr);
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+	Value *wide = read_wider(x, op, operands(x, op), parts, w);
 
-	for (int i = 0; i < op->nin; i++)
-		in[i] = slice_plain(x, op->in[i]);
-	Value *wide = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
-	wide->name = op->out[0].name;
-	return repeated(x, apart(x, wide, parts, w->e, w->is_new), w->times);
+	/* each part in as many slices one after the other */
+	return build_repeat_each(&x->b, apart(x, wide, parts, w->e, w->is_new), 0, w->times);
 }
 
 /* At an index that each slice has for itself: rows of a tile of them, [n]. */
@@ -264,22 +232,16 @@ read_own(Sliced *x, const Op *op, int d)
 {
 	int64_t dims[MAX_RANK];
 	Alone w = {.d = d, .is_new = true, .word = 1, .times = 1};
-	Attr *attr = NEW_ARRAY(x->b.m->cx->tmp, Attr, op->nattr + 3);
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
+	Value **in = operands(x, op);
 	int rank = op->out[0].type->rank;
 
 	for (int i = 0; i < d; i++)
 		w.e += attr_index(op)[i] == 'p';
-	int nattr = alone_attrs(x->s, op, &w, attr);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = slice_plain(x, op->in[i]);
 	in[1 + d] = slice_all(x, op->in[1 + d]);
-	Value *v = &op_make(&x->b, OP_READ, in, op->nin, attr, nattr, NULL, 0)->out[0];
-	v->name = op->out[0].name;
+	Value *v = read_by_indices(x, op, in, &w);
 	for (int i = 0; i <= rank; i++)
 		dims[i] = i == 0 ? w.e : i <= w.e ? i - 1 : i;
-	Attr order = attr_new_dims(x->b.m, dims, rank + 1);
-	return w.e == 0 ? v : &op_make(&x->b, OP_PERMUTE, &v, 1, &order, 1, NULL, 0)->out[0];
+	return w.e == 0 ? v : build_permute(&x->b, v, dims);
 }
 
 Value *

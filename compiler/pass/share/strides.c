@@ -12,6 +12,7 @@
  *
  * This is for the last dimension, by a tile of indices that count up by a power of two along one dimension of theirs;
  * another tile of indices may count up along another one. */
+#include "ir/derive.h"
 #include "model/model.h"
 #include "pass/pass.h"
 
@@ -174,9 +175,7 @@ static Value *
 counting(Builder *b, const Affine *a, int64_t stride, int64_t extent)
 {
 	const Type *t = type_tile(b->m, TY_I64, 1, &extent);
-	Attr axis = attr_new_axis(b->m, 0);
-	Value *v = &op_make(b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out[0];
-	v = build2(b, OP_MUL, v, build_int(b, t, stride));
+	Value *v = build2(b, OP_MUL, build_iota(b, t, 0), build_int(b, t, stride));
 	return build2(b, OP_ADD, build1(b, OP_BROADCAST, start_of(b, a, 0), t), v);
 }
 
@@ -199,32 +198,18 @@ run_of(Builder *b, const Op *op, const Strided *s, int64_t by, int64_t channel)
 	for (int i = 0; parts && i < parts->n; i++)
 		extent[n++] = parts->at[i];
 	extent[n++] = by * t->extent[t->rank - 1];
-	Attr a[] = {attr_new_index(b->m, intern(b->m->cx->names, index)), attr_new_extents(b->m, extent, (int)n)};
-	return &op_make(b, OP_READ, in, op->nin, a, 2, NULL, 0)->out[0];
+	return access_like(b, op, in, op->nin, index, extent, (int)n)->out;
 }
 
 static void
-replace(Func *f, Op *op, const Strided *s)
+replace(Op *op, const Strided *s)
 {
 	Builder b = build_before(op);
 	const Affine *a = &s->index[s->n - 1];
-	const Type *t = op->out[0].type;
-	int64_t by = a->stride[s->dim[s->n - 1]], channel = (a->plus % by + by) % by, extent[MAX_RANK];
-	Value *v = run_of(&b, op, s, by, channel), *in[2 + MAX_RANK];
-	char index[MAX_RANK + 1] = {0};
-	memcpy(extent, t->extent, sizeof *extent * (size_t)t->rank);
-	extent[t->rank] = by;
-	in[0] = build1(&b, OP_RESHAPE, v, type_with_shape(f->module, v->type, t->rank + 1, extent));
-	for (int d = 0; d <= t->rank; d++) {
-		in[1 + d] = build_index(&b, d == t->rank ? channel : 0);
-		index[d] = d == t->rank ? 'i' : 'p';
-	}
-	Attr attr[] = {attr_new_index(f->module, intern(f->module->cx->names, index)),
-	    attr_new_extents(f->module, t->extent, t->rank)};
-	Value *out = &op_make(&b, OP_EXTRACT, in, 2 + t->rank, attr, 2, NULL, 0)->out[0];
-	out->name = op->out[0].name;
-	value_replace(&op->out[0], out);
-	op_erase(op);
+	int64_t by = a->stride[s->dim[s->n - 1]], channel = (a->plus % by + by) % by;
+	Value *v = run_of(&b, op, s, by, channel);
+	v = build_split_dim(&b, v, v->type->rank - 1, by);
+	op_become(op, build_element(&b, v, channel));
 }
 
 void
@@ -234,6 +219,6 @@ pass_strides(Func *f, const Target *t)
 		Strided s;
 		next = op_after(op, f->body);
 		if (is_strided(f, op, &s))
-			replace(f, op, &s);
+			replace(op, &s);
 	}
 }

@@ -11,6 +11,7 @@
  * again nothing moves; else a gather along the dimension does.
  *
  * t[i] += v adds on the whole tile and then chooses, for the same reason. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
 #include <string.h>
@@ -97,34 +98,15 @@ chosen(Elab *e, const TileCut *c, const Type *t)
 	return all;
 }
 
-/* v one time after the other along d, until there are `of` elements. */
-static Value *
-repeated(Elab *e, Value *v, int d, int64_t of)
-{
-	const Type *t = v->type;
-	int64_t shape[MAX_RANK + 1];
-	memcpy(shape, t->extent, sizeof *shape * (size_t)d);
-	memcpy(shape + d + 1, t->extent + d, sizeof *shape * (size_t)(t->rank - d));
-	shape[d] = 1;
-	v = ir_reshape(e, v, t->rank + 1, shape);
-	shape[d] = of / t->extent[d];
-	v = build1(&e->b, OP_BROADCAST, v, type_with_shape(e->m, t, t->rank + 1, shape));
-	memcpy(shape, t->extent, sizeof t->extent);
-	shape[d] = of;
-	return ir_reshape(e, v, t->rank, shape);
-}
-
 /* v, of n elements along d, at their positions among `of`; the other elements are arbitrary. */
 static Value *
 placed(Elab *e, Value *v, int d, Value *start, int64_t of)
 {
-	int64_t n = v->type->extent[d], first, extent[MAX_RANK];
+	int64_t n = v->type->extent[d], first;
 	bool counts = constant_int(start, &first) && first % n == 0 && of % n == 0 && is_power_of_two(n);
 	if (counts && v->type->rank < rank_limit(e))
-		return repeated(e, v, d, of);
-	memcpy(extent, v->type->extent, sizeof extent);
-	extent[d] = of;
-	Value *in[2] = {v, behind(e, type_with_shape(e->m, v->type, v->type->rank, extent), d, start, n)};
+		return build_repeat(&e->b, v, d, of / n);
+	Value *in[2] = {v, behind(e, type_with_extent(e->m, v->type, d, of), d, start, n)};
 	Attr axis = attr_new_axis(e->m, d);
 	return op_make(&e->b, OP_GATHER, in, 2, &axis, 1, NULL, 0)->out;
 }

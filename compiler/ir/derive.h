@@ -1,0 +1,71 @@
+/* Ops and tiles made like others: what passes build when they take a kernel apart and put it together again. */
+#ifndef TEGULA_DERIVE_H
+#define TEGULA_DERIVE_H
+
+#include "ir/ir.h"
+
+/* What stands for v, by its id. */
+static inline Value *
+value_mapped(Value *const *map, Value *v)
+{
+	return map[v->id] ? map[v->id] : v;
+}
+
+/* At the end of the op's region. */
+static inline Builder
+build_inside(Op *op, int region)
+{
+	return (Builder){.m = op->home->func->module, .block = op->region[region], .place = op->place};
+}
+
+/* The type with a dimension of that extent before dimension d; with dimension d of that extent. */
+const Type *type_with_dim(Module *m, const Type *t, int d, int64_t extent);
+const Type *type_with_extent(Module *m, const Type *t, int d, int64_t extent);
+
+/* The arguments of `to` stand for those of `from`, which have a map or are replaced, and have their names. */
+void block_map_args(const Block *from, Block *to, Value **map);
+/* All ops of the block but its yield; what that yields then, in out. */
+void block_clone(Builder *b, const Block *from, Value **map, Value **out);
+/* The op of other operands, and of attributes, which may be its own; results are of the types `want`.  They have its place
+ * and names and are entered in `map`.  It has no regions. */
+Op *op_clone_as(Builder *b, const Op *op, Value *const *in, const Attr *attr, const Type *const *want, Value **map);
+/* The same of one result, which has no name. */
+Value *build_like(Builder *b, const Op *op, Value *const *in, const Type *want);
+/* The access with other operands, index and extents of its ranges; other attributes are its own. */
+Op *access_like(Builder *b, const Op *op, Value *const *in, int nin, const char *index, const int64_t *extents, int n);
+/* v takes the place and the name of the op's only result; the op goes. */
+void op_become(Op *op, Value *v);
+
+Value *build_iota(Builder *b, const Type *t, int axis);
+Value *build_permute(Builder *b, Value *v, const int64_t *dims);
+/* Of the last two dimensions; of a constant a constant. */
+Value *build_exchange(Builder *b, Value *v);
+Value *build_reshape(Builder *b, Value *v, int rank, const int64_t *extent);
+/* Dimension d as two, of which the second has that extent. */
+Value *build_split_dim(Builder *b, Value *v, int d, int64_t extent);
+/* The tile n times along a new dimension d. */
+Value *build_stack(Builder *b, Value *v, int d, int64_t n);
+/* Along dimension d, so many times: the whole over and over; each element, one after the other. */
+Value *build_repeat(Builder *b, Value *v, int d, int64_t times);
+Value *build_repeat_each(Builder *b, Value *v, int d, int64_t times);
+/* Element i of the last dimension, without that. */
+Value *build_element(Builder *b, Value *v, int64_t i);
+/* The slot of that number, which is one of the ring's. */
+Value *build_slot(Builder *b, Value *ring, Value *number);
+/* What changes nothing where `kind` joins it with others: an add, mul, min, max, and, or, xor.  Of floats' min and max NaN,
+ * unless NaN wins. */
+Value *build_identity(Builder *b, const Type *t, OpKind kind, bool nan_wins);
+Value *build_extreme(Builder *b, const Type *t, bool greatest); /* infinite, of floats */
+/* A `while` whose regions have arguments of the types of `init`; the caller fills them. */
+Op *build_while(Builder *b, Value *const *init, int n);
+/* a / by; a - a / by * by in *rest. */
+Value *build_divide(Builder *b, Value *a, Value *by, Value **rest);
+
+/* The op that joins what a reduction or scan of that fn, or an atomic, joins: "sum", "add" … ; OP_COUNT: none alone. */
+OpKind fn_kind(const char *fn);
+/* Are both results of equal ops without effects, if their operands are equal? */
+bool values_made_alike(const Value *a, const Value *b);
+/* Is a region that joins two states the same with these exchanged?  By its shape alone: max(a, b) + c * exp(a - b) and the
+ * like are recognised, less regular ones are not. */
+bool region_commutes(const Block *region);
+#endif
