@@ -36,10 +36,7 @@ add_hold(TglGraph *g, Hold h)
 static bool
 has_hold(const TglGraph *g, const Instance *in, const TglTensor *scratch)
 {
-	for (int i = 0; i < g->nholds; i++)
-		if (g->hold[i].in == in && g->hold[i].scratch == scratch)
-			return true;
-	return false;
+	return ANY_OF(i, g->nholds, g->hold[i].in == in && g->hold[i].scratch == scratch);
 }
 
 void

@@ -234,10 +234,9 @@ tgl_kernel_has_reference(TglKernel *k)
 static bool
 has_merge(const StmtList *list)
 {
-	for (int i = 0; i < list->n; i++)
-		if (list->at[i]->part.name || has_merge(&list->at[i]->body) || has_merge(&list->at[i]->orelse))
-			return true;
-	return false;
+	return ANY_OF(i, list->n,
+	    list->at[i]->part.name || has_merge(&list->at[i]->body) ||
+		has_merge(&list->at[i]->orelse));
 }
 
 bool

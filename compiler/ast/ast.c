@@ -133,10 +133,7 @@ static bool
 is_target(const Expr *e)
 {
 	if (e->kind == EX_TUPLE) {
-		for (int i = 0; i < e->items.n; i++)
-			if (!is_target(e->items.at[i]))
-				return false;
-		return true;
+		return ALL_OF(i, e->items.n, is_target(e->items.at[i]));
 	}
 	bool is_strides = e->kind == EX_MEMBER && e->a->kind == EX_NAME && strcmp(e->name, "strides") == 0;
 	return e->kind == EX_ERROR || (e->kind == EX_NAME && !e->scope) || (e->kind == EX_INDEX && !e->b) || is_strides;

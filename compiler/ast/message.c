@@ -16,10 +16,7 @@ enum {
 static bool
 among(const char *const *names, int n, const char *name)
 {
-	for (int i = 0; i < n; i++)
-		if (strcmp(names[i], name) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, n, strcmp(names[i], name) == 0);
 }
 
 /* Operators go on after an operand nearly everywhere. */

@@ -170,12 +170,10 @@ expr_number(const Bound *b, const Expr *e)
 
 	if (e->kind == EX_INT)
 		return e->u <= INT32_MAX ? (int64_t)e->u : 0;
-	for (int i = 0; i < b->nsymbol; i++)
-		if (e->kind == EX_NAME && b->symbol[i].name == e->name)
-			return 0;
-	for (int i = 0; i < b->kernel->params.n; i++)
-		if (e->kind == EX_NAME && b->kernel->params.at[i].name == e->name)
-			return 0;
+	if (ANY_OF(i, b->nsymbol, e->kind == EX_NAME && b->symbol[i].name == e->name))
+		return 0;
+	if (ANY_OF(i, b->kernel->params.n, e->kind == EX_NAME && b->kernel->params.at[i].name == e->name))
+		return 0;
 	if (e->kind != EX_NAME || !bound_eval((Kernel *)b->kernel, b, e, "a dimension", &c))
 		return 0;
 	return c.kind == CONST_INT ? c.i : 0;

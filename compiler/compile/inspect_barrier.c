@@ -225,9 +225,9 @@ inspect_conflict(const InspectLine *x, int *nth, Text *out)
 	for (; all && *nth < all->n; ++*nth) {
 		const BarrierPair *p = &all->at[*nth];
 		bool only_waits = p->before->kind == OP_WAIT && !shows_copies(p);
-		bool again = is_implied(all, p) || (only_waits && (shown || x->pair->before->kind != OP_WAIT));
-		for (int k = 0; k < *nth && !again; k++)
-			again = are_alike(&all->at[k], p);
+		bool again = is_implied(all, p) ||
+			     (only_waits && (shown || x->pair->before->kind != OP_WAIT)) ||
+			     ANY_OF(k, *nth, are_alike(&all->at[k], p));
 		if (p->at != x->op || again)
 			continue;
 		if (p->after->kind == OP_ARRIVE || p->after->kind == OP_EXPECT || p->after->kind == OP_ROLES)

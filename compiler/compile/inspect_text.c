@@ -284,9 +284,7 @@ inspect_print(const Inspection *x, Text *out)
 		text_close(&line);
 	}
 	text_close(&last);
-	bool multiplies = false;
-	for (int i = 0; i < x->lines.n; i++)
-		multiplies |= x->lines.at[i].kind == INSPECT_DOT;
+	bool multiplies = ANY_OF(i, x->lines.n, x->lines.at[i].kind == INSPECT_DOT);
 	if (multiplies && x->t->unused)
 		text_printf(out, "  %s's own matrix instructions are not used yet: %s\n", x->t->name, x->t->unused);
 	text_printf(out, "  conversions through shared memory %d, bank conflicts %d\n", x->conversions, x->bank_conflicts);

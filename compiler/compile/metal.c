@@ -51,10 +51,8 @@ is_formula(const Bound *b, const Expr *e)
 	case EX_UNARY: return e->un == UN_NEG && is_formula(b, e->a);
 	case EX_BINARY: return e->bin >= BIN_ADD && e->bin <= BIN_REM && is_formula(b, e->a) && is_formula(b, e->b);
 	case EX_CALL:
-		for (int i = 0; i < e->args.n; i++)
-			if (e->args.at[i].name || !is_formula(b, e->args.at[i].e))
-				return false;
-		return is_operation(e);
+		return !ANY_OF(i, e->args.n, e->args.at[i].name || !is_formula(b, e->args.at[i].e)) &&
+		    is_operation(e);
 	default: return false;
 	}
 }

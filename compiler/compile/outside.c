@@ -16,10 +16,8 @@ enum { SAMPLES = 1024, WIDEST = 16, STARTS = 8 };
 static bool
 is_program_loop(const Op *loop)
 {
-	for (const Op *op = loop->region[0]->first; op; op = op->next)
-		if (op->kind == OP_PROGRAM_AT && op->in[0] == &loop->region[0]->arg[0])
-			return true;
-	return false;
+	return ANY_OP_HERE(op, loop->region[0],
+	    op->kind == OP_PROGRAM_AT && op->in[0] == &loop->region[0]->arg[0]);
 }
 
 /* Trips of the loops around it in that program; -1: not known. */
@@ -169,9 +167,7 @@ inspect_outside(InspectLine *l, const Target *t, const InspectArg *arg)
 const char *
 inspect_not_ahead(const Op *op, int bytes, Arena *mem)
 {
-	bool copies = false;
-	for (const Op *in = op->home->first; in; in = op_after(in, op->home))
-		copies |= in->kind == OP_WAIT || in->kind == OP_AWAIT;
+	bool copies = ANY_OP(in, op->home, in->kind == OP_WAIT || in->kind == OP_AWAIT);
 	if (op->kind != OP_READ || !copies || op->out[0].type->rank == 0 || !op->home->parent ||
 	    op->home->parent->kind != OP_FOR)
 		return NULL;

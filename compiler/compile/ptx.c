@@ -27,12 +27,10 @@ moves(const char *s, bool copies_may)
 		"call", "brx", "prefetch", "multimem", "discard", "applypriority", "tensormap", "isspacep"};
 	static const char *const own[] = {"ld.param", "ld.shared", "st.shared", "cp.async.wait", "cp.async.commit",
 		"prefetch.tensormap"};
-	for (int i = 0; i < LEN(own); i++)
-		if (starts(s, own[i]))
-			return false;
-	for (int i = 0; i < LEN(move); i++)
-		if (starts(s, move[i]))
-			return !(copies_may && starts(s, "cp.async.c"));
+	if (ANY_OF(i, LEN(own), starts(s, own[i])))
+		return false;
+	if (ANY_OF(i, LEN(move), starts(s, move[i])))
+		return !(copies_may && starts(s, "cp.async.c"));
 	return false;
 }
 
@@ -119,9 +117,8 @@ reads_only(const char *text)
 {
 	static const char *const read_only[] = {"ldu.", "tex."};
 	enum { SUMS = 4 };
-	for (int i = 0; i < LEN(read_only); i++)
-		if (strstr(text, read_only[i]))
-			return true;
+	if (ANY_OF(i, LEN(read_only), strstr(text, read_only[i])))
+		return true;
 	for (const char *s = strstr(text, ".nc."); s; s = strstr(s + 1, ".nc.")) {
 		const char *at = s + strcspn(s, "[\n");
 		if (!starts(at, "[%") || !is_in_table(text, at + 2, SUMS))

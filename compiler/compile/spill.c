@@ -29,11 +29,8 @@ enum { MARGIN_PERCENT = 140, MARGIN = 48, BESIDE_SUMS = 16 };
 static bool
 is_extent(const Bound *b, int64_t v)
 {
-	for (int i = 0; i < b->kernel->params.n; i++)
-		for (int d = 0; d < b->param[i].rank; d++)
-			if (b->param[i].dim_const[d] && b->param[i].dim[d] == v)
-				return true;
-	return false;
+	return ANY_OF(i, b->kernel->params.n,
+	    ANY_OF(d, b->param[i].rank, b->param[i].dim_const[d] && b->param[i].dim[d] == v));
 }
 
 /* Has a tile of the function an extent of that value?  f may be NULL: not known, so that it may. */

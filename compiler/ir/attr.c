@@ -222,10 +222,7 @@ const ScheduleInfo schedule_info[SCHEDULE_COUNT] = {
 int
 schedule_named(const char *name)
 {
-	for (int i = 0; i < SCHEDULE_COUNT; i++)
-		if (strcmp(schedule_info[i].text, name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, SCHEDULE_COUNT, strcmp(schedule_info[i].text, name) == 0);
 }
 
 const FactInfo fact_info[FACT_COUNT] = {

@@ -4,6 +4,7 @@
  * ill-typed can be built; an op that does not infer is the builder's mistake and dies with the
  * reason.  Uses are counted (Value.nuses) and not listed: a pass that replaces many values keeps
  * its own forwarding table and rewrites operands in one walk. */
+#include "ir/derive.h"
 #include "ir/ir.h"
 
 #include <assert.h>

@@ -344,8 +344,6 @@ region_commutes(const Block *region)
 {
 	int budget = COMPARED_MAX;
 
-	for (int i = 0; i < region->last->nin; i++)
-		if (!is_mirrored(region, region->last->in[i], region->last->in[i], &budget))
-			return false;
-	return true;
+	return ALL_OF(i, region->last->nin,
+	    is_mirrored(region, region->last->in[i], region->last->in[i], &budget));
 }

@@ -22,6 +22,9 @@ build_inside(Op *op, int region)
 const Type *type_with_dim(Module *m, const Type *t, int d, int64_t extent);
 const Type *type_with_extent(Module *m, const Type *t, int d, int64_t extent);
 
+/* A copy with its regions; operands that `map` has (by Value.id; else NULL) are replaced, and what is new is entered. */
+Op *op_clone(Builder *b, const Op *op, Value **map);
+const Type **value_types(Value *const *v, int n, Arena *mem);
 /* The arguments of `to` stand for those of `from`, which have a map or are replaced, and have their names. */
 void block_map_args(const Block *from, Block *to, Value **map);
 /* All ops of the block but its yield; what that yields then, in out. */
@@ -63,6 +66,10 @@ Value *build_divide(Builder *b, Value *a, Value *by, Value **rest);
 
 /* The op that joins what a reduction or scan of that fn, or an atomic, joins: "sum", "add" … ; OP_COUNT: none alone. */
 OpKind fn_kind(const char *fn);
+/* Edge e, below OP_EDGES, of what column i of a `for`, `while` or `if` is in turn: its operand or what a region yields
+ * becomes a region's argument or the result.  Those of an `if` come twice. */
+enum { OP_EDGES = 4 };
+void op_edge(const Op *op, int i, int e, Value **from, Value **to);
 /* Are both results of equal ops without effects, if their operands are equal? */
 bool values_made_alike(const Value *a, const Value *b);
 /* Is a region that joins two states the same with these exchanged?  By its shape alone: max(a, b) + c * exp(a - b) and the

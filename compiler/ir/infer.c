@@ -398,10 +398,7 @@ RULE(philox)
 {
 	if (!infer_i64(x, 0) || !infer_int_tile(x, 1))
 		return false;
-	for (int i = 0; i < 4; i++)
-		if (!infer_out(x, type_with_elem(x->m, infer_in(x, 1), TY_U32)))
-			return false;
-	return true;
+	return ALL_OF(i, 4, infer_out(x, type_with_elem(x->m, infer_in(x, 1), TY_U32)));
 }
 
 RULE(loop)
@@ -410,9 +407,8 @@ RULE(loop)
 
 	if (!infer_count(x, first, INT32_MAX))
 		return false;
-	for (int i = 0; i < first; i++)
-		if (!infer_i64(x, i))
-			return false;
+	if (!ALL_OF(i, first, infer_i64(x, i)))
+		return false;
 	if (attr_drawn(x->op) && (!infer_count(x, 4, INT32_MAX) || !infer_i64(x, 3)))
 		return false;
 	for (int i = first; i < x->op->nin; i++) {

@@ -133,10 +133,8 @@ RULE(copy)
 		return infer_expect(x, at, "a buffer of one slot of %s", infer_text(x, tile));
 	if (counts && infer_in(x, at + 1)->kind != TYPE_MBARRIER)
 		return infer_expect(x, at + 1, "an mbarrier");
-	for (int i = 0; i < 3 * windows; i++)
-		if (!infer_i64(x, at + 3 + i))
-			return false;
-	return (!counts || infer_i64(x, at + 2)) && infer_out(x, type_token(x->m));
+	return ALL_OF(i, 3 * windows, infer_i64(x, at + 3 + i)) &&
+	    (!counts || infer_i64(x, at + 2)) && infer_out(x, type_token(x->m));
 }
 
 /* Tensor, indices, slot. */
@@ -220,10 +218,7 @@ RULE(dot_wait)
 		return false;
 	if (attr_left(x->op) < 0)
 		return infer_fail(x, "%lld dots left; expected 0 or more", (long long)attr_left(x->op));
-	for (int i = 0; i < x->op->nin; i++)
-		if (!infer_tile(x, i) || !infer_out(x, infer_in(x, i)))
-			return false;
-	return true;
+	return ALL_OF(i, x->op->nin, infer_tile(x, i) && infer_out(x, infer_in(x, i)));
 }
 
 /* ---- blocks that share a loop ---- */
@@ -308,9 +303,8 @@ RULE(stream_join)
 {
 	if (x->op->nin <= STREAM_JOIN_TILES)
 		return infer_fail(x, "%d operands; expected a block's number, a count, a step and tiles", x->op->nin);
-	for (int i = 0; i < STREAM_JOIN_TILES; i++)
-		if (!infer_i64(x, i))
-			return false;
+	if (!ALL_OF(i, STREAM_JOIN_TILES, infer_i64(x, i)))
+		return false;
 	for (int i = STREAM_JOIN_TILES; i < x->op->nin; i++) {
 		if (!is_sum(infer_in(x, i)))
 			return infer_expect(x, i, "a tile of numbers of 32 bits");

@@ -204,10 +204,7 @@ RULE(atomic)
 	int base = 1 + infer_in(x, 0)->rank;
 	if (!infer_count(x, base + n, base + n))
 		return false;
-	for (int i = 0; i < n; i++)
-		if (!infer_type(x, base + i, tile))
-			return false;
-	return infer_out(x, tile);
+	return ALL_OF(i, n, infer_type(x, base + i, tile)) && infer_out(x, tile);
 }
 
 /* Operand 0: a tile of pointers; *elem is the tile that they point to. */

@@ -67,9 +67,8 @@ RULE(broadcast)
 	const Type *from = infer_in(x, 0), *to = x->want[0];
 	if (from->rank == 0)
 		return infer_out(x, to);
-	bool fits = from->rank == to->rank;
-	for (int i = 0; fits && i < to->rank; i++)
-		fits = from->extent[i] == to->extent[i] || from->extent[i] == 1;
+	bool fits = from->rank == to->rank &&
+		    ALL_OF(i, to->rank, from->extent[i] == to->extent[i] || from->extent[i] == 1);
 	if (!fits)
 		return infer_fail(x, "%s cannot broadcast to %s; the rank must be the same and each extent 1 or the same",
 		    infer_text(x, from), infer_text(x, to));
@@ -145,9 +144,8 @@ dot_operands(Infer *x, int ia, int ib)
 		    infer_text(x, a));
 	if (b->rank != a->rank)
 		return infer_expect(x, ib, "rank %d as %s", a->rank, infer_text(x, a));
-	for (int i = 0; i < a->rank - 2; i++)
-		if (a->extent[i] != b->extent[i])
-			return infer_expect(x, ib, "the batch dimensions of %s", infer_text(x, a));
+	if (ANY_OF(i, a->rank - 2, a->extent[i] != b->extent[i]))
+		return infer_expect(x, ib, "the batch dimensions of %s", infer_text(x, a));
 	if (a->extent[a->rank - 1] != b->extent[b->rank - 2])
 		return infer_expect(x, ib, "%lld rows to match the columns of %s",
 		    (long long)a->extent[a->rank - 1], infer_text(x, a));
@@ -330,10 +328,7 @@ RULE(reduce_fn)
 
 	if (!fn_operands(x, &axis))
 		return false;
-	for (int i = 0; i < x->op->nin; i++)
-		if (!infer_out(x, without_axis(x, infer_in(x, i), axis, infer_in(x, i)->elem)))
-			return false;
-	return true;
+	return ALL_OF(i, x->op->nin, infer_out(x, without_axis(x, infer_in(x, i), axis, infer_in(x, i)->elem)));
 }
 
 RULE(scan_fn)
@@ -342,10 +337,7 @@ RULE(scan_fn)
 
 	if (!fn_operands(x, &axis))
 		return false;
-	for (int i = 0; i < x->op->nin; i++)
-		if (!infer_out(x, infer_in(x, i)))
-			return false;
-	return true;
+	return ALL_OF(i, x->op->nin, infer_out(x, infer_in(x, i)));
 }
 
 RULE(sort)
@@ -401,9 +393,8 @@ indices_along(Infer *x)
 		return false;
 	if (ids->rank != t->rank)
 		return infer_expect(x, 1, "rank %d as %s", t->rank, infer_text(x, t));
-	for (int i = 0; i < t->rank; i++)
-		if (i != axis && ids->extent[i] != t->extent[i])
-			return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
+	if (ANY_OF(i, t->rank, i != axis && ids->extent[i] != t->extent[i]))
+		return infer_expect(x, 1, "the extents of %s but for axis %d", infer_text(x, t), axis);
 	return true;
 }
 

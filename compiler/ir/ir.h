@@ -352,22 +352,21 @@ void op_replace(Op *op, Op *by);        /* each use of a result is of `by`'s; so
 void op_set_in(Op *op, int i, Value *v);
 void op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
-/* A copy with its regions; operands that `map` has (by Value.id; else NULL) are replaced, and what is new is entered. */
-Op *op_clone(Builder *b, const Op *op, Value **map);
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
+/* The first op of block b for which `test` holds, or NULL; is there one?  Regions are entered, or not (HERE). */
+#define FIND_OP_BY(op, b, next, test) __extension__({ Op *op = (b)->first; while (op && !(test)) op = next; op; })
+#define FIND_OP(op, b, test) FIND_OP_BY(op, b, op_after(op, b), test)
+#define FIND_OP_HERE(op, b, test) FIND_OP_BY(op, b, op->next, test)
+#define ANY_OP(op, b, test) (FIND_OP(op, b, test) != NULL)
+#define ANY_OP_HERE(op, b, test) (FIND_OP_HERE(op, b, test) != NULL)
 void func_number(Func *f);                                      /* dense ids in text order */
 typedef VEC(Value *) ValueList;
 ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
-const Type **value_types(Value *const *v, int n, Arena *mem);
 /* query.c: what passes and lowering ask of values and ops */
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
 bool value_is_int(const Value *v, int64_t n);                   /* just that one */
 bool value_is_zero(const Value *v);                             /* a constant, of floats too */
-/* Edge e, below OP_EDGES, of what column i of a `for`, `while` or `if` is in turn: its operand or what a region yields
- * becomes a region's argument or the result.  Those of an `if` come twice. */
-enum { OP_EDGES = 4 };
-void op_edge(const Op *op, int i, int e, Value **from, Value **to);
 bool value_inside(const Value *v, const Block *b);              /* defined in b or in a region below it */
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 int64_t buffer_slot_bytes(const Op *owner);             /* of an alloc or mbarrier: from a slot to the next */

@@ -179,10 +179,8 @@ make_func(Reader *r, const char *name, Place at, ParamTexts *params)
 	vec_push(r->cx->tmp, &r->func_place, at);
 	r->names = NULL;
 	r->nnames = r->capnames = r->depth = 0;
-	for (int i = 0; i < params->n; i++)
-		if (!read_bind(r, params->at[i].name.text, params->at[i].name.place, &r->f->body->arg[i]))
-			return false;
-	return true;
+	return ALL_OF(i, params->n,
+	    read_bind(r, params->at[i].name.text, params->at[i].name.place, &r->f->body->arg[i]));
 }
 
 static bool
@@ -239,9 +237,8 @@ parse_func(Reader *r)
 	at = r->l.place;
 	if (!read_need_name(r, &name, "a function's name"))
 		return false;
-	for (int i = 0; i < r->m->funcs.n; i++)
-		if (r->m->funcs.at[i]->name == name)
-			return diag_error(r->cx, at, DIAG_TIR_FUNC, name);
+	if (ANY_OF(i, r->m->funcs.n, r->m->funcs.at[i]->name == name))
+		return diag_error(r->cx, at, DIAG_TIR_FUNC, name);
 	if (!read_need(r, '(') || !parse_params(r, &params) || !read_need(r, ')') ||
 	    !make_func(r, name, at, &params))
 		return false;

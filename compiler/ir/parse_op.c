@@ -360,10 +360,7 @@ bind_results(Reader *r, Op *op, const Names *names, Place at)
 {
 	if (names->n != op->nout)
 		return diag_error(r->cx, at, DIAG_TIR_RESULTS, op_info[op->kind].text, op->nout, names->n);
-	for (int i = 0; i < names->n; i++)
-		if (!read_bind(r, names->at[i].text, names->at[i].place, &op->out[i]))
-			return false;
-	return true;
+	return ALL_OF(i, names->n, read_bind(r, names->at[i].text, names->at[i].place, &op->out[i]));
 }
 
 /* The result is visible only after the op's regions, so it is bound last. */

@@ -1,5 +1,6 @@
 /* What passes and lowering ask of values and ops: constants, scopes, the tile and the mask of an access, the buffer that a
  * slot is of, the warps that run an op.  Nothing here changes the module. */
+#include "ir/derive.h"
 #include "ir/ir.h"
 
 #include <string.h>
@@ -77,10 +78,7 @@ buffer_owner(const Value *v)
 bool
 op_takes_buffer(const Op *op, const Op *owner)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (buffer_owner(op->in[i]) == owner)
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, buffer_owner(op->in[i]) == owner);
 }
 
 int64_t
@@ -257,10 +255,7 @@ func_observes_order(const Func *f)
 const Op *
 cluster_program(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
-			return op;
-	return NULL;
+	return FIND_OP(op, b, op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1);
 }
 
 int

@@ -204,12 +204,10 @@ type_count(const Type *t)
 {
 	int64_t n = 1;
 
-	for (int i = 0; i < t->rank; i++)
-		if (t->extent[i] == 0)
-			return 0;
-	for (int i = 0; i < t->rank; i++)
-		if (__builtin_mul_overflow(n, t->extent[i], &n))
-			return INT64_MAX;
+	if (ANY_OF(i, t->rank, t->extent[i] == 0))
+		return 0;
+	if (ANY_OF(i, t->rank, __builtin_mul_overflow(n, t->extent[i], &n)))
+		return INT64_MAX;
 	return n;
 }
 

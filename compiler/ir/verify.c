@@ -205,10 +205,7 @@ check_fn_op(Verifier *v, const Op *op)
 static bool
 has_tiles(const Op *op)
 {
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].type->kind == TYPE_TILE && op->out[i].type->rank)
-			return true;
-	return false;
+	return ANY_OF(i, op->nout, op->out[i].type->kind == TYPE_TILE && op->out[i].type->rank);
 }
 
 /* A layout is of a role's warps: none is of the whole block's. */
@@ -396,9 +393,8 @@ check_func(Verifier *v)
 		return fail(v, NULL, "the function has no usable name");
 	if (f->naxis < 0 || f->naxis > MAX_AXES)
 		return fail(v, NULL, "%d grid axes; expected %d at most", f->naxis, MAX_AXES);
-	for (int i = 0; i < f->nparam; i++)
-		if (!check_param(v, i))
-			return false;
+	if (!ALL_OF(i, f->nparam, check_param(v, i)))
+		return false;
 	func_number(f);
 	v->owner = func_values(f, tmp).at;
 	v->visible = NEW_ARRAY(tmp, bool, f->nvalues);

@@ -21,10 +21,7 @@ fits_shape(const Layout *l, const Type *t)
 {
 	if (l->rank != t->rank)
 		return false;
-	for (int d = 0; d < t->rank; d++)
-		if (l->out[d] > 40 || INT64_C(1) << l->out[d] != t->extent[d])
-			return false;
-	return true;
+	return ALL_OF(d, t->rank, l->out[d] <= 40 && INT64_C(1) << l->out[d] == t->extent[d]);
 }
 
 static bool
@@ -71,9 +68,8 @@ same(Check *c, const Value *a, const Value *b, const char *what)
 static bool
 check_elementwise(Check *c, const Op *op)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (!same(c, op->in[i], &op->out[0], "operands and result of an elementwise op"))
-			return false;
+	if (!ALL_OF(i, op->nin, same(c, op->in[i], &op->out[0], "operands and result of an elementwise op")))
+		return false;
 	for (int i = 1; i < op->nout; i++)
 		if (!same(c, &op->out[i], &op->out[0], "the results of an elementwise op"))
 			return false;
@@ -131,13 +127,11 @@ check_op(Check *c, const Op *op)
 	for (int i = 0; i < op->nout && op->kind == OP_STREAM_JOIN; i++)
 		if (!same(c, op->in[STREAM_JOIN_TILES + i], &op->out[i], "a tile and its sum"))
 			return false;
-	for (int i = 0; i < op->nout; i++)
-		if (!check_value(c, &op->out[i], "result", i))
-			return false;
+	if (!ALL_OF(i, op->nout, check_value(c, &op->out[i], "result", i)))
+		return false;
 	for (int r = 0; r < op->nregion; r++)
-		for (int i = 0; i < op->region[r]->narg; i++)
-			if (!check_value(c, &op->region[r]->arg[i], "argument", i))
-				return false;
+		if (!ALL_OF(i, op->region[r]->narg, check_value(c, &op->region[r]->arg[i], "argument", i)))
+			return false;
 	if (op->kind == OP_SLOT && is_own_slot(c, op) && !same(c, op->in[0], &op->out[0], "a buffer and its slot"))
 		return false;
 	if ((op_info[op->kind].traits & ELEM) && op->nout)

@@ -38,9 +38,8 @@ layout_convert(const Layout *src, const Layout *dst, Convert *out)
 {
 	if (src->rank != dst->rank)
 		return false;
-	for (int d = 0; d < src->rank; d++)
-		if (src->out[d] != dst->out[d])
-			return false;
+	if (ANY_OF(d, src->rank, src->out[d] != dst->out[d]))
+		return false;
 	if (layout_equal(src, dst)) {
 		*out = (Convert){CONVERT_NONE, f2_identity(src->map.nin)};
 		return true;
@@ -69,9 +68,8 @@ layout_warp_shares(const Layout *l, int warps, int least, int64_t shares[2])
 		for (int i = first; i < done; i++)
 			if (l->map.col[n + i] != UINT64_C(1) << (low + i - first))
 				return false;
-		for (int i = 0; i < n; i++)
-			if (l->map.col[i] >> low << low & ((UINT64_C(1) << end) - 1))
-				return false;
+		if (ANY_OF(i, n, l->map.col[i] >> low << low & ((UINT64_C(1) << end) - 1)))
+			return false;
 		if (d == 0 && low - at < log2_ceil(least))
 			return false;
 		shares[d] = INT64_C(1) << (done - first);

@@ -58,9 +58,8 @@ layout_free_bits(const Layout *l, InDim d)
 int
 set_add(int64_t *set, int n, int64_t x)
 {
-	for (int i = 0; i < n; i++)
-		if (set[i] == x)
-			return n;
+	if (ANY_OF(i, n, set[i] == x))
+		return n;
 	set[n] = x;
 	return n + 1;
 }

@@ -95,10 +95,7 @@ f2_equal(const F2 *a, const F2 *b)
 {
 	if (a->nin != b->nin || a->nout != b->nout)
 		return false;
-	for (int i = 0; i < a->nin; i++)
-		if (a->col[i] != b->col[i])
-			return false;
-	return true;
+	return ALL_OF(i, a->nin, a->col[i] == b->col[i]);
 }
 
 int

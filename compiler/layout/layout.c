@@ -12,10 +12,7 @@
 int
 layout_in_at(const Layout *l, InDim d)
 {
-	int at = 0;
-	for (int i = 0; i < (int)d; i++)
-		at += l->in[i];
-	return at;
+	return SUM_OF(int, i, (int)d, l->in[i]);
 }
 
 int
@@ -51,17 +48,14 @@ layout_equal(const Layout *a, const Layout *b)
 {
 	if (a->rank != b->rank || memcmp(a->in, b->in, sizeof a->in) != 0)
 		return false;
-	for (int d = 0; d < a->rank; d++)
-		if (a->out[d] != b->out[d])
-			return false;
-	return f2_equal(&a->map, &b->map);
+	return ALL_OF(d, a->rank, a->out[d] == b->out[d]) && f2_equal(&a->map, &b->map);
 }
 
 bool
 layout_valid(const Layout *l)
 {
 	return l->map.nin == layout_in_bits(l) && l->map.nout == layout_out_bits(l) &&
-	       f2_is_surjective(&l->map);
+	    f2_is_surjective(&l->map);
 }
 
 static Layout

@@ -14,10 +14,7 @@
 static bool
 counts_up(const F2 *to, int at, int n, int from)
 {
-	for (int i = 0; i < n; i++)
-		if (to->col[at + i] != UINT64_C(1) << (from + i))
-			return false;
-	return true;
+	return ALL_OF(i, n, to->col[at + i] == UINT64_C(1) << (from + i));
 }
 
 static bool

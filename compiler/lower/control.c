@@ -17,10 +17,7 @@
 static int
 count_all(const Value *const *v, int n)
 {
-	int sum = 0;
-	for (int i = 0; i < n; i++)
-		sum += lower_count(v[i]);
-	return sum;
+	return SUM_OF(int, i, n, lower_count(v[i]));
 }
 
 static Reg *
@@ -56,10 +53,7 @@ name_args(Lower *l, const Block *b)
 static int
 count_results(const Op *op)
 {
-	int sum = 0;
-	for (int i = 0; i < op->nout; i++)
-		sum += lower_count(&op->out[i]);
-	return sum;
+	return SUM_OF(int, i, op->nout, lower_count(&op->out[i]));
 }
 
 /* ---- loops ---- */
@@ -82,10 +76,7 @@ carried_count(const Lower *l, const Value *v)
 static int
 count_carried(const Lower *l, const Op *op)
 {
-	int sum = 0;
-	for (int i = 0; i < op->nout; i++)
-		sum += carried_count(l, &op->out[i]);
-	return sum;
+	return SUM_OF(int, i, op->nout, carried_count(l, &op->out[i]));
 }
 
 /* Numbers of slots and phases go from trip to trip in 32 bits where one thread of few registers copies: in 64 ptxas spilled

@@ -363,9 +363,7 @@ halves(Lower *l, const Elem *x, const Reg *const in[3], Reg *out, int n)
 	    (prim_info[how].needs & ~l->t->has))
 		return false;
 	for (int r = 0; r < n; r += 2) {
-		bool same = r > 0;
-		for (int i = 0; i < 2; i++)
-			same = same && in[i][r] == in[i][0] && in[i][r + 1] == in[i][1];
+		bool same = r > 0 && ALL_OF(i, 2, in[i][r] == in[i][0] && in[i][r + 1] == in[i][1]);
 		if (same) {
 			out[r] = out[0];
 			out[r + 1] = out[1];

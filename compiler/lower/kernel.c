@@ -44,10 +44,8 @@ shared_bytes(const Func *f, const Target *t)
 static bool
 writes_through_pointers(const Func *f)
 {
-	for (Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || op->kind == OP_INLINE_PTX)
-			return true;
-	return false;
+	return ANY_OP(op, f->body,
+	    op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || op->kind == OP_INLINE_PTX);
 }
 
 /* Do threads read what others wrote, behind a barrier?  LLVM takes barriers not to change what is behind a pointer without

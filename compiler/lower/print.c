@@ -160,9 +160,7 @@ put_line(Line *line)
 static bool
 can_print(Lower *l, const Op *op)
 {
-	int64_t n = 0;
-	for (int i = 0; i < op->nin; i++)
-		n += print_shown(op, i);
+	int64_t n = SUM_OF(int64_t, i, op->nin, print_shown(op, i));
 	if (!(l->t->has & HAS_PRINTF))
 		lower_refuse(l, op, "print");
 	else if (n > SHOWN_MAX)

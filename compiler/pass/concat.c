@@ -69,9 +69,8 @@ next_loop(const Func *f, Op *first)
 		second = second->next;
 	if (!second || second->kind != OP_FOR || second->nout != first->nout || second->in[0] != first->in[1])
 		return NULL;
-	for (int i = 0; i < first->nout; i++)
-		if (second->in[3 + i] != &first->out[i] || first->out[i].nuses != 1)
-			return NULL;
+	if (ANY_OF(i, first->nout, second->in[3 + i] != &first->out[i] || first->out[i].nuses != 1))
+		return NULL;
 	return second;
 }
 
@@ -140,10 +139,8 @@ are_equal(const Concat *c, const Value *x, const Value *y, int depth)
 	}
 	if (!x->def || !y->def)
 		return !x->def && !y->def && x->index == y->index;
-	bool same = depth < DEEP && are_alike(x->def, y->def);
-	for (int i = 0; i < x->def->nin && same; i++)
-		same = are_equal(c, x->def->in[i], y->def->in[i], depth + 1);
-	return same;
+	return depth < DEEP && are_alike(x->def, y->def) &&
+	    ALL_OF(i, x->def->nin, are_equal(c, x->def->in[i], y->def->in[i], depth + 1));
 }
 
 static Value *

@@ -25,13 +25,9 @@ is_empty(const Value *v)
 static bool
 any_empty(const Op *op)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (is_empty(op->in[i]))
-			return true;
-	for (int i = 0; i < op->nout; i++)
-		if (is_empty(&op->out[i]))
-			return true;
-	return false;
+	if (ANY_OF(i, op->nin, is_empty(op->in[i])))
+		return true;
+	return ANY_OF(i, op->nout, is_empty(&op->out[i]));
 }
 
 /* What stands for a tile without elements, at the function's beginning; of pointers, which no constant is, a parameter's

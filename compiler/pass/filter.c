@@ -18,6 +18,7 @@
  *
  * The condition is made of scalars, and of what no op of the kernel writes; where it does not hold, nothing that the loop
  * carries changes. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 #include "pass/pass.h"
@@ -40,10 +41,8 @@ tensor_is_written(const Func *f, const Value *tensor)
 {
 	if (tensor->block != f->body || f->param[tensor->index].access != ACCESS_IN)
 		return true;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_INLINE_PTX || op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR)
-			return true;
-	return false;
+	return ANY_OP(op, f->body,
+	    op->kind == OP_INLINE_PTX || op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR);
 }
 
 static bool
@@ -59,9 +58,8 @@ is_scalar(const Pick *p, const Op *op)
 	bool again = op_has(op, PURE) || op->kind == OP_IF || (op->kind == OP_READ && !tensor_is_written(p->f, op->in[0]));
 	if (!again || op->nout != 1 || (op->nregion && op->kind != OP_IF))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (is_carried(p, op->in[i]))
-			return false;
+	if (ANY_OF(i, op->nin, is_carried(p, op->in[i])))
+		return false;
 	for (int r = 0; r < op->nregion; r++)
 		for (const Op *in = op->region[r]->first; in; in = in->next)
 			if (in->kind == OP_YIELD ? is_carried(p, in->in[0]) : !is_scalar(p, in))

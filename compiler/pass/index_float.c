@@ -129,10 +129,7 @@ has_index(const Value *v)
 	const Op *op = v->def;
 	if (v->type->rank == 0)
 		return false;
-	bool any = op->kind == OP_IOTA;
-	for (int i = 0; i < op->nin; i++)
-		any |= has_index(op->in[i]);
-	return any;
+	return op->kind == OP_IOTA || ANY_OF(i, op->nin, has_index(op->in[i]));
 }
 
 /* |d| as a float is the magnitude of d as one. */

@@ -47,10 +47,7 @@ next_name(const char **list, const char **name, size_t *n)
 static int
 pass_named(const char *name, size_t n)
 {
-	for (int p = 0; p < PASS_COUNT; p++)
-		if (strlen(pass_info[p].name) == n && memcmp(pass_info[p].name, name, n) == 0)
-			return p;
-	return -1;
+	return FIRST_OF(p, PASS_COUNT, strlen(pass_info[p].name) == n && memcmp(pass_info[p].name, name, n) == 0);
 }
 
 static bool

@@ -30,10 +30,7 @@ follows_iota(const Value *v, int *ops, const Op **of)
 	}
 	if (!op_has(op, ELEM) || op->nin == 0 || op->nin > 3)
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!follows_iota(op->in[i], ops, of))
-			return false;
-	return true;
+	return ALL_OF(i, op->nin, follows_iota(op->in[i], ops, of));
 }
 
 /* Its element where the iota is n. */
@@ -48,10 +45,7 @@ element_at(const Value *v, int64_t n, Attr *out)
 		*out = attr_int_value(n);
 		return true;
 	}
-	for (int i = 0; i < op->nin; i++)
-		if (!element_at(op->in[i], n, &in[i]))
-			return false;
-	return elem_fold(op, in, out);
+	return ALL_OF(i, op->nin, element_at(op->in[i], n, &in[i])) && elem_fold(op, in, out);
 }
 
 /* An element's bits, as OP_LOOKUP has them. */

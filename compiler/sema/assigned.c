@@ -15,10 +15,7 @@ scan_returns(const StmtList *list, int from)
 bool
 scan_ends(const StmtList *list)
 {
-	for (int i = 0; i < list->n; i++)
-		if (list->at[i]->ends)
-			return true;
-	return false;
+	return ANY_OF(i, list->n, list->at[i]->ends);
 }
 
 static void

@@ -119,10 +119,7 @@ try_guess(Kernel *k, int64_t extent, DType dtype, Diag ***out)
 static bool
 among(Diag *const *list, int n, Diag *const *d)
 {
-	for (int i = 0; i < n; i++)
-		if (by_place(&list[i], d) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, n, by_place(&list[i], d) == 0);
 }
 
 static void
@@ -159,10 +156,7 @@ check_guessing(Kernel *k)
 static bool
 was_called(const Program *p, const Item *fn)
 {
-	for (int i = 0; i < p->called.n; i++)
-		if (p->called.at[i] == fn)
-			return true;
-	return false;
+	return ANY_OF(i, p->called.n, p->called.at[i] == fn);
 }
 
 /* A constant, or a function with every parameter unknown: names at least are checked. */

@@ -77,10 +77,7 @@ same_val(Elab *e, const Val *a, const Val *b)
 		return a->v == b->v;
 	if (a->kind != VAL_TUPLE || b->kind != VAL_TUPLE || a->n != b->n)
 		return false;
-	for (int i = 0; i < a->n; i++)
-		if (!same_val(e, &a->items[i], &b->items[i]))
-			return false;
-	return true;
+	return ALL_OF(i, a->n, same_val(e, &a->items[i], &b->items[i]));
 }
 
 static int

@@ -20,9 +20,7 @@ static bool
 is_lasting(const Val *v)
 {
 	Const c;
-	bool all = v->kind == VAL_LIST;
-	for (int i = 0; all && i < v->n; i++)
-		all = is_lasting(&v->items[i]);
+	bool all = v->kind == VAL_LIST && ALL_OF(i, v->n, is_lasting(&v->items[i]));
 	return all || v->kind == VAL_POISON || const_of_val(v, &c);
 }
 

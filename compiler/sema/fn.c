@@ -29,10 +29,7 @@ param_list(Elab *e, const CallFrame *c)
 static int
 param_named(const ParamList *params, const char *name)
 {
-	for (int i = 0; i < params->n; i++)
-		if (params->at[i].name == name)
-			return i;
-	return -1;
+	return FIRST_OF(i, params->n, params->at[i].name == name);
 }
 
 static void
@@ -149,10 +146,7 @@ zero_like(Elab *e, const Item *fn, const Val *v, Val *out)
 	*out = *v;
 	if (v->kind == VAL_TUPLE) {
 		*out = val_tuple(e, v->place, v->items, v->n);
-		for (int i = 0; i < v->n; i++)
-			if (!zero_like(e, fn, &v->items[i], &out->items[i]))
-				return false;
-		return true;
+		return ALL_OF(i, v->n, zero_like(e, fn, &v->items[i], &out->items[i]));
 	}
 	if (!val_is_number(v)) {
 		if (v->kind != VAL_POISON) {

@@ -1,5 +1,6 @@
 /* Loops.  What a loop carries must be fixed before its body is elaborated, so it carries every variable that its
  * text assigns.  `static for` is unrolled instead, its counter being a constant. */
+#include "ir/derive.h"
 #include "sema/elab.h"
 
 /* The loop's bounds as lo, hi, step; false after an error. */
@@ -76,10 +77,7 @@ run_body(Elab *e, const Stmt *s, Block *body, int first, const Carried *c)
 static bool
 has_binding(const BindingList *list, const Binding *b)
 {
-	for (int i = 0; i < list->n; i++)
-		if (list->at[i] == b)
-			return true;
-	return false;
+	return ANY_OF(i, list->n, list->at[i] == b);
 }
 
 /* What a merge assigns is what its loop changes; neither returns. */
@@ -312,8 +310,5 @@ elab_static_for(Elab *e, const Stmt *s)
 
 	if (!range_vals(e, s, range))
 		return false;
-	for (int i = 0; i < 3; i++)
-		if (!val_const_int(e, &range[i], what[i], &at[i]))
-			return false;
-	return unroll(e, s, at[0], at[1], at[2]);
+	return ALL_OF(i, 3, val_const_int(e, &range[i], what[i], &at[i])) && unroll(e, s, at[0], at[1], at[2]);
 }

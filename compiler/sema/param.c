@@ -195,10 +195,7 @@ check_value(Check *c)
 			diag_help(e->cx, "convert it with 'as %s'", text);
 		return false;
 	}
-	for (int d = 0; d < rank; d++)
-		if (!dimension(c, t->dims.at[d], d, have->extent[d], NULL))
-			return false;
-	return true;
+	return ALL_OF(d, rank, dimension(c, t->dims.at[d], d, have->extent[d], NULL));
 }
 
 static bool
@@ -241,8 +238,5 @@ result_check(Elab *e, const Item *fn, Val *v)
 		return refuse(&c, arena_printf(e->cx->mem, "a tuple of %d", l->n));
 	}
 	*v = val_tuple(e, v->place, v->items, v->n);
-	bool ok = true;
-	for (int i = 0; i < l->n; i++)
-		ok &= check(e, &l->at[i], fn->name, &v->items[i], true);
-	return ok;
+	return ALL_OF(i, l->n, check(e, &l->at[i], fn->name, &v->items[i], true));
 }

@@ -189,9 +189,8 @@ promote_all(Elab *e, const Val *from, int n, DType *out)
 	DType t = TY_BOOL;
 	Val *in = NEW_ARRAY(e->cx->mem, Val, n);
 
-	for (int i = 0; i < n; i++)
-		if (!weak_of(e, &from[i], &in[i]))
-			return false;
+	if (!ALL_OF(i, n, weak_of(e, &from[i], &in[i])))
+		return false;
 
 	for (int i = 0; i < n; i++) {
 		if (!val_is_number(&in[i]))
@@ -316,9 +315,8 @@ match_values(Elab *e, const Val *in, int n, Place at, Value **out)
 	int rank;
 	int64_t extent[MAX_RANK];
 
-	for (int i = 0; i < n; i++)
-		if (val_is_poison(&in[i]))
-			return false;
+	if (ANY_OF(i, n, val_is_poison(&in[i])))
+		return false;
 	if (!promote_all(e, in, n, &dtype))
 		return false;
 	if (!match_shapes(e, in, n, at, &rank, extent))

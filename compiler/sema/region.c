@@ -1,6 +1,7 @@
 /* Regions of control ops.  A branch is elaborated into a block that belongs to no op yet, so that its results
  * and their types are known before the op is made; a branch that turns out to be cheap and pure is spliced into
  * the code around it instead. */
+#include "ir/derive.h"
 #include "sema/elab.h"
 
 Region
@@ -38,9 +39,8 @@ region_is_cheap(const Block *b)
 		unsigned traits = op_info[op->kind].traits;
 		if (!(traits & PURE) || (traits & REGION) || op->kind == OP_DOT || ++n > 8)
 			return false;
-		for (int i = 0; i < op->nout; i++)
-			if (op->out[i].type->rank > 0)
-				return false;
+		if (ANY_OF(i, op->nout, op->out[i].type->rank > 0))
+			return false;
 	}
 	return true;
 }

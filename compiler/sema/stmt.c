@@ -23,9 +23,8 @@ val_to_var(Elab *e, Val *v, const char *name)
 {
 	if (v->kind == VAL_TUPLE) {
 		Val copy = val_tuple(e, v->place, v->items, v->n);
-		for (int i = 0; i < copy.n; i++)
-			if (!val_to_var(e, &copy.items[i], name))
-				return false;
+		if (!ALL_OF(i, copy.n, val_to_var(e, &copy.items[i], name)))
+			return false;
 		*v = copy;
 		return true;
 	}
@@ -179,11 +178,9 @@ fit_tree(Elab *e, const Binding *b, const Val *v, const Val *like, Place at, Val
 		return diag_error(e->cx, at, DIAG_VAR_CHANGES, b->name[0] == ' ' ? "the result" : b->name,
 		    val_describe(e, like), val_describe(e, v));
 	*out = val_tuple(e, v->place, v->items, v->n);
-	for (int i = 0; i < v->n; i++)
-		if (!fit_tree(e, b, &v->items[i], &like->items[i],
-			v->items[i].place.file >= 0 ? v->items[i].place : at, &out->items[i]))
-			return false;
-	return true;
+	return ALL_OF(i, v->n,
+	    fit_tree(e, b, &v->items[i], &like->items[i],
+		v->items[i].place.file >= 0 ? v->items[i].place : at, &out->items[i]));
 }
 
 void

@@ -75,10 +75,7 @@ static bool
 is_tree_of_tiles(const Val *v)
 {
 	if (v->kind == VAL_TUPLE) {
-		for (int i = 0; i < v->n; i++)
-			if (!is_tree_of_tiles(&v->items[i]))
-				return false;
-		return v->n > 0;
+		return ALL_OF(i, v->n, is_tree_of_tiles(&v->items[i])) && v->n > 0;
 	}
 	return v->kind == VAL_TILE || val_is_const(v);
 }
@@ -140,9 +137,11 @@ list_near(Elab *e, bool by_line, bool by_name, Text *out)
 	const TraceRequest *request = e->cx->trace;
 	for (int i = 0; e->traced && i < e->traced->all.n; i++) {
 		const Named *n = &e->traced->all.at[i];
-		bool is_new = !(by_line && n->line != request->line) && !(by_name && n->name != request->name);
-		for (int k = 0; k < i && is_new; k++)
-			is_new = e->traced->all.at[k].name != n->name || e->traced->all.at[k].line != n->line;
+		bool is_new = !(by_line && n->line != request->line) &&
+			      !(by_name && n->name != request->name) &&
+			      ALL_OF(k, i,
+				  e->traced->all.at[k].name != n->name ||
+				      e->traced->all.at[k].line != n->line);
 		if (is_new)
 			text_printf(out, "%s%s@%d", out->n ? ", " : "", n->name, n->line);
 	}

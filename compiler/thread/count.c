@@ -53,10 +53,7 @@ is_equal(const Count *c, const ThreadNode *a, const ThreadNode *b)
 	if (a->kind != b->kind || a->op != b->op || a->type != b->type || a->nin != b->nin || a->nout != b->nout ||
 	    a->i != b->i)
 		return false;
-	for (int i = 0; i < a->nin; i++)
-		if (same_of(c, a->in[i]) != same_of(c, b->in[i]))
-			return false;
-	return true;
+	return ALL_OF(i, a->nin, same_of(c, a->in[i]) == same_of(c, b->in[i]));
 }
 
 /* One multiplication gives both halves of a product of 32 bits. */

@@ -46,10 +46,7 @@ is_uniform(const ThreadModule *m, Reg r, int depth)
 		return true;
 	if ((n->kind != NODE_OP && n->kind != NODE_CAST) || depth == DEEP)
 		return false;
-	for (int i = 0; i < n->nin; i++)
-		if (!is_uniform(m, n->in[i], depth + 1))
-			return false;
-	return true;
+	return ALL_OF(i, n->nin, is_uniform(m, n->in[i], depth + 1));
 }
 
 static void

@@ -226,11 +226,9 @@ dotted_name(ThreadReader *r, const char *first)
 static bool
 read_lists(ThreadReader *r, const RegType *type, const int *count, int n, ThreadRegs *in)
 {
-	for (int i = 0; i < n; i++)
-		if ((i > 0 && !read_need(&r->r, ',')) || !thread_read_list(r, type[i], &in[i]) ||
-		    !expect_count(r, in[i].n, count[i]))
-			return false;
-	return true;
+	return !ANY_OF(i, n,
+	    (i > 0 && !read_need(&r->r, ',')) || !thread_read_list(r, type[i], &in[i]) ||
+		!expect_count(r, in[i].n, count[i]));
 }
 
 static bool

@@ -177,9 +177,8 @@ open_case(TglCase *c, const TglCaseOptions *o)
 			c->b.tensor[i]->refs++;
 	c->holds = true;
 	binding_pointers(c->k, &c->b);
-	for (int i = 0; i < c->k->k->params.n; i++)
-		if (!case_materialise(c, i))
-			return report_status(c->k->program->compile, TGL_ERROR_LAUNCH);
+	if (!ALL_OF(i, c->k->k->params.n, case_materialise(c, i)))
+		return report_status(c->k->program->compile, TGL_ERROR_LAUNCH);
 	for (int i = 0; i < c->k->k->params.n; i++)
 		c->b.info[i].given = true;
 	if (!binding_check(c->k, c->dev, &c->b))

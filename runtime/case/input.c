@@ -241,9 +241,8 @@ case_materialise(TglCase *c, int i)
 	bool is_out = p->kind == PARAM_TENSOR && p->access == ACCESS_OUT;
 	if (in.absent && !is_out && !(p->has_fill && p->kind == PARAM_TENSOR))
 		return case_missing(c, i);
-	for (int j = 0; j < in.nuses; j++)
-		if (!case_materialise(c, in.uses[j]))
-			return false;
+	if (!ALL_OF(j, in.nuses, case_materialise(c, in.uses[j])))
+		return false;
 	c->b.tensor[i] = new_tensor(c, i, &in);
 	if (!c->b.tensor[i])
 		return false;

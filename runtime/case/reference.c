@@ -159,10 +159,7 @@ run_main(void *arg)
 static int
 func_param_named(const Func *f, const char *name)
 {
-	for (int i = 0; i < f->nparam; i++)
-		if (strcmp(f->param[i].name, name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, f->nparam, strcmp(f->param[i].name, name) == 0);
 }
 
 /* The value that an output has before the reference runs: its first one, its fill, or poison. */

@@ -73,10 +73,7 @@ cuda_close(Cuda *c)
 static int
 row_of(CudaResult r)
 {
-	for (int i = 0; i < LEN(errors); i++)
-		if (errors[i].code == r)
-			return i;
-	return -1;
+	return FIRST_OF(i, LEN(errors), errors[i].code == r);
 }
 
 void

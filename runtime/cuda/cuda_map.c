@@ -63,8 +63,7 @@ cuda_set_maps(Device *d, Loaded *l, const PlanArg *args)
 	if (!s->cuda.cuTensorMapEncodeTiled || !s->cuda.cuTensorMapEncodeIm2col || !s->cuda.cuTensorMapReplaceAddress)
 		return device_fail(d, DEVICE_FAILED, "update the NVIDIA driver to one for CUDA 12 or later",
 		    "the driver does not know tensor maps");
-	for (int i = 0; i < a->nmaps; i++)
-		if (!abi_map(&d->error, &a->map[i], args, nothing, &shape) || !set_map(d, &a->map[i], &shape, &l->map[i]))
-			return false;
-	return true;
+	return ALL_OF(i, a->nmaps,
+	    abi_map(&d->error, &a->map[i], args, nothing, &shape) &&
+		set_map(d, &a->map[i], &shape, &l->map[i]));
 }

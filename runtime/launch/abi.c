@@ -85,11 +85,7 @@ bool
 abi_windows_fit(const TensorMap *map, int n, const PlanArg *args)
 {
 	MapShape shape;
-	for (int k = 0; k < n; k++)
-		for (int i = 0; i < map[k].windows; i++)
-			if (!set_corners(&map[k], args, i, &shape))
-				return false;
-	return true;
+	return !ANY_OF(k, n, !ALL_OF(i, map[k].windows, set_corners(&map[k], args, i, &shape)));
 }
 
 bool

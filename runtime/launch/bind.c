@@ -146,9 +146,8 @@ set_value(TglKernel *tk, const TglArg *a, bool texts, Binding *out)
 	if (!is_value_name(tk->k, a->name))
 		return report_unknown(cx, tk->k, a->name);
 	*v = (NamedConst){.name = intern(cx->names, a->name), .place = NOWHERE};
-	for (int i = 0; i < out->nvalue; i++)
-		if (out->value[i].name == v->name)
-			return diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_TWICE, a->name);
+	if (ANY_OF(i, out->nvalue, out->value[i].name == v->name))
+		return diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_TWICE, a->name);
 	if (!value_of(a, &v->value))
 		return diag_error(cx, tk->k->item->name_place, DIAG_LAUNCH_KIND, a->name, "a value",
 		    kind_text(a->kind));

@@ -33,20 +33,16 @@ takes(Compile *cx, const Func *f, int i, const Bound *b)
 			return given == has || diag_error(cx, f->place, DIAG_ARG_DTYPE, name, dtype_info[has].text,
 			    dtype_info[given].text);
 	}
-	for (int j = 0; j < k->symbols.n; j++)
-		if (f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], name) == 0)
-			return true;
-	return diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->name, name);
+	return ANY_OF(j, k->symbols.n,
+		   f->param[i].kind == PARAM_DIM && strcmp(k->symbols.at[j], name) == 0) ||
+	    diag_error(cx, f->place, DIAG_LAUNCH_UNKNOWN, k->name, name);
 }
 
 /* Does the function take the kernel's arguments, of the dtypes that the launch gives? */
 static bool
 takes_the_same(Compile *cx, const Func *f, const Bound *b)
 {
-	for (int i = 0; i < f->nparam; i++)
-		if (!takes(cx, f, i, b))
-			return false;
-	return true;
+	return ALL_OF(i, f->nparam, takes(cx, f, i, b));
 }
 
 /* The kernel as a file of tile IR has it; NULL after errors. */

@@ -258,10 +258,10 @@ launch_handles(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, cons
 	TglContext *cx = k->program->cx;
 	if (nargs && context_null(cx, args, f, "args"))
 		return false;
-	bool foreign = dev && dev->cx != cx;
-	for (int i = 0; i < nargs && !foreign; i++)
-		foreign = args[i].kind == TGL_ARG_TENSOR && args[i].tensor &&
-			  args[i].tensor->dev->cx != cx;
+	bool foreign =
+	    (dev && dev->cx != cx) ||
+	    ANY_OF(i, nargs,
+		args[i].kind == TGL_ARG_TENSOR && args[i].tensor && args[i].tensor->dev->cx != cx);
 	if (!foreign)
 		return true;
 	diag_error(cx->own, NOWHERE, DIAG_API_FOREIGN, f,

@@ -100,10 +100,8 @@ same_tensor(const CachedLaunch *a, const CachedArg *want, const TglTensor *t)
 	if (!t || t->dev != a->dev || t->rank != want->rank || t->dtype != want->dtype ||
 	    alignment(t->data) != want->align)
 		return false;
-	for (int d = 0; d < t->rank; d++)
-		if (t->dim[d] != want->dim[d] || t->stride[d] != want->stride[d])
-			return false;
-	return t->high - t->data >= want->span;
+	return ALL_OF(d, t->rank, t->dim[d] == want->dim[d] && t->stride[d] == want->stride[d]) &&
+	    t->high - t->data >= want->span;
 }
 
 /* Another value of a scalar will do where it needs neither another header nor another compiled form. */
@@ -228,10 +226,7 @@ launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Tg
 static int
 param_of(const TglKernel *k, const Binding *b, const TglArg *arg)
 {
-	for (int i = 0; i < k->k->params.n; i++)
-		if (b->arg[i] == arg)
-			return i;
-	return -1;
+	return FIRST_OF(i, k->k->params.n, b->arg[i] == arg);
 }
 
 /* Where a parameter stands among the device's arguments: kernel_args or func_args. */
@@ -240,20 +235,14 @@ slot_of(const TglKernel *k, const Instance *in, int param)
 {
 	if (in->dev->dev.load_artefact)
 		return param;
-	for (int i = 0; i < in->func->nparam; i++)
-		if (strcmp(in->func->param[i].name, k->k->params.at[param].name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, in->func->nparam, strcmp(in->func->param[i].name, k->k->params.at[param].name) == 0);
 }
 
 /* Whether their maps fit depends on scalars. */
 static bool
 has_windows(const Artefact *a)
 {
-	for (int i = 0; i < a->nmaps; i++)
-		if (a->map[i].windows)
-			return true;
-	return false;
+	return ANY_OF(i, a->nmaps, a->map[i].windows);
 }
 
 static void

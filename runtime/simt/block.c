@@ -36,10 +36,7 @@ bool
 simt_block_ended(const SimtThread *t)
 {
 	const BlockScheduler *w = scheduler_of(t);
-	for (int i = 0; i < w->per_block; i++)
-		if (w->fiber[t->block->first + i].state != FIBER_ENDED)
-			return false;
-	return true;
+	return ALL_OF(i, w->per_block, w->fiber[t->block->first + i].state == FIBER_ENDED);
 }
 
 static void

@@ -111,10 +111,7 @@ simt_unload(Device *d, Loaded *l)
 static bool
 has_print(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PRINT && !op_attr(op, ATTR_WATCH))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_PRINT && !op_attr(op, ATTR_WATCH));
 }
 
 static Loaded *

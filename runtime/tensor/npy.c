@@ -127,9 +127,8 @@ data_size(const NpyHeader *h, int64_t *out)
 			*out = 0;
 			return true;
 		}
-	for (int d = 0; d < h->rank; d++)
-		if (__builtin_mul_overflow(n, h->dim[d], &n))
-			return false;
+	if (ANY_OF(d, h->rank, __builtin_mul_overflow(n, h->dim[d], &n)))
+		return false;
 	*out = n;
 	return n <= INT64_MAX - h->start;
 }

@@ -44,10 +44,7 @@ same_strides(const Box *a, const Box *b)
 {
 	if (a->rank != b->rank || a->width != b->width)
 		return false;
-	for (int d = 0; d < a->rank; d++)
-		if (a->stride[d] != b->stride[d])
-			return false;
-	return true;
+	return ALL_OF(d, a->rank, a->stride[d] == b->stride[d]);
 }
 
 bool

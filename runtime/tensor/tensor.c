@@ -95,14 +95,10 @@ bool
 tensor_is_contiguous(const TglTensor *t)
 {
 	int64_t want[TGL_MAX_RANK];
-	for (int d = 0; d < t->rank; d++)
-		if (t->dim[d] == 0)
-			return true;
+	if (ANY_OF(d, t->rank, t->dim[d] == 0))
+		return true;
 	tensor_contiguous(t->dtype, t->rank, t->dim, want);
-	for (int d = 0; d < t->rank; d++)
-		if (t->dim[d] > 1 && t->stride[d] != want[d])
-			return false;
-	return true;
+	return !ANY_OF(d, t->rank, t->dim[d] > 1 && t->stride[d] != want[d]);
 }
 
 void
@@ -266,10 +262,7 @@ tensor_guard_whole(const TglTensor *t)
 	if (!d->copy_out(d, guard, t->alloc, GUARD_BYTES, true) ||
 	    !d->copy_out(d, guard + GUARD_BYTES, t->high, GUARD_BYTES, true))
 		return false;
-	for (int i = 0; i < LEN(guard); i++)
-		if ((unsigned char)guard[i] != GUARD_BYTE)
-			return false;
-	return true;
+	return ALL_OF(i, LEN(guard), (unsigned char)guard[i] == GUARD_BYTE);
 }
 
 static TglTensor *

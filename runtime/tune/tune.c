@@ -123,9 +123,8 @@ reference_is_quick(Tuner *t)
 static int
 launches(Tuner *t, double seconds)
 {
-	for (int i = 0; i < t->k->k->params.n; i++)
-		if (param_is_inout(&t->k->k->params.at[i]))
-			return 1;
+	if (ANY_OF(i, t->k->k->params.n, param_is_inout(&t->k->k->params.at[i])))
+		return 1;
 	if (!t->dev->dev.queue || seconds >= BATCH_SECONDS / 2)
 		return 1;
 	return (int)MIN(BATCH_SECONDS / MAX(seconds, 1e-6), (double)MAX_REPS);

@@ -261,8 +261,5 @@ tune_compare(Tuner *t, const char **why, bool *failed)
 	t->own = NULL;
 	if (t->by_reference)
 		return by_reference(t, why, failed);
-	for (int i = 0; i < t->k->k->params.n; i++)
-		if (t->first && t->first[i] && !compare_one(t, i, why, failed))
-			return false;
-	return true;
+	return !ANY_OF(i, t->k->k->params.n, t->first && t->first[i] && !compare_one(t, i, why, failed));
 }

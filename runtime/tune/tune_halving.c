@@ -46,10 +46,7 @@ arm_statistics(Arm *r)
 static int
 alive(const Halving *r)
 {
-	int n = 0;
-	for (int i = 0; i < r->n; i++)
-		n += !r->arm[i].out;
-	return n;
+	return SUM_OF(int, i, r->n, !r->arm[i].out);
 }
 
 /* The least median of those that are measured still, or of those that were only slower; -1: there is none. */

@@ -81,10 +81,7 @@ bucket(int64_t v, int64_t steps)
 static bool
 is_tuned(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->item->tune.n; i++)
-		if (strcmp(k->item->tune.at[i].name, name) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, k->item->tune.n, strcmp(k->item->tune.at[i].name, name) == 0);
 }
 
 /* Tiles may be chosen that only fit because they divide a dimension (compile/choose/tile): powers of two that do count. */

@@ -46,10 +46,7 @@ spread(Tuner *t)
 static bool
 same_parameters(const Bound *a, const Bound *b)
 {
-	for (int i = 0; i < a->nct; i++)
-		if (!const_equal(&a->ct[i].value, &b->ct[i].value))
-			return false;
-	return true;
+	return ALL_OF(i, a->nct, const_equal(&a->ct[i].value, &b->ct[i].value));
 }
 
 static Func *

@@ -82,20 +82,15 @@ take_names(Tuner *t)
 static bool
 same_names(const Tuner *t, const Const *a, const Const *b)
 {
-	for (int i = 0; i < t->nname; i++)
-		if (!const_equal(&a[i], &b[i]))
-			return false;
-	return true;
+	return ALL_OF(i, t->nname, const_equal(&a[i], &b[i]));
 }
 
 /* Whether the device would run the same. */
 static bool
 same_code(const Tuner *t, const Bound *a, const Bound *b)
 {
-	for (int i = 0; i < a->nct; i++)
-		if (!const_equal(&a->ct[i].value, &b->ct[i].value))
-			return false;
-	return !t->target || memcmp(&a->schedule, &b->schedule, sizeof a->schedule) == 0;
+	return ALL_OF(i, a->nct, const_equal(&a->ct[i].value, &b->ct[i].value)) &&
+	    (!t->target || memcmp(&a->schedule, &b->schedule, sizeof a->schedule) == 0);
 }
 
 const char *
@@ -242,8 +237,8 @@ static bool
 same_bytes(const Artefact *a, const Artefact *b)
 {
 	return a->bytes && b->bytes && a->size == b->size && a->threads == b->threads &&
-	       a->shared_bytes == b->shared_bytes && a->persistent == b->persistent &&
-	       memcmp(a->bytes, b->bytes, a->size) == 0;
+	    a->shared_bytes == b->shared_bytes && a->persistent == b->persistent &&
+	    memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
 void

@@ -90,10 +90,7 @@ llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueR
 static bool
 all_zero(const LLVMValueRef *c, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (!LLVMIsConstant(c[i]) || !LLVMIsNull(c[i]))
-			return false;
-	return true;
+	return ALL_OF(i, n, LLVMIsConstant(c[i]) && LLVMIsNull(c[i]));
 }
 
 /* A node's results, and operands in the same places unless they only begin here. */

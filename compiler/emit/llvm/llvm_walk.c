@@ -102,11 +102,7 @@ node(EmitLlvm *l, const ThreadNode *n)
 static bool
 reads(const ThreadNode *n, const ThreadNode *of)
 {
-	for (int i = 0; i < n->nin; i++)
-		for (int k = 0; k < of->nout; k++)
-			if (n->in[i] == of->out[k])
-				return true;
-	return false;
+	return ANY_OF(i, n->nin, ANY_OF(k, of->nout, n->in[i] == of->out[k]));
 }
 
 /* Does b only add to what a leaves, by the same instruction? */

@@ -31,10 +31,7 @@ starts_reserved(const char *s)
 {
 	if (s[0] == '_' && s[1] >= 'A' && s[1] <= 'Z')
 		return true;
-	for (int i = 0; i < LEN(reserved_start); i++)
-		if (strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, LEN(reserved_start), strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0);
 }
 
 static bool
@@ -50,10 +47,7 @@ is_reserved(const char *s)
 static int
 find_name(const Msl *m, const char *s)
 {
-	for (int i = 0; i < m->names.n; i++)
-		if (strcmp(m->names.at[i], s) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, m->names.n, strcmp(m->names.at[i], s) == 0);
 }
 
 static bool
@@ -63,11 +57,9 @@ is_vector_word(const char *s)
 	    "short",
 		"ushort", "bool"};
 	size_t n = strlen(s);
-	for (int i = 0; i < LEN(base); i++)
-		if (strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
-		    char_is_digit(s[n - 1]))
-			return true;
-	return false;
+	return ANY_OF(i, LEN(base),
+	    strncmp(s, base[i], strlen(base[i])) == 0 && n == strlen(base[i]) + 1 &&
+		char_is_digit(s[n - 1]));
 }
 
 static void

@@ -35,10 +35,7 @@ nan_is_watched(const Op *op)
 	for (const Block *b = op->home; b->parent; b = b->parent->home)
 		if (op_has_fn(b->parent))
 			return false;
-	for (int i = 0; i < op->nout; i++)
-		if (!nan_has_floats(&op->out[i]))
-			return false;
-	return true;
+	return ALL_OF(i, op->nout, nan_has_floats(&op->out[i]));
 }
 
 /* ---- which elements count ---- */

@@ -1,6 +1,7 @@
 /* Which pointer parameters the pointers of a tile may come from.  An address alone does not tell: one past
  * the end of a buffer is often inside the next.  A forward analysis over the ops that give pointers,
  * repeated until no set grows; pointers made from integers may be any. */
+#include "ir/derive.h"
 #include "ir/interp/run.h"
 
 static bool

@@ -171,9 +171,8 @@ shadow_open(const Plan *p, const PlanArg *args)
 			continue;
 		add_region(s, (Region){low, high, dtype_tile_size(t->elem), NULL, 0});
 	}
-	bool made = s->region && s->starts_empty && sites_find(s, f->body);
-	for (int i = 0; made && i < s->nregions; i++)
-		made = map_cells(&s->region[i]);
+	bool made = s->region && s->starts_empty && sites_find(s, f->body) &&
+		    ALL_OF(i, s->nregions, map_cells(&s->region[i]));
 	if (!made) {
 		shadow_close(s);
 		return NULL;

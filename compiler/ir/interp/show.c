@@ -359,9 +359,7 @@ tile_shown(const Op *print, int i)
 {
 	Type t = *print->in[i]->type;
 	const IntList *valid = attr_valid(print);
-	int first = 0;
-	for (int k = 0; k < i; k++)
-		first += print->in[k]->type->rank;
+	int first = SUM_OF(int, k, i, print->in[k]->type->rank);
 	for (int d = 0; valid && d < t.rank; d++)
 		t.extent[d] = valid->at[first + d];
 	return t;

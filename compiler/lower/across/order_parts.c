@@ -45,9 +45,7 @@ offset_in_part(const Sort *s, const SortParts *p, const Layout *l, uint64_t imag
 	uint64_t offset = image >> layout_out_at(l, axis) & ((UINT64_C(1) << MIN(p->low, l->out[axis])) - 1);
 	for (int d = 0; d < l->rank; d++)
 		for (int b = 0; b < l->out[d] && d != axis; b++) {
-			bool is_number = false;
-			for (int i = 0; i < p->nline; i++)
-				is_number |= p->line[i].dim == d && p->line[i].bit == b;
+			bool is_number = ANY_OF(i, p->nline, p->line[i].dim == d && p->line[i].bit == b);
 			if (!is_number)
 				offset |= (image >> (layout_out_at(l, d) + b) & 1) << at++;
 		}

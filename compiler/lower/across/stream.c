@@ -168,10 +168,7 @@ copy_own(Lower *l, Op *op, Reg *all, bool back)
 static int
 all_registers(Op *op)
 {
-	int n = 0;
-	for (int i = 0; i < op->nout; i++)
-		n += lower_count(&op->out[i]);
-	return n;
+	return SUM_OF(int, i, op->nout, lower_count(&op->out[i]));
 }
 
 void

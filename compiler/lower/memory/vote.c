@@ -129,9 +129,7 @@ void
 lower_vote(Lower *l, LowerAccess *a)
 {
 	Reg mask = 0;
-	int lanes = 0;
-	for (int d = 0; d < a->nd; d++)
-		lanes += moves(a, d);
+	int lanes = SUM_OF(int, d, a->nd, moves(a, d));
 	if (!lanes || !find_bits(a))
 		return;
 	for (int d = 0; d < a->nd; d++)

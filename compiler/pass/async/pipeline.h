@@ -13,6 +13,7 @@
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/pass.h"
 #include "target/target.h"

@@ -48,19 +48,15 @@ dot_is_chained(const Func *f, const Op *dot)
 {
 	if (dot_next(f, &dot->out[0]))
 		return true;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_DOT && dot_next(f, &op->out[0]) == dot)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_DOT && dot_next(f, &op->out[0]) == dot);
 }
 
 /* Does another dot of its loop feed it, and it none? */
 static bool
 ends_chain(const Func *f, const Op *dot)
 {
-	bool any = false;
-	for (const Op *op = dot->home->first; op; op = op->next)
-		any |= op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot;
+	bool any = ANY_OP_HERE(
+	    op, dot->home, op->kind == OP_DOT && op != dot && dot_next(f, &op->out[0]) == dot);
 	return any && !dot_next(f, &dot->out[0]);
 }
 

@@ -115,10 +115,7 @@ dot_unpacks(const Op *dot, const MmaInfo *mma)
 static bool
 is_of_lanes(const Layout *a, int bit)
 {
-	for (int i = 0; i < a->in[IN_LANE]; i++)
-		if (a->map.col[layout_in_at(a, IN_LANE) + i] == UINT64_C(1) << bit)
-			return true;
-	return false;
+	return ANY_OF(i, a->in[IN_LANE], a->map.col[layout_in_at(a, IN_LANE) + i] == UINT64_C(1) << bit);
 }
 
 /* Lanes have neighbours along K from `from` on, registers the others, halves of a word what is 2^apart from each other. */

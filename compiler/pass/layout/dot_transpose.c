@@ -47,10 +47,7 @@ carried(const Op *op, const Value *in, const Value *out)
 	const Op *loop = op->home->parent, *yield = op->home->last;
 	if (!loop || loop->kind != OP_FOR || in->nuses != 1 || out->nuses != 1)
 		return -1;
-	for (int i = 0; i < yield->nin; i++)
-		if (yield->in[i] == out && in == &op->home->arg[1 + i])
-			return i;
-	return -1;
+	return FIRST_OF(i, yield->nin, yield->in[i] == out && in == &op->home->arg[1 + i]);
 }
 
 /* Values of loops that carry the sum become the transposed ones, from the innermost on; returns the last loop's result. */

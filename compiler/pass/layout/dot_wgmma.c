@@ -54,10 +54,7 @@ is_decoded(const Value *v, int depth)
 	default:
 		break;
 	}
-	bool all = op_info[op->kind].traits & ELEM;
-	for (int i = 0; i < op->nin && all; i++)
-		all = is_decoded(op->in[i], depth - 1);
-	return all;
+	return op_info[op->kind].traits & ELEM && ALL_OF(i, op->nin, is_decoded(op->in[i], depth - 1));
 }
 
 bool
@@ -143,10 +140,7 @@ stays_in_loop(const Value *v, const Block *body)
 {
 	if (!v->def || v->def->home != body || !body->parent)
 		return v->def && v->def->home != body;
-	bool stays = op_has(v->def, PURE);
-	for (int i = 0; i < v->def->nin && stays; i++)
-		stays = !value_inside(v->def->in[i], body);
-	return stays;
+	return op_has(v->def, PURE) && ALL_OF(i, v->def->nin, !value_inside(v->def->in[i], body));
 }
 
 const char *
@@ -298,17 +292,12 @@ use_drops(Flow *x, const Op *op, int i)
 static bool
 is_dropped(Flow *x, const Value *v)
 {
-	for (int i = 0; i < x->n; i++)
-		if (x->seen[i] == v)
-			return true;
+	if (ANY_OF(i, x->n, x->seen[i] == v))
+		return true;
 	if (x->n == VALUES_MOST)
 		return false;
 	x->seen[x->n++] = v;
-	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body))
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == v && !use_drops(x, op, i))
-				return false;
-	return true;
+	return !ANY_OP(op, x->f->body, ANY_OF(i, op->nin, op->in[i] == v && !use_drops(x, op, i)));
 }
 
 /* The read that operand `which` is, if nothing else uses it, and its dimension that is not K. */

@@ -17,6 +17,7 @@
  * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
  * The scalars are compared as the tiles would be where neither wraps: where a term is not known to lie within 2^61 of 0,
  * the branch is taken if it does not. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 #include "pass/pass.h"
@@ -128,10 +129,7 @@ again(Guard *g, Builder *b, Value *v, Value **map)
 static bool
 uses(const Op *op, const Value *v)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i] == v)
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, op->in[i] == v);
 }
 
 /* The op of the same block that alone uses a result, element by element; NULL: there is none. */
@@ -242,9 +240,8 @@ guard_loop(Module *m, Func *f, Op *loop)
 	}
 	for (Op *op = g.body->last, *prev; op && changed; op = prev) {
 		prev = op->prev;
-		bool unused = (op_has(op, PURE) && op->nregion == 0) || is_steady_read(&g, op);
-		for (int i = 0; i < op->nout; i++)
-			unused &= op->out[i].nuses == 0;
+		bool unused = ((op_has(op, PURE) && op->nregion == 0) || is_steady_read(&g, op)) &&
+			      ALL_OF(i, op->nout, op->out[i].nuses == 0);
 		if (unused)
 			op_erase(op);
 	}
@@ -258,10 +255,7 @@ guard_loop(Module *m, Func *f, Op *loop)
 static bool
 has_product(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op->next)
-		if (op->kind == OP_DOT_START || op->kind == OP_DOT)
-			return true;
-	return false;
+	return ANY_OP_HERE(op, b, op->kind == OP_DOT_START || op->kind == OP_DOT);
 }
 
 void

@@ -59,7 +59,7 @@ cat_in_registers(const Op *op)
 		if (op->in[i]->type != op->in[0]->type)
 			return false;
 	return INT64_C(1) << log2_ceil(op->nin) == op->nin &&
-	       n == op->nin * op->in[0]->type->extent[attr_axis(op)];
+	    n == op->nin * op->in[0]->type->extent[attr_axis(op)];
 }
 
 static const Layout *
@@ -89,9 +89,7 @@ is_free(const Op *op)
 bool
 anchor_exists(const Op *op)
 {
-	bool any = false;
-	for (int i = 0; i < op->nin; i++)
-		any |= value_is_placed(op->in[i]);
+	bool any = ANY_OF(i, op->nin, value_is_placed(op->in[i]));
 	for (int i = 0; i < op->nout; i++)
 		any |= value_is_placed(&op->out[i]);
 	if (!any)

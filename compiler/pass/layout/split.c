@@ -252,11 +252,9 @@ split_loop(Module *m, Func *f, Op *loop)
 static bool
 may_have_masks(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_family(op) == FAMILY_COMPARE && op->out[0].type->rank > 0 && op->home->parent &&
-		    op->home->parent->kind == OP_FOR)
-			return true;
-	return false;
+	return ANY_OP(op, f->body,
+	    op_family(op) == FAMILY_COMPARE && op->out[0].type->rank > 0 && op->home->parent &&
+		op->home->parent->kind == OP_FOR);
 }
 
 static void

@@ -264,11 +264,7 @@ static void walk(Barrier *k, Block *b);
 static bool
 leaves_effects(const Barrier *k, const Op *loop)
 {
-	for (int i = 0; i < k->open.n; i++)
-		for (int r = 0; r < loop->nregion; r++)
-			if (op_inside(k->open.at[i].op, loop->region[r]))
-				return true;
-	return false;
+	return ANY_OF(i, k->open.n, ANY_OF(r, loop->nregion, op_inside(k->open.at[i].op, loop->region[r])));
 }
 
 static void

@@ -36,9 +36,8 @@ iteration_distance(const Value *v, const Block *b, int64_t *d)
 			return false;
 		return !__builtin_add_overflow(x, def->kind == OP_SUB ? -y : y, d);
 	case OP_MUL:
-		for (int i = 0; i < 2; i++)
-			if (value_int(def->in[i], &y) && iteration_distance(def->in[1 - i], b, &x))
-				return !__builtin_mul_overflow(x, y, d);
+		if (ANY_OF(i, 2, value_int(def->in[i], &y) && iteration_distance(def->in[1 - i], b, &x)))
+			return !__builtin_mul_overflow(x, y, d);
 		return false;
 	default:
 		return false;
@@ -68,9 +67,8 @@ tile_span(const Value *v, int64_t *n)
 	case OP_ADD: case OP_PTR_ADD:
 		return tile_span(def->in[0], &x) && tile_span(def->in[1], &y) && !__builtin_add_overflow(x, y, n);
 	case OP_MUL:
-		for (int i = 0; i < 2; i++)
-			if (value_int(def->in[i], &y) && y >= 0 && tile_span(def->in[1 - i], &x))
-				return !__builtin_mul_overflow(x, y, n);
+		if (ANY_OF(i, 2, value_int(def->in[i], &y) && y >= 0 && tile_span(def->in[1 - i], &x)))
+			return !__builtin_mul_overflow(x, y, n);
 		return false;
 	default:
 		return false;

@@ -46,19 +46,15 @@ effects_copy(const Effects *of, Arena *tmp)
 static bool
 includes(const Effects *all, const Effect *e)
 {
-	for (int i = 0; i < all->n; i++)
-		if (same_effect(&all->at[i], e) && all->at[i].ring == e->ring && all->at[i].slot == e->slot)
-			return true;
-	return false;
+	return ANY_OF(i, all->n,
+	    same_effect(&all->at[i], e) && all->at[i].ring == e->ring &&
+		all->at[i].slot == e->slot);
 }
 
 static bool
 includes_all(const Effects *all, const Effects *some)
 {
-	for (int i = 0; i < some->n; i++)
-		if (!includes(all, &some->at[i]))
-			return false;
-	return true;
+	return ALL_OF(i, some->n, includes(all, &some->at[i]));
 }
 
 bool
@@ -111,10 +107,7 @@ static bool
 is_sent_by_warp(const Op *buffer)
 {
 	const Block *body = buffer->home->func->body;
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (op->kind == OP_SEND && *attr_by(op) && touches_buffer(op, buffer))
-			return true;
-	return false;
+	return ANY_OP(op, body, op->kind == OP_SEND && *attr_by(op) && touches_buffer(op, buffer));
 }
 
 /* Does each thread get just what it has put itself?  Puts and gets are in one layout, in which an element has one thread,
@@ -233,9 +226,7 @@ find_filled(const Block *body, Arena *tmp)
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		const Op *of = op_is_grouped_copy(op) ? buffer_owner(op->in[access_data(op)]) : NULL;
-		bool known = !of;
-		for (int i = 0; i < filled.n; i++)
-			known |= filled.at[i] == of;
+		bool known = !of || ANY_OF(i, filled.n, filled.at[i] == of);
 		if (!known)
 			vec_push(tmp, &filled, of);
 	}

@@ -120,10 +120,7 @@ find_program(const Value *v, int depth, const Value **number)
 		*number = op->in[0];
 		return is_same;
 	}
-	for (int i = 0; i < op->nin; i++)
-		if (!find_program(op->in[i], depth - 1, number))
-			return false;
-	return true;
+	return ALL_OF(i, op->nin, find_program(op->in[i], depth - 1, number));
 }
 
 static const Value *
@@ -131,9 +128,8 @@ program_of(const Op *access)
 {
 	int n = access_is_tensor(access) ? 1 + access->in[0]->type->rank : 1;
 	const Value *number = NULL;
-	for (int i = 0; i < n; i++)
-		if (!find_program(access->in[i], PROGRAM_DEPTH, &number))
-			return NULL;
+	if (!ALL_OF(i, n, find_program(access->in[i], PROGRAM_DEPTH, &number)))
+		return NULL;
 	return number;
 }
 

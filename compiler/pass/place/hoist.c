@@ -27,11 +27,7 @@ typedef struct Early {
 static bool
 is_needed(const Early *e, const Op *op)
 {
-	for (int i = 0; i < e->n; i++)
-		for (int k = 0; k < e->along[i]->nin; k++)
-			if (e->along[i]->in[k]->def == op)
-				return true;
-	return false;
+	return ANY_OF(i, e->n, ANY_OF(k, e->along[i]->nin, e->along[i]->in[k]->def == op));
 }
 
 static bool
@@ -110,10 +106,7 @@ walk(Early *e, Block *b)
 static bool
 multiplies(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_family(op) == FAMILY_DOT)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
 }
 
 void

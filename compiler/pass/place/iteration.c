@@ -30,10 +30,7 @@ advance_iteration(Effects *open, const Block *loop)
 bool
 has_distant_slot(const Effects *open)
 {
-	for (int i = 0; i < open->n; i++)
-		if (open->at[i].ring && open->at[i].distance >= 2)
-			return true;
-	return false;
+	return ANY_OF(i, open->n, open->at[i].ring && open->at[i].distance >= 2);
 }
 
 /* A power of two that divides the trip count, log2. */
@@ -52,10 +49,9 @@ trip_count_div(const Op *loop)
 static bool
 is_only_distance(const Effects *open, const Effect *e)
 {
-	for (int i = 0; i < open->n; i++)
-		if (open->at[i].op == e->op && open->at[i].lo == e->lo && open->at[i].distance != e->distance)
-			return false;
-	return true;
+	return !ANY_OF(i, open->n,
+	    open->at[i].op == e->op && open->at[i].lo == e->lo &&
+		open->at[i].distance != e->distance);
 }
 
 /* Which slot is the last iteration's is known as far as the trip count is: as many slots from the first one's as there

@@ -60,10 +60,7 @@ is_same_value(const Value *v, const Block *a, const Value *w, const Block *b, in
 		return true;
 	if (depth == 0 || !values_made_alike(v, w) || x->home != a || y->home != b || v->layout != w->layout)
 		return false;
-	for (int i = 0; i < x->nin; i++)
-		if (!is_same_value(x->in[i], a, y->in[i], b, depth - 1))
-			return false;
-	return true;
+	return ALL_OF(i, x->nin, is_same_value(x->in[i], a, y->in[i], b, depth - 1));
 }
 
 static bool
@@ -135,9 +132,8 @@ reads_again(const Op *first, const Op *again)
 	    !ints_same(attr_extents(first), attr_extents(again)) || !ints_same(attr_valid(first), attr_valid(again)) ||
 	    attr_undef(first) != attr_undef(again))
 		return false;
-	for (int i = 0; i < n; i++)
-		if (!is_same_value(first->in[i], a, again->in[i], b, DEPTH))
-			return false;
+	if (!ALL_OF(i, n, is_same_value(first->in[i], a, again->in[i], b, DEPTH)))
+		return false;
 	bool fills_alike = first->nin == again->nin;
 	for (int i = n; i < first->nin && fills_alike; i++)
 		fills_alike = is_same_value(first->in[i], a, again->in[i], b, DEPTH);
@@ -212,10 +208,8 @@ make_buffers(Keep *k)
 static int64_t
 kept_bytes(const Keep *k)
 {
-	int64_t n = 0;
-	for (int i = 0; i < k->reads.n; i++)
-		n += k->reads.at[i].is_first ? k->slots * tile_bytes(k->reads.at[i].read->out[0].type) : 0;
-	return n;
+	return SUM_OF(int64_t, i, k->reads.n,
+	    k->reads.at[i].is_first ? k->slots * tile_bytes(k->reads.at[i].read->out[0].type) : 0);
 }
 
 /* ---- loops ---- */
@@ -299,9 +293,7 @@ static void
 copy_loops(Keep *k)
 {
 	for (int i = 0; i < k->reads.n; i++) {
-		bool is_copied = false;
-		for (int j = 0; j < i; j++)
-			is_copied |= k->reads.at[j].loop == k->reads.at[i].loop;
+		bool is_copied = ANY_OF(j, i, k->reads.at[j].loop == k->reads.at[i].loop);
 		if (!is_copied)
 			copy_loop(k, k->reads.at[i].loop);
 	}

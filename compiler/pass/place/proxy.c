@@ -49,11 +49,7 @@ copies_over_written(const Fences *k, const Op *op)
 {
 	if (op_is_bulk_copy(op))
 		return is_overwritten(k, op);
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-			if (op_is_bulk_copy(in) && is_overwritten(k, in))
-				return true;
-	return false;
+	return ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], op_is_bulk_copy(in) && is_overwritten(k, in)));
 }
 
 static void
@@ -127,9 +123,8 @@ follows_reads(const Op *arrive)
 	for (const Op *op = arrive->prev; op && op->kind != OP_PROXY_FENCE; op = op->prev) {
 		if (gets(op))
 			return true;
-		for (int r = 0; r < op->nregion; r++)
-			if (block_find(op->region[r], OP_GET))
-				return true;
+		if (ANY_OF(r, op->nregion, block_find(op->region[r], OP_GET)))
+			return true;
 	}
 	return false;
 }

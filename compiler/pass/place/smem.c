@@ -198,9 +198,7 @@ find_offset(Item *const *placed, int n, const Item *i, bool apart)
 	for (int c = -1; c < n; c++) {
 		int64_t at = c < 0 ? 0 : placed[c]->offset + placed[c]->bytes;
 		at = (at + i->align - 1) / i->align * i->align;
-		bool is_free = best < 0 || at < best;
-		for (int k = 0; k < n && is_free; k++)
-			is_free = !overlap(i, at, placed[k], apart);
+		bool is_free = (best < 0 || at < best) && ALL_OF(k, n, !overlap(i, at, placed[k], apart));
 		if (is_free)
 			best = at;
 	}
@@ -346,9 +344,8 @@ check_smem(Func *f, const Target *t, const Op **at)
 		i->offset = attr_smem(i->op);
 		if (!op_attr(i->op, ATTR_SMEM) || i->offset % i->align || i->offset + i->bytes > f->shared_bytes)
 			return "no place in shared memory, or one that does not fit, though the module claims SMEM";
-		for (int n = 0; n < k; n++)
-			if (overlap(&s.items.at[n], s.items.at[n].offset, i, false))
-				return "bytes of shared memory that another buffer or scratch has at the same time";
+		if (ANY_OF(n, k, overlap(&s.items.at[n], s.items.at[n].offset, i, false)))
+			return "bytes of shared memory that another buffer or scratch has at the same time";
 	}
 	return NULL;
 }

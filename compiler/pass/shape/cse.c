@@ -118,10 +118,7 @@ same_operands(const Op *a, const Op *b)
 {
 	if (a->nin >= 2 && commutes(a) && a->in[0] == b->in[1] && a->in[1] == b->in[0])
 		return a->nin == 2;
-	for (int i = 0; i < a->nin; i++)
-		if (a->in[i] != b->in[i])
-			return false;
-	return true;
+	return ALL_OF(i, a->nin, a->in[i] == b->in[i]);
 }
 
 static bool
@@ -130,10 +127,8 @@ same(const Op *a, const Op *b)
 	if (a->kind != b->kind || a->nin != b->nin || a->nout != b->nout ||
 	    !same_operands(a, b))
 		return false;
-	for (int i = 0; i < a->nout; i++)
-		if (a->out[i].type != b->out[i].type || a->out[i].layout != b->out[i].layout)
-			return false;
-	return attrs_same(a, b);
+	return ALL_OF(i, a->nout, a->out[i].type == b->out[i].type && a->out[i].layout == b->out[i].layout) &&
+	    attrs_same(a, b);
 }
 
 Op *

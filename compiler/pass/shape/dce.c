@@ -13,6 +13,7 @@
  *
  * Values live in arrays, so one that stays may move when its neighbour goes; `moved` maps ids to the
  * new places and every operand is rewritten in one walk. */
+#include "ir/derive.h"
 #include "pass/shape/simplify.h"
 
 typedef struct Marks {
@@ -200,14 +201,9 @@ is_needed(const Marks *k, const Op *op)
 {
 	if (is_root(op) || (op_info[op->kind].traits & TERM))
 		return true;
-	for (int i = 0; i < op->nout; i++)
-		if (k->needed[op->out[i].id])
-			return true;
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-			if (is_root(in))
-				return true;
-	return false;
+	if (ANY_OF(i, op->nout, k->needed[op->out[i].id]))
+		return true;
+	return ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], is_root(in)));
 }
 
 /* For every op that stays and loses columns. */

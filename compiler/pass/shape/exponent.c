@@ -303,9 +303,8 @@ static Op *
 single_use(const Value *v)
 {
 	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == v)
-				return op;
+		if (ANY_OF(i, op->nin, op->in[i] == v))
+			return op;
 	return NULL;
 }
 

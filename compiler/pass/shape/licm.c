@@ -17,10 +17,7 @@
 static bool
 operands_invariant(const Op *op, const Block *loop)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (value_inside(op->in[i], loop))
-			return false;
-	return true;
+	return !ANY_OF(i, op->nin, value_inside(op->in[i], loop));
 }
 
 /* A value that the op's own region defines is no obstacle, so regions are asked for what they
@@ -28,11 +25,8 @@ operands_invariant(const Op *op, const Block *loop)
 static bool
 region_invariant(const Block *region, const Block *loop)
 {
-	for (const Op *in = region->first; in; in = op_after(in, region))
-		for (int i = 0; i < in->nin; i++)
-			if (value_inside(in->in[i], loop) && !value_inside(in->in[i], region))
-				return false;
-	return true;
+	return !ANY_OP(in, region,
+	    ANY_OF(i, in->nin, value_inside(in->in[i], loop) && !value_inside(in->in[i], region)));
 }
 
 static bool
@@ -40,10 +34,7 @@ invariant(const Op *op, const Block *loop)
 {
 	if (!(op_info[op->kind].traits & PURE) || !operands_invariant(op, loop))
 		return false;
-	for (int r = 0; r < op->nregion; r++)
-		if (!region_invariant(op->region[r], loop))
-			return false;
-	return true;
+	return ALL_OF(r, op->nregion, region_invariant(op->region[r], loop));
 }
 
 static void

@@ -19,6 +19,7 @@
  * access's mask.  An element is outside where along some dimension all that bounds it says so.  Where several reads meet
  * in a dimension an element inside one of them counts, and what has no such origin (constants, broadcasts) has no say;
  * where an origin is lost (a reshape, a sort) every element counts. */
+#include "ir/derive.h"
 #include "ir/interp/interp.h"
 #include "pass/pass.h"
 

@@ -7,6 +7,7 @@
  *
  * A class with an op that requires its exact size (a part of a cat, an extent of 1 that is spread) stays as it is;
  * the dot then repeats its operands itself (dot_fit.c). */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 #include "pass/shape/pad.h"
 

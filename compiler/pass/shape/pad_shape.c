@@ -115,9 +115,9 @@ pad_cat(const Pad *p, Op *op)
 {
 	int axis = (int)attr_axis(op);
 	int64_t sum = pad_was(p, &op->out[0])->extent[axis];
-	bool plain = is_power_of_two(sum);
-	for (int i = 0; i < op->nin; i++)
-		plain &= pad_was(p, op->in[i])->extent[axis] == op->in[i]->type->extent[axis];
+	bool plain =
+	    is_power_of_two(sum) &&
+	    ALL_OF(i, op->nin, pad_was(p, op->in[i])->extent[axis] == op->in[i]->type->extent[axis]);
 	if (plain)
 		return;
 	Builder b = build_before(op);

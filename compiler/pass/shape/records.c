@@ -66,9 +66,8 @@ is_alike(const Op *a, const Op *b)
 	int last = a->in[0]->type->rank;
 	if (a->kind != b->kind || a->nin != b->nin || strcmp(attr_index(a), attr_index(b)) != 0)
 		return false;
-	for (int i = 0; i < a->nin; i++)
-		if (a->in[i] != b->in[i] && i != last && (a->kind == OP_READ || i != access_data(a)))
-			return false;
+	if (ANY_OF(i, a->nin, a->in[i] != b->in[i] && i != last && (a->kind == OP_READ || i != access_data(a))))
+		return false;
 	const IntList *x = attr_extents(a), *y = attr_extents(b);
 	return x->n == y->n && memcmp(x->at, y->at, sizeof *x->at * (size_t)x->n) == 0;
 }
@@ -78,10 +77,8 @@ is_alike(const Op *a, const Op *b)
 static bool
 is_in_the_way(const Op *op, const Op *a)
 {
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-			if (is_in_the_way(in, a))
-				return true;
+	if (ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], is_in_the_way(in, a))))
+		return true;
 	unsigned traits = op_info[op->kind].traits;
 	bool reads = traits & READS, writes = traits & (WRITES | EFFECT) || op->kind == OP_INLINE_PTX;
 	if (!(writes || (reads && a->kind == OP_WRITE)))

@@ -98,21 +98,16 @@ carried_need(const Op *op, int i)
 static bool
 is_tolerant_sum(const Op *op)
 {
-	for (int i = 0; i < 2; i++)
-		if (op->in[i]->def && op->in[i]->def->kind == OP_DOT)
-			return true;
-	return relax_is_positive(op->in[0], 0, NULL) && relax_is_positive(op->in[1], 0, NULL);
+	return ANY_OF(i, 2, op->in[i]->def && op->in[i]->def->kind == OP_DOT) ||
+	    (relax_is_positive(op->in[0], 0, NULL) && relax_is_positive(op->in[1], 0, NULL));
 }
 
 /* Something else of the op's block is made of v, and puts up with a small relative error. */
 static bool
 is_tolerated_elsewhere(const Op *log, const Value *v)
 {
-	for (const Op *op = log->home->first; op; op = op->next)
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == v && op != log && op->nout == 1 && !is_exact(op->out))
-				return true;
-	return false;
+	return ANY_OP_HERE(op, log->home,
+	    ANY_OF(i, op->nin, op->in[i] == v && op != log && op->nout == 1 && !is_exact(op->out)));
 }
 
 /* Of so many terms that its own roundings are greater than one of a product.  A loop may add them up. */
@@ -393,10 +388,7 @@ relax_op(Module *m, const Target *t, Op *op)
 static bool
 is_dead(const Op *op)
 {
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].nuses > 0)
-			return false;
-	return op_info[op->kind].traits & PURE;
+	return ALL_OF(i, op->nout, op->out[i].nuses <= 0) && op_info[op->kind].traits & PURE;
 }
 
 /* Marks what needs all of its bits; is anything new? */

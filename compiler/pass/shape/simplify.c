@@ -53,13 +53,9 @@ resolve_operands(Simplify *s, Op *op)
 static bool
 is_placed(const Op *op)
 {
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].layout)
-			return true;
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->layout)
-			return true;
-	return false;
+	if (ANY_OF(i, op->nout, op->out[i].layout))
+		return true;
+	return ANY_OF(i, op->nin, op->in[i]->layout);
 }
 
 /* What the first result equals by some rule or an earlier op, or NULL. */
@@ -89,11 +85,7 @@ writes(const Op *op)
 {
 	if (op_has(op, WRITES) || op->kind == OP_INLINE_PTX)
 		return true;
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-			if (op_has(in, WRITES) || in->kind == OP_INLINE_PTX)
-				return true;
-	return false;
+	return ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], op_has(in, WRITES) || in->kind == OP_INLINE_PTX));
 }
 
 static void

@@ -146,10 +146,10 @@ row_reason(const Strip *s, const Op *op)
 static bool
 touches_row(const Strip *s, const Op *op)
 {
-	for (int i = 0; i < op->nin + op->nout; i++)
-		if (is_row(s, i < op->nin ? op->in[i] : &op->out[i - op->nin]))
-			return true;
-	return false;
+	bool does = ANY_OF(i, op->nin, is_row(s, op->in[i]));
+	for (int i = 0; i < op->nout; i++)
+		does |= is_row(s, &op->out[i]);
+	return does;
 }
 
 /* Another dimension that is as long would be mistaken for the row. */
@@ -300,10 +300,7 @@ copy_iota(Strip *s, Builder *b, Builder *before, const Op *op)
 static bool
 is_invariant(const Strip *s, const Op *op)
 {
-	bool is = op_has(op, PURE);
-	for (int i = 0; i < op->nin && is; i++)
-		is = !value_inside(mapped(s, op->in[i]), s->loop->region[0]);
-	return is;
+	return op_has(op, PURE) && ALL_OF(i, op->nin, !value_inside(mapped(s, op->in[i]), s->loop->region[0]));
 }
 
 static Value *

@@ -37,10 +37,7 @@ typedef struct Batch {
 static bool
 depends(const Batch *x, const Op *op)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (x->kind[op->in[i]->id] != SAME)
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, x->kind[op->in[i]->id] != SAME);
 }
 
 /* A start from an operation on one: its step from program to program; 0: it is none. */

@@ -57,9 +57,8 @@ runs_on(const Bundle *x, const Op *op)
 	const IntList *extent = attr_extents(op);
 	if (rank == 0 || op->nin != 1 + rank || op->out[0].type->rank + 2 > KERNEL_RANK)
 		return false;
-	for (int d = 0; d < rank - 1; d++)
-		if (x->varies[op->in[1 + d]->id] || attr_index(op)[d] == 'g')
-			return false;
+	if (ANY_OF(d, rank - 1, x->varies[op->in[1 + d]->id] || attr_index(op)[d] == 'g'))
+		return false;
 	char last = attr_index(op)[rank - 1];
 	int64_t has = last == 'i' ? 1 : last == 'p' ? extent->at[extent->n - 1] : 0;
 	return has > 0 && factor_of(x, op->in[rank]) * x->step == has;
@@ -189,11 +188,9 @@ static bool
 is_operand(const Bundle *x, const Value *v)
 {
 	bool flipped;
-	for (const Op *op = x->body->first; op; op = op->next)
-		if (op->kind == OP_DOT &&
-		    (dot_operand_root(op->in[0], &flipped) == v || dot_operand_root(op->in[1], &flipped) == v))
-			return true;
-	return false;
+	return ANY_OP_HERE(op, x->body,
+	    op->kind == OP_DOT && (dot_operand_root(op->in[0], &flipped) == v ||
+				      dot_operand_root(op->in[1], &flipped) == v));
 }
 
 static void

@@ -111,11 +111,10 @@ find_axes(const Func *f, Compact *c)
 static bool
 is_only_for_indices(const Block *body)
 {
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == &body->arg[0] && op->kind != OP_PROGRAM_AT && &op->out[0] != body->last->in[0])
-				return false;
-	return true;
+	return !ANY_OP(op, body,
+	    ANY_OF(i, op->nin,
+		op->in[i] == &body->arg[0] && op->kind != OP_PROGRAM_AT &&
+		    &op->out[0] != body->last->in[0]));
 }
 
 bool

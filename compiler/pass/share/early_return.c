@@ -28,10 +28,7 @@ has_effect(const Op *op)
 static bool
 region_acts(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (has_effect(op))
-			return true;
-	return false;
+	return ANY_OP(op, b, has_effect(op));
 }
 
 /* Can the value be computed of another program's number: from scalars, and what no program writes? */
@@ -47,10 +44,8 @@ can_compute(Func *f, const Leave *l, const Value *v, int depth)
 		return false;
 	if (!op_has(op, PURE) && !(op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0])))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->type->kind != TYPE_TENSOR && !can_compute(f, l, op->in[i], depth + 1))
-			return false;
-	return true;
+	return !ANY_OF(i, op->nin,
+	    op->in[i]->type->kind != TYPE_TENSOR && !can_compute(f, l, op->in[i], depth + 1));
 }
 
 /* A branch of which one side acts, and whose condition can be computed. */
@@ -109,10 +104,8 @@ counts_along_grid(const Leave *l)
 {
 	const Block *body = l->programs->region[0];
 
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (op->kind == OP_PROGRAM_AT && (op->in[0] != &body->arg[0] || attr_ranks(op) > 1))
-			return false;
-	return true;
+	return !ANY_OP(op, body,
+	    op->kind == OP_PROGRAM_AT && (op->in[0] != &body->arg[0] || attr_ranks(op) > 1));
 }
 
 /* Do all programs behind one that leaves, along the first axis, leave too? */

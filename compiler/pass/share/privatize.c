@@ -31,11 +31,10 @@ join_of(const Op *op)
 static bool
 has_tensor_alone(const Func *f, const Op *atomic)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == atomic->in[0] && (i > 0 || op->kind != OP_DIM) && join_of(op) != join_of(atomic))
-				return false;
-	return true;
+	return !ANY_OP(op, f->body,
+	    ANY_OF(i, op->nin,
+		op->in[i] == atomic->in[0] && (i > 0 || op->kind != OP_DIM) &&
+		    join_of(op) != join_of(atomic)));
 }
 
 /* Before pass persist and behind it: is v the same in all programs? */
@@ -49,10 +48,7 @@ is_common(const Value *v, int depth)
 	if (op->nregion || !op_has(op, PURE) || op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT || depth == DEPTH ||
 	    v->type->rank > 0)
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!is_common(op->in[i], depth + 1))
-			return false;
-	return true;
+	return ALL_OF(i, op->nin, is_common(op->in[i], depth + 1));
 }
 
 bool

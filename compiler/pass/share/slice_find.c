@@ -87,10 +87,7 @@ find_quotient(const Slice *s, const Op *op, int64_t *step, int64_t *period)
 int
 slice_dim(const Slice *s, const Op *read)
 {
-	for (int i = 0; i < read->in[0]->type->rank; i++)
-		if (varies(s, read->in[1 + i]))
-			return i;
-	return -1;
+	return FIRST_OF(i, read->in[0]->type->rank, varies(s, read->in[1 + i]));
 }
 
 int64_t
@@ -103,10 +100,7 @@ slice_period(const Slice *s, const Op *read)
 int
 slice_own_dim(const Slice *s, const Op *read)
 {
-	for (int i = 0; i < read->in[0]->type->rank; i++)
-		if (s->own[read->in[1 + i]->id])
-			return i;
-	return -1;
+	return FIRST_OF(i, read->in[0]->type->rank, s->own[read->in[1 + i]->id]);
 }
 
 /* At an index that each iteration has for itself, as a page's number, nothing else varies. */
@@ -115,9 +109,8 @@ own_reason(const Slice *s, const Op *op, int d)
 {
 	if (attr_index(op)[d] != 'i' || op->out[0].type->rank + 2 > KERNEL_RANK)
 		return "it reads rows from a place that each iteration computes";
-	for (int i = 0; i < op->in[0]->type->rank; i++)
-		if (i != d && varies(s, op->in[1 + i]))
-			return "an iteration reads by several indices of its own";
+	if (ANY_OF(i, op->in[0]->type->rank, i != d && varies(s, op->in[1 + i])))
+		return "an iteration reads by several indices of its own";
 	return NULL;
 }
 
@@ -172,9 +165,8 @@ scalar_reason(const Slice *s, const Op *op)
 		return slice_period(s, op) > 1 ? "several of its iterations read one number" : read_reason(s, op);
 	if (!op_has(op, ELEM) && !(op->kind == OP_REDUCE && s->merge))
 		return "it does more in an iteration than read, compute and multiply";
-	for (int i = 0; i < op->nin; i++)
-		if (varies(s, op->in[i]) && is_number(op->in[i]))
-			return "its iterations compute with their indices";
+	if (ANY_OF(i, op->nin, varies(s, op->in[i]) && is_number(op->in[i])))
+		return "its iterations compute with their indices";
 	return NULL;
 }
 
@@ -198,9 +190,8 @@ own_number_reason(Slice *s, const Op *op)
 		return "its iterations compute numbers that do not grow evenly";
 	if (op->kind == OP_READ ? slice_period(s, op) > 1 : !op_has(op, ELEM) || !takes_own(s, op))
 		return "its iterations compute numbers that do not grow evenly";
-	for (int i = 0; i < op->nin; i++)
-		if (s->period[op->in[i]->id] > 1)
-			return "several of its iterations compute with one number";
+	if (ANY_OF(i, op->nin, s->period[op->in[i]->id] > 1))
+		return "several of its iterations compute with one number";
 	s->own[op->out[0].id] = true;
 	return op->kind == OP_READ ? read_reason(s, op) : NULL;
 }
@@ -327,10 +318,7 @@ is_few(const Slice *s, const Target *t)
 {
 	if (s->merge)
 		return takes_all(s->body, t);
-	for (const Op *op = s->body->first; op; op = op->next)
-		if (op->kind == OP_DOT && !slice_takes(op->out[0].type, t))
-			return false;
-	return true;
+	return !ANY_OP_HERE(op, s->body, op->kind == OP_DOT && !slice_takes(op->out[0].type, t));
 }
 
 /* An iteration's part of a row is a sector of memory at least, if rows run along what moves; not of a group's scales, which
@@ -367,10 +355,7 @@ count_for(const Slice *s, const Target *t, int64_t slots)
 bool
 slice_fits(const Slice *s, int n)
 {
-	for (const Op *op = s->body->first; op; op = op->next)
-		if (op->kind == OP_READ && n % slice_period(s, op) != 0)
-			return false;
-	return true;
+	return !ANY_OP_HERE(op, s->body, op->kind == OP_READ && n % slice_period(s, op) != 0);
 }
 
 /* Elements of the sums. */

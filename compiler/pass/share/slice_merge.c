@@ -33,9 +33,7 @@ region_reason(const Slice *s, const Block *region)
 			return "its merge does more than compute element by element";
 		if (op->out[0].type->kind != TYPE_TILE || op->out[0].type->rank + 1 > KERNEL_RANK)
 			return "tiles of its merge have no dimension to spare";
-		bool any = false;
-		for (int i = 0; i < op->nin; i++)
-			any |= s->varies[op->in[i]->id];
+		bool any = ANY_OF(i, op->nin, s->varies[op->in[i]->id]);
 		s->varies[op->out[0].id] = any;
 		if (any && is_number(&op->out[0]))
 			return "its merge computes indices";
@@ -68,9 +66,8 @@ slice_merge_reason(const Slice *s)
 		if (v->type->rank + MORE > KERNEL_RANK)
 			return "its states have no dimension to spare";
 	}
-	for (int i = 0; i < merge->nin; i++)
-		if (merge->in[i]->def != s->loop)
-			return "its merge takes what the loop does not change";
+	if (ANY_OF(i, merge->nin, merge->in[i]->def != s->loop))
+		return "its merge takes what the loop does not change";
 	if (!region_commutes(merge->region[0]))
 		return "its merge depends on the order of its states";
 	return region_reason(s, merge->region[0]);

@@ -42,10 +42,7 @@ split_fold(const Op *loop, int i)
 static bool
 is_fold(const Op *loop)
 {
-	for (int i = 0; i < loop->nout; i++)
-		if (split_fold(loop, i) == OP_COUNT)
-			return false;
-	return loop->nout > 0 && loop_steps_up(loop);
+	return ALL_OF(i, loop->nout, split_fold(loop, i) != OP_COUNT) && loop->nout > 0 && loop_steps_up(loop);
 }
 
 Op *
@@ -60,9 +57,7 @@ split_merged(const Op *merge)
 		loop = def;
 	}
 	for (int i = 0; loop && i < loop->nout; i++) {
-		bool is_joined = false;
-		for (int k = 0; k < merge->nin; k++)
-			is_joined |= merge->in[k] == &loop->out[i];
+		bool is_joined = ANY_OF(k, merge->nin, merge->in[k] == &loop->out[i]);
 		if (!is_joined)
 			return NULL;
 	}
@@ -107,7 +102,7 @@ split_find(const Func *f, const Target *t, Found *out)
 	*out = find_loop(f);
 	if (!out->loop)
 		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
-		       "and none with 'merge'";
+		    "and none with 'merge'";
 	const Op *end = out->merge ? out->merge : out->loop;
 	if (!end->next)
 		return "nothing is done with what the loop comes to";

@@ -8,6 +8,7 @@
  *
  * Where they are too many for registers the same stands in a loop over ranks.  Of a merge, its region takes the place of
  * the addition, under a branch where the part may have had no iteration. */
+#include "ir/derive.h"
 #include "pass/share/split_k.h"
 
 Parts

@@ -32,6 +32,7 @@
  * divided, the kernel stays as it is, and Func.split_reason says why.  On the cpu device the parts of a loop with a merge
  * run one after the other, so that `split` shows there what its merge makes; without `split` the op merge goes.  On GPUs it
  * stays until slice_k, of which warps may divide what a block has. */
+#include "ir/derive.h"
 #include "pass/share/split_k.h"
 
 /* ---- on a GPU ---- */

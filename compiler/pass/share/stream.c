@@ -60,9 +60,8 @@ loop_reason(const Op *loop, const Block *body)
 
 	if (!value_int(loop->in[2], &step) || step <= 0)
 		return "the step of its loop is not known";
-	for (int i = 0; i < 3; i++)
-		if (value_inside(loop->in[i], body))
-			return "the bounds of its loop are not the same for all programs";
+	if (ANY_OF(i, 3, value_inside(loop->in[i], body)))
+		return "the bounds of its loop are not the same for all programs";
 	for (int i = 0; i < loop->nout; i++) {
 		const Type *t = loop->out[i].type;
 		if (split_fold(loop, i) != OP_ADD || t->rank == 0 || dtype_info[t->elem].bits != SUM_BITS)
@@ -76,10 +75,7 @@ loop_reason(const Op *loop, const Block *body)
 static bool
 is_written(const Block *body, const Value *tensor)
 {
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (op_has(op, WRITES) && op->nin && op->in[0] == tensor)
-			return true;
-	return false;
+	return ANY_OP(op, body, op_has(op, WRITES) && op->nin && op->in[0] == tensor);
 }
 
 /* Each block of a program does what stands before the end of its loop. */

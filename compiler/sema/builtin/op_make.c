@@ -116,9 +116,8 @@ reshape_extents(Call *c, int64_t count, int *out, int64_t *extent)
 	int64_t known = 1;
 	if (!rank_check(c->e, shape->place, rank))
 		return false;
-	for (int i = 0; i < rank; i++)
-		if (!val_const_int(c->e, nested ? &shape->items[i] : shape, "an extent", &extent[i]))
-			return false;
+	if (!ALL_OF(i, rank, val_const_int(c->e, nested ? &shape->items[i] : shape, "an extent", &extent[i])))
+		return false;
 	*out = rank;
 	for (int i = 0; i < rank; i++) {
 		if (extent[i] == -1 && hole < 0)
@@ -293,9 +292,9 @@ shape_cat(Call *c)
 	int64_t extent[MAX_RANK];
 	memcpy(extent, x[0]->type->extent, sizeof extent);
 	for (int i = 1; i < n; i++) {
-		bool fits = x[i]->type->rank == x[0]->type->rank;
-		for (int d = 0; fits && d < x[0]->type->rank; d++)
-			fits = d == axis || x[i]->type->extent[d] == x[0]->type->extent[d];
+		bool fits = x[i]->type->rank == x[0]->type->rank &&
+			    ALL_OF(d, x[0]->type->rank,
+				d == axis || x[i]->type->extent[d] == x[0]->type->extent[d]);
 		if (!fits)
 			return val_error(e, items[i].place, DIAG_CAT_SHAPES, "cat",
 			    type_shape_text(e, x[0]->type), type_shape_text(e, x[i]->type), axis);

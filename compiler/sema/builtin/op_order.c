@@ -148,9 +148,9 @@ order_gather(Call *c)
 		return val_poison(c->place);
 	if (x->type->rank == 1 && index->type->rank != 1)
 		return gather_row(c, x, index);
-	bool fits = index->type->rank == x->type->rank;
-	for (int d = 0; fits && d < x->type->rank; d++)
-		fits = d == axis || index->type->extent[d] == x->type->extent[d];
+	bool fits =
+	    index->type->rank == x->type->rank &&
+	    ALL_OF(d, x->type->rank, d == axis || index->type->extent[d] == x->type->extent[d]);
 	if (!fits) {
 		diag_error(e->cx, c->arg[1].place, DIAG_GATHER_SHAPE, type_shape_text(e, index->type),
 		    type_shape_text(e, x->type), axis);

@@ -215,10 +215,7 @@ operands(Call *c, Value ***out, int *n)
 static const Op *
 effect_in(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op_info[op->kind].traits & (READS | WRITES | EFFECT))
-			return op;
-	return NULL;
+	return FIND_OP(op, b, op_info[op->kind].traits & (READS | WRITES | EFFECT));
 }
 
 /* What is made of nothing within the region is the same for all elements, and is computed once, before `to`. */

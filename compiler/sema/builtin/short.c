@@ -106,10 +106,7 @@ static bool
 choose(Elab *e, Choice *c, const Val *a, const Val *b, Place at)
 {
 	if (a->kind == VAL_TUPLE && b->kind == VAL_TUPLE && a->n == b->n) {
-		for (int i = 0; i < a->n; i++)
-			if (!choose(e, c, &a->items[i], &b->items[i], at))
-				return false;
-		return true;
+		return ALL_OF(i, a->n, choose(e, c, &a->items[i], &b->items[i], at));
 	}
 	const Type *t;
 	if (!common_type(e, a, b, at, &t))

@@ -7,10 +7,9 @@
 static bool
 is_fixed(Binder *b, const Expr *dim)
 {
-	for (int i = 0; i < b->nslot; i++)
-		if (b->slot[i].kind != SLOT_CT && b->slot[i].kind != SLOT_SCHEDULE && expr_mentions(dim, b->slot[i].name))
-			return false;
-	return true;
+	return !ANY_OF(i, b->nslot,
+	    b->slot[i].kind != SLOT_CT && b->slot[i].kind != SLOT_SCHEDULE &&
+		expr_mentions(dim, b->slot[i].name));
 }
 
 static bool

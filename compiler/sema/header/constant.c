@@ -22,10 +22,7 @@ compute(const Value *v, int depth, Attr *out)
 		return elem_fold_const(op, out);
 	if (!op_has(op, ELEM) || op->kind == OP_LOOKUP || op->nin > LEN(in))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!compute(op->in[i], depth + 1, &in[i]))
-			return false;
-	return elem_fold(op, in, out);
+	return ALL_OF(i, op->nin, compute(op->in[i], depth + 1, &in[i])) && elem_fold(op, in, out);
 }
 
 Val

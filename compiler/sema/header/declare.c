@@ -10,28 +10,19 @@
 int
 ctparam_named(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->item->ctparams.n; i++)
-		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, k->item->ctparams.n, strcmp(k->item->ctparams.at[i].name, name) == 0);
 }
 
 int
 symbol_named(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->symbols.n; i++)
-		if (strcmp(k->symbols.at[i], name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, k->symbols.n, strcmp(k->symbols.at[i], name) == 0);
 }
 
 int
 param_of_kernel(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->params.n; i++)
-		if (strcmp(k->params.at[i].name, name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, k->params.n, strcmp(k->params.at[i].name, name) == 0);
 }
 
 static void
@@ -74,19 +65,14 @@ expr_mentions(const Expr *x, const char *name)
 		return false;
 	if (x->kind == EX_NAME && x->name == name)
 		return true;
-	for (int i = 0; i < expr_children(x); i++)
-		if (expr_mentions(expr_child(x, i), name))
-			return true;
-	return false;
+	return ANY_OF(i, expr_children(x), expr_mentions(expr_child(x, i), name));
 }
 
 bool
 header_mentions(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->item->grid.n; i++)
-		if (expr_mentions(k->item->grid.at[i].count, name))
-			return true;
-	return header_mentions_beside_grid(k, name);
+	return ANY_OF(i, k->item->grid.n, expr_mentions(k->item->grid.at[i].count, name)) ||
+	    header_mentions_beside_grid(k, name);
 }
 
 bool
@@ -94,19 +80,16 @@ header_mentions_beside_grid(const Kernel *k, const char *name)
 {
 	const Item *it = k->item;
 
-	for (int i = 0; i < it->ctparams.n; i++)
-		if (expr_mentions(it->ctparams.at[i].value, name))
-			return true;
-	for (int i = 0; i < it->where.n; i++)
-		if (expr_mentions(it->where.at[i], name))
-			return true;
+	if (ANY_OF(i, it->ctparams.n, expr_mentions(it->ctparams.at[i].value, name)))
+		return true;
+	if (ANY_OF(i, it->where.n, expr_mentions(it->where.at[i], name)))
+		return true;
 	for (int i = 0; i < it->params.n; i++) {
 		const Param *p = &it->params.at[i];
 		if (expr_mentions(p->fill, name))
 			return true;
-		for (int d = 0; d < p->type->dims.n; d++)
-			if (expr_mentions(p->type->dims.at[d], name))
-				return true;
+		if (ANY_OF(d, p->type->dims.n, expr_mentions(p->type->dims.at[d], name)))
+			return true;
 	}
 	return false;
 }
@@ -128,9 +111,7 @@ check_ctparams(Kernel *k)
 
 	for (int i = 0; i < k->item->ctparams.n; i++) {
 		const CtParam *c = &k->item->ctparams.at[i];
-		bool known = c->type.name == NULL;
-		for (int j = 0; j < LEN(types) && !known; j++)
-			known = strcmp(types[j], c->type.name) == 0;
+		bool known = c->type.name == NULL || ANY_OF(j, LEN(types), strcmp(types[j], c->type.name) == 0);
 		if (known)
 			continue;
 		BROKEN(k, c->type.place, DIAG_CTPARAM_TYPE, c->type.name);

@@ -129,9 +129,8 @@ bind_tensors(Elab *e, const Line *l, const ExampleInput *out)
 	for (int i = 0; i < out->nuses; i++) {
 		Value *v = &e->func->body->arg[i];
 		const KernelParam *k = &l->k->params.at[out->uses[i]];
-		for (int d = 0; d < v->type->rank; d++)
-			if (v->type->extent[d] < 0)
-				return false;
+		if (ANY_OF(d, v->type->rank, v->type->extent[d] < 0))
+			return false;
 		scope_add(e, k->name, k->ast->name_place, val_tile(k->ast->name_place, read_all(e, v)), false);
 	}
 	return true;

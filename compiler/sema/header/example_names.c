@@ -12,9 +12,8 @@ is_elementwise_call(const Expr *x)
 	for (int i = 0; i < n; i++) {
 		if (strcmp(b[i].name, x->a->name) != 0)
 			continue;
-		for (int k = 0; k < x->args.n; k++)
-			if (x->args.at[k].name && strcmp(x->args.at[k].name, "shape") == 0)
-				return false;
+		if (ANY_OF(k, x->args.n, x->args.at[k].name && strcmp(x->args.at[k].name, "shape") == 0))
+			return false;
 		bool fills = b[i].traits & EXAMPLE;
 		return strcmp(b[i].family, "math") == 0 || (fills && strcmp(b[i].name, "permutation") != 0);
 	}

@@ -309,10 +309,7 @@ named_values(Binder *b, const Expr *x)
 static bool
 speaks_of_unset(Binder *b, const Expr *x)
 {
-	for (int i = 0; i < b->nslot; i++)
-		if (!b->slot[i].set && expr_mentions(x, b->slot[i].name))
-			return true;
-	return false;
+	return ANY_OF(i, b->nslot, !b->slot[i].set && expr_mentions(x, b->slot[i].name));
 }
 
 static bool

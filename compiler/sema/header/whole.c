@@ -78,10 +78,7 @@ open_function(Elab *e, const Kernel *k)
 static bool
 writes(const Block *b, const Value *tensor)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if ((op_info[op->kind].traits & WRITES) && op->nin > 0 && op->in[0] == tensor)
-			return true;
-	return false;
+	return ANY_OP(op, b, (op_info[op->kind].traits & WRITES) && op->nin > 0 && op->in[0] == tensor);
 }
 
 static void

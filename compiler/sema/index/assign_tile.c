@@ -20,9 +20,8 @@
 static DType
 index_dtype(const Type *t)
 {
-	for (int d = 0; d < t->rank; d++)
-		if (t->extent[d] > INT32_MAX)
-			return TY_I64;
+	if (ANY_OF(d, t->rank, t->extent[d] > INT32_MAX))
+		return TY_I64;
 	return TY_I32;
 }
 
@@ -164,9 +163,7 @@ changed(Elab *e, const char *name, const Val *old, BinaryOp op, const Val *value
 	Place where = value->place.file >= 0 ? value->place : at;
 	Val v = *value;
 	Value *to;
-	bool none = false;
-	for (int d = 0; d < c->rank; d++)
-		none |= c->shape[d] == 0;
+	bool none = ANY_OF(d, c->rank, c->shape[d] == 0);
 	if (op == BIN_MATMUL || (none && op != BIN_NONE)) {     /* of the part alone */
 		Val part = val_tile(at, cut_read(e, old->v, c));
 		v = elab_binary(e, op, &part, value, at);

@@ -27,9 +27,7 @@ tensor_name(Elab *e, const Val *t)
 static bool
 count_ok(Elab *e, const Expr *x, const Val *t)
 {
-	int n = 0;
-	for (int i = 0; i < x->subs.n; i++)
-		n += x->subs.at[i].kind != SUB_NEW;
+	int n = COUNT_OF(i, x->subs.n, x->subs.at[i].kind != SUB_NEW);
 	if (n == t->rank)
 		return true;
 	diag_error(e->cx, x->place, DIAG_INDEX_COUNT, arena_printf(e->cx->mem, "'%s'", tensor_name(e, t)), t->rank,

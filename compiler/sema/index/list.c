@@ -40,10 +40,7 @@ flatten(Elab *e, const Val *v, int rank, List *l, Place at)
 		l->extent[l->rank++] = v->n;
 	if (rank >= l->rank || l->extent[rank] != v->n)
 		return wrong(e, at, "rows of different lengths");
-	for (int i = 0; i < v->n; i++)
-		if (!flatten(e, &v->items[i], rank + 1, l, at))
-			return false;
-	return true;
+	return ALL_OF(i, v->n, flatten(e, &v->items[i], rank + 1, l, at));
 }
 
 bool
@@ -142,9 +139,8 @@ chosen(Elab *e, const List *l, DType t)
 	int64_t n = l->item.n, step;
 	const Type *type = type_tile(e->m, t, 1, &n), *indices = type_tile(e->m, TY_I32, 1, &n);
 	Attr axis = attr_new_axis(e->m, 0);
-	for (int i = 0; i < l->item.n; i++)
-		if (!val_literal_fits(e, &l->item.at[i], t))
-			return NULL;
+	if (!ALL_OF(i, l->item.n, val_literal_fits(e, &l->item.at[i], t)))
+		return NULL;
 	if (is_even(l, t, &step)) {
 		Value *i = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
 		i = build2(&e->b, OP_MUL, i, build_int(&e->b, type, int_wrap(t, step)));

@@ -149,10 +149,7 @@ code_emit(Plan *p, Code *c, const Sched *s)
 static bool
 stores_through_pointers(const Block *body)
 {
-	for (Op *op = body->first; op; op = op_after(op, body))
-		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR)
-			return true;
-	return false;
+	return ANY_OP(op, body, op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR);
 }
 
 void

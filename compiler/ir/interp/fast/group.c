@@ -50,10 +50,7 @@ typedef struct GroupStep {
 static int
 find_cell(const GroupStep *s, const Value *v)
 {
-	for (int i = 0; i < s->ncells; i++)
-		if (s->cell[i].value == v)
-			return i;
-	return -1;
+	return FIRST_OF(i, s->ncells, s->cell[i].value == v);
 }
 
 static CellKind
@@ -290,10 +287,7 @@ streams_well(const GroupStep *s, const Node *n)
 static bool
 defined_here(const Node *n, const Value *v)
 {
-	for (int i = 0; i < n->member.n; i++)
-		if (v->def == n->member.at[i])
-			return true;
-	return false;
+	return ANY_OF(i, n->member.n, v->def == n->member.at[i]);
 }
 
 Step *

@@ -366,11 +366,9 @@ may_exchange(const Plan *p, const Node *n, int i)
 
 	if (src->storage.kind != STORE_SLOT || !is_dead_after(p, n, src->web))
 		return false;
-	for (int k = 0; k < n->move.n; k++)
-		if (value_info(p, n->move.at[k].dst)->web == src->web ||
-		    (k > i && value_info(p, n->move.at[k].src)->web == src->web))
-			return false;
-	return true;
+	return !ANY_OF(k, n->move.n,
+	    value_info(p, n->move.at[k].dst)->web == src->web ||
+		(k > i && value_info(p, n->move.at[k].src)->web == src->web));
 }
 
 static bool

@@ -156,10 +156,7 @@ is_unused(const Op *op)
 {
 	if (!(op_info[op->kind].traits & (PURE | READS)) || (op_info[op->kind].traits & (WRITES | EFFECT)))
 		return false;
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].nuses > 0)
-			return false;
-	return true;
+	return ALL_OF(i, op->nout, op->out[i].nuses <= 0);
 }
 
 static void
