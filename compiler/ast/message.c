@@ -144,10 +144,7 @@ foreign(const char *word)
 		{"def", "a helper is written fn name(a, b) { ... }"},
 		{"func", "a helper is written fn name(a, b) { ... }"},
 	};
-	for (int i = 0; i < LEN(table); i++)
-		if (strcmp(table[i][0], word) == 0)
-			return table[i][1];
-	return NULL;
+	return VALUE_OF(i, LEN(table), strcmp(table[i][0], word) == 0, table[i][1], NULL);
 }
 
 /* `i++`: the second sign is the token before this one, and the first stands right before it. */

@@ -84,8 +84,7 @@ close_blocks(Parser *p, int token, TokenValue value, Place place)
 	int nbraces = 0;
 	bool ends = token == 0 || begins_item(token) || (begins_item_or_argument(token) && top(p) == '{' &&
 	                                                place.line > p->last.end_line);
-	for (int i = 0; i < p->open.n; i++)
-		nbraces += p->open.at[i].token == '{';
+	nbraces += COUNT_OF(i, p->open.n, p->open.at[i].token == '{');
 	if (!ends || nbraces == 0 || p->gave_up)
 		return false;
 	if (top(p) == '{') {

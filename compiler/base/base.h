@@ -19,10 +19,13 @@
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* Over i from 0 below n: does `test` hold for any, for all; for how many; the first for which it does, or -1. */
+/* Over i from 0 below n: does `test` hold for any, for all; for how many; the first for which it does, or -1; a sum. */
 #define ANY_OF(i, n, test) (FIRST_OF(i, n, test) >= 0)
 #define ALL_OF(i, n, test) (FIRST_OF(i, n, !(test)) < 0)
 #define FIRST_OF(i, n, test) __extension__({ int i = 0; while (i < (n) && !(test)) i++; i < (n) ? i : -1; })
+/* `of` the first i for which it does, else `none`. */
+#define VALUE_OF(i, n, test, of, none) \
+	__extension__({ int i = 0; while (i < (n) && !(test)) i++; i < (n) ? (of) : (none); })
 #define COUNT_OF(i, n, test) SUM_OF(int, i, n, (test) ? 1 : 0)
 #define SUM_OF(T, i, n, of) __extension__({ T sum_##i = 0; for (int i = 0; i < (n); i++) sum_##i += (of); sum_##i; })
 

@@ -156,10 +156,8 @@ name_multiple(const Bound *b, const ArgAssumptions *p, const char *name)
 			return !p || !p->symbol || p->symbol[i] == 0 ? 1
 			       : p->symbol[i] > 0                    ? assumption_multiple(p->symbol[i])
 			                                             : assumption_of((uint64_t)-p->symbol[i]);
-	for (int i = 0; i < b->nct; i++)
-		if (b->ct[i].name == name && b->ct[i].value.kind == CONST_INT)
-			return assumption_of((uint64_t)b->ct[i].value.i);
-	return 1;
+	return VALUE_OF(i, b->nct, b->ct[i].name == name && b->ct[i].value.kind == CONST_INT,
+	    assumption_of((uint64_t)b->ct[i].value.i), 1);
 }
 
 /* The number that an expression of compile-time values is; 0: it is another one. */

@@ -47,8 +47,8 @@ put_file_constants(const Bound *b, int shown, Text *out)
 		bool is_named = false, is_hidden = false;
 		for (int k = 0; (e = described_formula(b, k)); k++)
 			is_named |= p->items.at[i]->kind == ITEM_CONST && expr_mentions(e, c.name);
-		for (int k = 0; k < b->nct + b->nsymbol; k++)
-			is_hidden |= (k < b->nct ? b->ct[k].name : b->symbol[k - b->nct].name) == c.name;
+		is_hidden |= ANY_OF(k, b->nct + b->nsymbol,
+		    (k < b->nct ? b->ct[k].name : b->symbol[k - b->nct].name) == c.name);
 		if (is_named && !is_hidden && program_constant(p, c.name, &c.value))
 			put_value(&c, shown++ ? ", " : "values: ", out);
 	}

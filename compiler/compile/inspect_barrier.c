@@ -24,10 +24,9 @@ inspect_deed(const Op *op, bool writes)
 static const Op *
 buffer_of(const Op *access)
 {
-	for (int i = 0; i < access->nin; i++)
-		if (buffer_owner(access->in[i]) && buffer_owner(access->in[i])->kind == OP_ALLOC)
-			return buffer_owner(access->in[i]);
-	return NULL;
+	return VALUE_OF(i, access->nin,
+	    buffer_owner(access->in[i]) && buffer_owner(access->in[i])->kind == OP_ALLOC,
+	    buffer_owner(access->in[i]), NULL);
 }
 
 /* The buffer whose slots both accesses are of; NULL: of other memory, or of two. */

@@ -19,10 +19,9 @@ static const char *const access_word[] = {"read", "write", "readwrite", "readwri
 static const BoundParam *
 find_scalar(const Bound *b, const char *name)
 {
-	for (int i = 0; i < b->kernel->params.n; i++)
-		if (b->kernel->params.at[i].kind == PARAM_SCALAR && b->kernel->params.at[i].name == name)
-			return &b->param[i];
-	return NULL;
+	return VALUE_OF(i, b->kernel->params.n,
+	    b->kernel->params.at[i].kind == PARAM_SCALAR && b->kernel->params.at[i].name == name,
+	    &b->param[i], NULL);
 }
 
 static bool

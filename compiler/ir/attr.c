@@ -34,10 +34,7 @@ attr_named(const char *text, AttrName *out)
 static const Attr *
 find(const Attr *attr, int nattr, AttrName name)
 {
-	for (int i = 0; i < nattr; i++)
-		if (attr[i].name == name)
-			return &attr[i];
-	return NULL;
+	return VALUE_OF(i, nattr, attr[i].name == name, &attr[i], NULL);
 }
 
 const Attr *
@@ -125,10 +122,7 @@ const_int(const Op *op)
 static const AttrUse *
 use_of(OpKind kind, AttrName name)
 {
-	for (int i = 0; i < nattr_use; i++)
-		if (attr_use[i].op == kind && attr_use[i].name == name)
-			return &attr_use[i];
-	return NULL;
+	return VALUE_OF(i, nattr_use, attr_use[i].op == kind && attr_use[i].name == name, &attr_use[i], NULL);
 }
 
 static bool

@@ -65,15 +65,6 @@ block_map_args(const Block *from, Block *to, Value **map)
 	}
 }
 
-void
-block_clone(Builder *b, const Block *from, Value **map, Value **out)
-{
-	for (const Op *op = from->first; op != from->last; op = op->next)
-		op_clone(b, op, map);
-	for (int i = 0; i < from->last->nin; i++)
-		out[i] = value_mapped(map, from->last->in[i]);
-}
-
 Op *
 op_clone_as(Builder *b, const Op *op, Value *const *in, const Attr *attr, const Type *const *want, Value **map)
 {
@@ -299,10 +290,7 @@ fn_kind(const char *fn)
 	    {"xor", OP_XOR},
 	};
 
-	for (int i = 0; i < LEN(joins); i++)
-		if (strcmp(fn, joins[i].fn) == 0)
-			return joins[i].kind;
-	return OP_COUNT;
+	return VALUE_OF(i, LEN(joins), strcmp(fn, joins[i].fn) == 0, joins[i].kind, OP_COUNT);
 }
 
 bool
@@ -332,8 +320,7 @@ is_mirrored(const Block *region, const Value *x, const Value *y, int *budget)
 	if (!values_made_alike(x, y))
 		return false;
 	bool straight = true, crossed = op_has(a, COMM) && a->nin >= 2;
-	for (int i = 0; i < a->nin && straight; i++)
-		straight = is_mirrored(region, a->in[i], b->in[i], budget);
+	straight = straight && ALL_OF(i, a->nin, is_mirrored(region, a->in[i], b->in[i], budget));
 	for (int i = 0; i < a->nin && crossed && !straight; i++)
 		crossed = is_mirrored(region, a->in[i], b->in[i < 2 ? 1 - i : i], budget);
 	return straight || crossed;

@@ -27,8 +27,6 @@ Op *op_clone(Builder *b, const Op *op, Value **map);
 const Type **value_types(Value *const *v, int n, Arena *mem);
 /* The arguments of `to` stand for those of `from`, which have a map or are replaced, and have their names. */
 void block_map_args(const Block *from, Block *to, Value **map);
-/* All ops of the block but its yield; what that yields then, in out. */
-void block_clone(Builder *b, const Block *from, Value **map, Value **out);
 /* The op of other operands, and of attributes, which may be its own; results are of the types `want`.  They have its place
  * and names and are entered in `map`.  It has no regions. */
 Op *op_clone_as(Builder *b, const Op *op, Value *const *in, const Attr *attr, const Type *const *want, Value **map);

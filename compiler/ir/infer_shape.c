@@ -91,8 +91,7 @@ RULE(cat)
 		const Type *other = infer_in(x, i);
 		bool fits = other->kind == TYPE_TILE && other->elem == t->elem && other->ptr == t->ptr &&
 		    other->rank == t->rank;
-		for (int d = 0; fits && d < t->rank; d++)
-			fits = d == axis || other->extent[d] == t->extent[d];
+		fits = fits && ALL_OF(d, t->rank, d == axis || other->extent[d] == t->extent[d]);
 		if (!fits)
 			return infer_expect(x, i, "%s but for the extent of axis %d", infer_text(x, t), axis);
 		if (__builtin_add_overflow(sum, other->extent[axis], &sum))

@@ -96,9 +96,10 @@ check_control(Check *c, const Op *op)
 {
 	int first = op->kind == OP_FOR ? 3 : 0;
 
-	for (int i = 0; i < op->nout && op->kind != OP_IF; i++)
-		if (!same(c, op->in[first + i], &op->out[i], "the start of a carried value and the result"))
-			return false;
+	if (op->kind != OP_IF && !ALL_OF(i, op->nout,
+				     same(c, op->in[first + i], &op->out[i],
+					 "the start of a carried value and the result")))
+		return false;
 	switch (op->kind) {
 	case OP_FOR:
 		return check_carried(c, op, 0, 1, 0);
@@ -124,9 +125,10 @@ check_op(Check *c, const Op *op)
 	if (op->kind == OP_SPLIT_GET &&
 	    !same(c, op->in[0]->def->in[0], &op->out[0], "what is put and what is got"))
 		return false;
-	for (int i = 0; i < op->nout && op->kind == OP_STREAM_JOIN; i++)
-		if (!same(c, op->in[STREAM_JOIN_TILES + i], &op->out[i], "a tile and its sum"))
-			return false;
+	if (op->kind == OP_STREAM_JOIN &&
+	    !ALL_OF(i, op->nout,
+		same(c, op->in[STREAM_JOIN_TILES + i], &op->out[i], "a tile and its sum")))
+		return false;
 	if (!ALL_OF(i, op->nout, check_value(c, &op->out[i], "result", i)))
 		return false;
 	for (int r = 0; r < op->nregion; r++)

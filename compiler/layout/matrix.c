@@ -70,8 +70,7 @@ layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed)
 		at[r] = 0;
 		for (int i = 0; i < 3; i++)
 			at[r] ^= r >> i & 1 ? to->col[bit[i]] : 0;
-		for (int i = 0; i < r; i++)
-			is_new &= at[i] != at[r];
+		is_new = is_new && ALL_OF(i, r, at[i] != at[r]);
 		int *n = &rows[at[r] * (uint64_t)bytes / CHUNK % ROWS];
 		*n += is_new;
 		most = MAX(most, *n);

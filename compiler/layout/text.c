@@ -170,10 +170,7 @@ fields(Reader *r, Field *f)
 static const Field *
 field(const Field *f, int n, const char *name)
 {
-	for (int i = 0; i < n; i++)
-		if (strcmp(f[i].name, name) == 0)
-			return &f[i];
-	return NULL;
+	return VALUE_OF(i, n, strcmp(f[i].name, name) == 0, &f[i], NULL);
 }
 
 static bool

@@ -98,9 +98,9 @@ is_behind(const Value *v, const Value *mid)
 		return true;
 	if (op && op->kind == OP_MIN)
 		return is_behind(op->in[0], mid) && is_behind(op->in[1], mid);
-	for (int i = 0; i < 2 && op && op->kind == OP_ADD; i++)
-		if (op->in[i] == mid && value_int(op->in[1 - i], &n) && n >= 0)
-			return true;
+	if (op && op->kind == OP_ADD &&
+	    ANY_OF(i, 2, op->in[i] == mid && value_int(op->in[1 - i], &n) && n >= 0))
+		return true;
 	for (int i = 0; i < 2 && !op && mul && mul->kind == OP_MUL; i++) {
 		const Op *id = mul->in[i]->def;
 		bool starts = id && id->kind == OP_PROGRAM_ID && value_int(mul->in[1 - i], &n);
@@ -124,8 +124,9 @@ are_alike(const Op *a, const Op *b)
 {
 	bool alike = a->kind == b->kind && a->nin == b->nin && a->nout == 1 && b->nout == 1 && a->nregion == 0 &&
 	    b->nregion == 0 && a->out[0].type == b->out[0].type && attrs_same(a, b);
-	for (int i = 0; alike && i < a->nin; i++)
-		alike = a->in[i] == b->in[i] || (a->in[i]->type->kind == TYPE_TILE && b->in[i]->type->kind == TYPE_TILE);
+	alike = alike && ALL_OF(i, a->nin,
+			     a->in[i] == b->in[i] || (a->in[i]->type->kind == TYPE_TILE &&
+							 b->in[i]->type->kind == TYPE_TILE));
 	return alike;
 }
 
@@ -146,10 +147,8 @@ are_equal(const Concat *c, const Value *x, const Value *y, int depth)
 static Value *
 find(const Concat *c, const Value *x, const Value *y)
 {
-	for (int i = 0; i < c->n; i++)
-		if ((!x || c->pair[i].of[0] == x) && (!y || c->pair[i].of[1] == y))
-			return c->pair[i].is;
-	return NULL;
+	return VALUE_OF(i, c->n, (!x || c->pair[i].of[0] == x) && (!y || c->pair[i].of[1] == y),
+	    c->pair[i].is, NULL);
 }
 
 static Value *

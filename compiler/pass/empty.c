@@ -25,9 +25,7 @@ is_empty(const Value *v)
 static bool
 any_empty(const Op *op)
 {
-	if (ANY_OF(i, op->nin, is_empty(op->in[i])))
-		return true;
-	return ANY_OF(i, op->nout, is_empty(&op->out[i]));
+	return ANY_OF(i, op->nin, is_empty(op->in[i])) || ANY_OF(i, op->nout, is_empty(&op->out[i]));
 }
 
 /* What stands for a tile without elements, at the function's beginning; of pointers, which no constant is, a parameter's
@@ -109,9 +107,8 @@ is_idle(const Op *op)
 	case OP_STORE: case OP_ATOMIC_PTR: case OP_ASSERT: return is_empty(op->in[0]);
 	case OP_INLINE_PTX: return any_empty(op);
 	case OP_PREFETCH:
-		for (int i = 0; extents && i < extents->n; i++)
-			if (extents->at[i] == 0)
-				return true;
+		if (extents && ANY_OF(i, extents->n, extents->at[i] == 0))
+			return true;
 		return any_empty(op);
 	default: return false;
 	}

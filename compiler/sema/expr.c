@@ -77,9 +77,9 @@ in_extent(const Elab *e, const Expr *x)
 {
 	for (int i = 0; e->kernel && !e->func && i < e->kernel->params.n; i++) {
 		const KernelParam *p = &e->kernel->params.at[i];
-		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++)
-			if (within(x->place, p->ast->type->dims.at[d]->place))
-				return true;
+		if (p->kind == PARAM_TENSOR &&
+		    ANY_OF(d, p->rank, within(x->place, p->ast->type->dims.at[d]->place)))
+			return true;
 	}
 	return false;
 }

@@ -200,8 +200,7 @@ run_body(Elab *e, const Item *fn, Place at)
 	bool dynamic = false, ok = true;
 
 	f.result = (Val){.kind = VAL_VOID, .place = at};
-	for (int i = 0; i < fn->body.n; i++)
-		dynamic |= fn->body.at[i]->may_return;
+	dynamic |= ANY_OF(i, fn->body.n, fn->body.at[i]->may_return);
 	e->stmt->frame = &f;
 	if (dynamic)
 		ok = discover(e, &f);

@@ -122,10 +122,7 @@ check_pointer(Check *c)
 		return refuse(c, "a pointer that may be written through (*mut)");
 	if (t->has_dims && have->rank != t->dims.n)
 		return refuse(c, arena_printf(c->e->cx->mem, "a tile of pointers of %d dimensions", t->dims.n));
-	for (int d = 0; t->has_dims && d < t->dims.n; d++)
-		if (!dimension(c, t->dims.at[d], d, have->extent[d], NULL))
-			return false;
-	return true;
+	return !t->has_dims || ALL_OF(d, t->dims.n, dimension(c, t->dims.at[d], d, have->extent[d], NULL));
 }
 
 /* A compile-time argument stays weak; its declared type says which kind it must be. */

@@ -76,10 +76,7 @@ report_twice(Program *p)
 Kernel *
 program_kernel(Program *p, const char *name)
 {
-	for (int i = 0; i < p->kernels.n; i++)
-		if (strcmp(p->kernels.at[i]->name, name) == 0)
-			return p->kernels.at[i];
-	return NULL;
+	return VALUE_OF(i, p->kernels.n, strcmp(p->kernels.at[i]->name, name) == 0, p->kernels.at[i], NULL);
 }
 
 static bool
@@ -248,10 +245,8 @@ add_example(Program *p, const Item *it)
 const ExampleItem *
 kernel_first_example(const Kernel *k, bool is_bench)
 {
-	for (int i = 0; i < k->examples.n; i++)
-		if (k->examples.at[i].is_bench == is_bench)
-			return &k->examples.at[i];
-	return k->examples.n ? &k->examples.at[0] : NULL;
+	return VALUE_OF(i, k->examples.n, k->examples.at[i].is_bench == is_bench,
+	    &k->examples.at[i], k->examples.n ? &k->examples.at[0] : NULL);
 }
 
 Program *

@@ -19,8 +19,7 @@ type_broadcasts(const Type *t, int rank, const int64_t *extent)
 {
 	bool fits = t->rank <= rank;
 
-	for (int d = 0; fits && d < t->rank; d++)
-		fits = t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d];
+	fits = fits && ALL_OF(d, t->rank, t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d]);
 	return fits;
 }
 

@@ -138,10 +138,7 @@ const_equal(const Const *a, const Const *b)
 const NamedConst *
 named_const(const NamedConst *c, int n, const char *name)
 {
-	for (int i = 0; i < n; i++)
-		if (strcmp(c[i].name, name) == 0)
-			return &c[i];
-	return NULL;
+	return VALUE_OF(i, n, strcmp(c[i].name, name) == 0, &c[i], NULL);
 }
 
 const char *

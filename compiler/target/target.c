@@ -158,10 +158,7 @@ target_at(int i)
 const Target *
 target_named(const char *name)
 {
-	for (int i = 0; i < LEN(targets); i++)
-		if (strcmp(targets[i].name, name) == 0)
-			return &targets[i];
-	return NULL;
+	return VALUE_OF(i, LEN(targets), strcmp(targets[i].name, name) == 0, &targets[i], NULL);
 }
 
 /* Multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg), of which the warpgroups of a block have at most the multiprocessor's
@@ -204,10 +201,7 @@ target_has_mma(const Target *t, const MmaInfo *i)
 const MmaInfo *
 mma_named(const char *name)
 {
-	for (int i = 0; i < mma_count; i++)
-		if (strcmp(mma_info[i].name, name) == 0)
-			return &mma_info[i];
-	return NULL;
+	return VALUE_OF(i, mma_count, strcmp(mma_info[i].name, name) == 0, &mma_info[i], NULL);
 }
 
 const WgmmaInfo *
@@ -217,10 +211,8 @@ wgmma_named(const char *name)
 	enum { LENGTH = sizeof prefix - 1 };
 	if (strncmp(name, prefix, LENGTH) != 0)
 		return NULL;
-	for (int i = 0; i < wgmma_count; i++)
-		if (strcmp(wgmma_info[i].name + LENGTH, name + LENGTH) == 0)
-			return &wgmma_info[i];
-	return NULL;
+	return VALUE_OF(i, wgmma_count, strcmp(wgmma_info[i].name + LENGTH, name + LENGTH) == 0,
+	    &wgmma_info[i], NULL);
 }
 
 bool

@@ -102,9 +102,8 @@ check_pack(ThreadVerify *v, const ThreadNode *n)
 	int count = n->kind == NODE_PACK ? n->nin : n->nout;
 	RegType t = n->kind == NODE_PACK ? thread_type(v->m, n->in[0]) : n->type;
 	bool fits = count * 8 * thread_type_bytes(t) == 32 || (count == 8 && t == REG_I8);
-	for (int i = 0; n->kind == NODE_PACK && i < n->nin; i++)
-		if (!has_type(v, n, n->in[i], t))
-			return false;
+	if (n->kind == NODE_PACK && !ALL_OF(i, n->nin, has_type(v, n, n->in[i], t)))
+		return false;
 	return fits || fail(v, n, "a word is of 32 bits");
 }
 

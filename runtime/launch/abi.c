@@ -85,7 +85,7 @@ bool
 abi_windows_fit(const TensorMap *map, int n, const PlanArg *args)
 {
 	MapShape shape;
-	return !ANY_OF(k, n, !ALL_OF(i, map[k].windows, set_corners(&map[k], args, i, &shape)));
+	return ALL_OF(k, n, ALL_OF(i, map[k].windows, set_corners(&map[k], args, i, &shape)));
 }
 
 bool
@@ -123,10 +123,8 @@ abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothin
 static int
 long_axis(const Artefact *a, const int64_t grid[MAX_AXES])
 {
-	for (int i = 0; i < a->nabi; i++)
-		if (a->abi[i].kind == ABI_GRID && grid[a->abi[i].dim] > INT32_MAX)
-			return a->abi[i].dim;
-	return -1;
+	return VALUE_OF(i, a->nabi, a->abi[i].kind == ABI_GRID && grid[a->abi[i].dim] > INT32_MAX,
+	    a->abi[i].dim, -1);
 }
 
 bool

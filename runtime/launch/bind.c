@@ -170,8 +170,7 @@ report_many(TglKernel *tk, const TglArg *args, int nargs)
 	for (int i = next_positional(tk->k, 0); i < tk->k->params.n;
 	     i = next_positional(tk->k, i + 1))
 		takes++;
-	for (int i = 0; i < nargs; i++)
-		given += !args[i].name;
+	given += COUNT_OF(i, nargs, !args[i].name);
 	return diag_error(tk->program->compile, tk->k->item->name_place, DIAG_LAUNCH_MANY,
 	    tk->k->name, takes, given);
 }

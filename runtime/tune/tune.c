@@ -22,8 +22,7 @@ list_mentions(const StmtList *list, const char *name)
 		const Stmt *s = list->at[i];
 		found = expr_mentions(s->e, name) || expr_mentions(s->target, name) || list_mentions(&s->body, name) ||
 		    list_mentions(&s->orelse, name);
-		for (int k = 0; k < s->range.n && !found; k++)
-			found = expr_mentions(s->range.at[k], name);
+		found = found || ANY_OF(k, s->range.n, expr_mentions(s->range.at[k], name));
 	}
 	return found;
 }
@@ -224,10 +223,8 @@ measure_all(Tuner *t, int n)
 static const Arm *
 arm_of(const Tuner *t, int candidate)
 {
-	for (int i = 0; i < t->halving.n; i++)
-		if (t->measured[i] == candidate && t->halving.arm[i].n)
-			return &t->halving.arm[i];
-	return NULL;
+	return VALUE_OF(i, t->halving.n, t->measured[i] == candidate && t->halving.arm[i].n,
+	    &t->halving.arm[i], NULL);
 }
 
 /* "1.31 times as fast as the default; 2.1 % ahead of the next, BM = 64 …" */

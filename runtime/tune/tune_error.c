@@ -182,10 +182,7 @@ static bool
 may_fuse(const Op *op)
 {
 	bool sums = (op->kind == OP_ADD || op->kind == OP_SUB) && is_float(&op->out[0]);
-	for (int i = 0; i < op->nin && sums; i++)
-		if (op->in[i]->def && op->in[i]->def->kind == OP_MUL)
-			return true;
-	return false;
+	return sums && ANY_OF(i, op->nin, op->in[i]->def && op->in[i]->def->kind == OP_MUL);
 }
 
 static void

@@ -17,10 +17,7 @@ struct EmitCode {
 static bool
 is_symbol(const char *name, const EmitSymbol *symbol, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (strcmp(symbol[i].name, name) == 0)
-			return symbol[i].address != NULL;
-	return false;
+	return VALUE_OF(i, n, strcmp(symbol[i].name, name) == 0, symbol[i].address != NULL, false);
 }
 
 /* Every undefined function of the module must be among the symbols. */

@@ -88,8 +88,7 @@ find_lane(const Merge *g, const MslNode *x, int k, Reg operand, int lane)
 		bool fits = y != x && y->width == 1 && y->t->home == x->t->home && y->kind == x->kind &&
 		    y->t->op == x->t->op && y->type == x->type && same_function(x->t, y->t) && y->nin == x->nin &&
 		    y->in[k] == operand && !y->written;
-		for (int j = 0; fits && j < x->nin; j++)
-			fits = j == k || fits_beside(g->m, x->in[j], y->in[j], lane);
+		fits = fits && ALL_OF(j, x->nin, j == k || fits_beside(g->m, x->in[j], y->in[j], lane));
 		if (fits)
 			return y;
 	}
@@ -158,16 +157,16 @@ feeds_matrix(const Msl *m, const ThreadRegion *b, Reg r)
 {
 	for (int i = 0; i < b->body.n; i++) {
 		const MslNode *n = msl_beside(m, b->body.at[i]);
-		for (int k = 0; n->kind == NODE_MMA && k < n->nin; k++)
-			if (n->in[k] == r)
-				return true;
+		if (n->kind == NODE_MMA && ANY_OF(k, n->nin, n->in[k] == r))
+			return true;
 		for (int k = 0; k < 2; k++)
 			if (n->t->region[k] && (n->kind == NODE_LOOP || n->kind == NODE_WHILE || n->kind == NODE_IF) &&
 			    feeds_matrix(m, n->t->region[k], r))
 				return true;
-		for (int k = 0; n->kind == NODE_LOOP && k < msl_carried(n); k++)
-			if (msl_init(n)[k] == r && feeds_matrix(m, n->t->region[0], msl_inside(n)[k]))
-				return true;
+		if (n->kind == NODE_LOOP &&
+		    ANY_OF(k, msl_carried(n),
+			msl_init(n)[k] == r && feeds_matrix(m, n->t->region[0], msl_inside(n)[k])))
+			return true;
 	}
 	return false;
 }

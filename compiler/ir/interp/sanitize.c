@@ -148,10 +148,7 @@ map_cells(Region *r)
 static const Region *
 region_of(const Shadow *s, const char *at)
 {
-	for (int i = 0; i < s->nregions; i++)
-		if (at >= s->region[i].low && at < s->region[i].high)
-			return &s->region[i];
-	return NULL;
+	return VALUE_OF(i, s->nregions, at >= s->region[i].low && at < s->region[i].high, &s->region[i], NULL);
 }
 
 Shadow *

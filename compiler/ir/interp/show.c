@@ -371,9 +371,8 @@ tile_trace(const Op *print, const int64_t program[MAX_AXES], const void *data, T
 	const Func *f = print->home->func;
 	const Type t = tile_shown(print, 0);
 	const IntList *only = attr_program(print);
-	for (int a = 0; only && a < only->n; a++)
-		if (program[a] != only->at[a])
-			return false;
+	if (only && ANY_OF(a, only->n, program[a] != only->at[a]))
+		return false;
 	program_format(f->naxis, program, out);
 	text_printf(out, ": %s: ", attr_text(print));
 	type_print(&t, out);

@@ -76,8 +76,7 @@ find_groups(const Reg *s, int n, int *first)
 		int same = 0;
 		for (first[i] = 0; s[first[i]] != s[i];)
 			first[i]++;
-		for (int k = 0; k < n; k++)
-			same += s[k] == s[i];
+		same += COUNT_OF(k, n, s[k] == s[i]);
 		if (same < FEW)
 			return false;
 	}

@@ -257,8 +257,7 @@ part_gather(Lower *l, LowerAccess *a, int d)
 	const Reg *gather = a->dim[d].gather;
 	int n = a->layout && dtype_info[v->type->elem].bits == 64 ? 1 << a->layout->in[IN_REGISTER] : 0, rows = 0;
 	Reg *still = NEW_ARRAY(l->mem, Reg, n + 1), moved = 0;
-	for (int r = 0; r < n; r++)
-		rows += gather[r] != gather[0];
+	rows += COUNT_OF(r, n, gather[r] != gather[0]);
 	if (rows == 0 || !in_inner_loop(a->op))
 		return;
 	for (int r = 0; r < n; r++) {

@@ -100,20 +100,14 @@ order_of(const Lower *l, const Op *op)
 	if (!(l->t->has & HAS_ATOMIC_ORDER) || is_alone(l, op) ||
 	    (is_sum && strcmp(attr_scope(op), "sys") != 0 && !func_observes_order(l->f)))
 		return ORDER_RELAXED;
-	for (int i = 0; i < LEN(words); i++)
-		if (strcmp(attr_order(op), words[i]) == 0)
-			return (AtomicOrder)i;
-	return ORDER_ACQ_REL;
+	return VALUE_OF(i, LEN(words), strcmp(attr_order(op), words[i]) == 0, (AtomicOrder)i, ORDER_ACQ_REL);
 }
 
 static AtomicScope
 scope_of(const Op *op)
 {
 	static const char *const words[] = {"gpu", "cta", "cluster", "sys"};
-	for (int i = 0; i < LEN(words); i++)
-		if (strcmp(attr_scope(op), words[i]) == 0)
-			return (AtomicScope)i;
-	return SCOPE_GPU;
+	return VALUE_OF(i, LEN(words), strcmp(attr_scope(op), words[i]) == 0, (AtomicScope)i, SCOPE_GPU);
 }
 
 /* The integer register of a type's width. */

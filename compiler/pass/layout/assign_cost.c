@@ -137,8 +137,8 @@ static int
 bits_along(const Layout *l, InDim in, int dim)
 {
 	int n = 0, at = layout_out_at(l, dim);
-	for (int i = 0; i < l->in[in]; i++)
-		n += (l->map.col[layout_in_at(l, in) + i] >> at & ((UINT64_C(1) << l->out[dim]) - 1)) != 0;
+	n += COUNT_OF(i, l->in[in],
+	    (l->map.col[layout_in_at(l, in) + i] >> at & ((UINT64_C(1) << l->out[dim]) - 1)) != 0);
 	return n;
 }
 
@@ -216,8 +216,7 @@ value_cost(Assign *a, int id)
 		bool again = false;
 		if (!have)
 			have = assign_value_layout(a, e->value);
-		for (int k = 0; k < nseen; k++)
-			again |= seen[k] == want;
+		again |= ANY_OF(k, nseen, seen[k] == want);
 		keeps |= want == have;
 		if (!want || again || want == have)
 			continue;

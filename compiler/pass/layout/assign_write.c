@@ -19,10 +19,8 @@ typedef struct Writer {
 static Value *
 find_copy(const Writer *w, const Value *v, const Layout *l)
 {
-	for (int i = 0; i < w->copies.n; i++)
-		if (w->copies.at[i].of == v && w->copies.at[i].layout == l)
-			return w->copies.at[i].copy;
-	return NULL;
+	return VALUE_OF(i, w->copies.n, w->copies.at[i].of == v && w->copies.at[i].layout == l,
+	    w->copies.at[i].copy, NULL);
 }
 
 static Value *

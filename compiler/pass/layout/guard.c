@@ -159,8 +159,9 @@ tail_of(const Guard *g, Op *select, const Value *plain)
 	bool own = plain->nuses == 1 && plain->def && plain->def->home == g->body && op_has(plain->def, PURE);
 	if (!tail || (!own && !value_const(plain)))
 		return select;
-	for (int i = 0; i < tail->nin; i++)
-		joins |= tail->in[i] != &select->out[0] && is_wide(tail->in[i]) && value_inside(tail->in[i], g->body);
+	joins |= ANY_OF(i, tail->nin,
+	    tail->in[i] != &select->out[0] && is_wide(tail->in[i]) &&
+		value_inside(tail->in[i], g->body));
 	if (!joins)
 		return select;
 	while ((next = next_in_chain(tail)) && next->kind == OP_CAST)

@@ -134,8 +134,7 @@ mask_erase_unused(Block *b)
 	for (Op *op = b->last, *prev; op; op = prev) {
 		bool unused = op_has(op, PURE) && op->nregion == 0;
 		prev = op->prev;
-		for (int i = 0; i < op->nout; i++)
-			unused &= op->out[i].nuses == 0;
+		unused = unused && ALL_OF(i, op->nout, op->out[i].nuses == 0);
 		if (unused)
 			op_erase(op);
 	}

@@ -90,8 +90,7 @@ bool
 anchor_exists(const Op *op)
 {
 	bool any = ANY_OF(i, op->nin, value_is_placed(op->in[i]));
-	for (int i = 0; i < op->nout; i++)
-		any |= value_is_placed(&op->out[i]);
+	any |= ANY_OF(i, op->nout, value_is_placed(&op->out[i]));
 	if (!any)
 		return false;
 	switch (op->kind) {
@@ -246,9 +245,7 @@ anchor_type(const Op *op)
 	case OP_STORE:
 		return op->in[1]->type;
 	default:
-		for (int i = 0; i < op->nout; i++)
-			if (value_is_placed(&op->out[i]))
-				return op->out[i].type;
-		return op->nout ? op->out[0].type : op->in[0]->type;
+		return VALUE_OF(i, op->nout, value_is_placed(&op->out[i]), op->out[i].type,
+		    op->nout ? op->out[0].type : op->in[0]->type);
 	}
 }

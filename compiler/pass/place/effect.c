@@ -92,8 +92,7 @@ same_warps(const ScratchOwners *a, const ScratchOwners *b)
 {
 	bool same = a->n == b->n && a->lanes == b->lanes;
 
-	for (int i = 0; i < a->n && same; i++)
-		same = a->thread[i] >> a->lanes == b->thread[i] >> b->lanes;
+	same = same && ALL_OF(i, a->n, a->thread[i] >> a->lanes == b->thread[i] >> b->lanes);
 	return same;
 }
 

@@ -82,8 +82,7 @@ same_operands(const Op *a, const Op *b)
 	bool same = access_is_tensor(a) == access_is_tensor(b) && strcmp(attr_index(a), attr_index(b)) == 0 &&
 	    ints_same(attr_extents(a), attr_extents(b));
 
-	for (int i = 0; i < n && same; i++)
-		same = a->in[i] == b->in[i];
+	same = same && ALL_OF(i, n, a->in[i] == b->in[i]);
 	return same;
 }
 

@@ -91,10 +91,7 @@ add_item(Smem *s, int at)
 static Item *
 item_of(Smem *s, const Op *op)
 {
-	for (int i = 0; i < s->items.n; i++)
-		if (s->items.at[i].op == op)
-			return &s->items.at[i];
-	return NULL;
+	return VALUE_OF(i, s->items.n, s->items.at[i].op == op, &s->items.at[i], NULL);
 }
 
 

@@ -90,10 +90,7 @@ column_operand(const Op *write)
 	int at[KERNEL_RANK];
 
 	access_dims(write, at);
-	for (int i = 0; i < write->in[0]->type->rank; i++)
-		if (attr_index(write)[i] == 'p' && at[i] == 1)
-			return 1 + i;
-	return -1;
+	return VALUE_OF(i, write->in[0]->type->rank, attr_index(write)[i] == 'p' && at[i] == 1, 1 + i, -1);
 }
 
 /* Indices of rows, as the pieces need them. */

@@ -153,10 +153,7 @@ keep_values(Marks *k, Value *v, int first, const bool *keep, int *count)
 static bool
 loses_columns(const Marks *k, const Op *op)
 {
-	for (int i = 0; i < op->nout && has_columns(op); i++)
-		if (!k->needed[op->out[i].id])
-			return true;
-	return false;
+	return has_columns(op) && !ALL_OF(i, op->nout, k->needed[op->out[i].id]);
 }
 
 static void
@@ -201,9 +198,8 @@ is_needed(const Marks *k, const Op *op)
 {
 	if (is_root(op) || (op_info[op->kind].traits & TERM))
 		return true;
-	if (ANY_OF(i, op->nout, k->needed[op->out[i].id]))
-		return true;
-	return ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], is_root(in)));
+	return ANY_OF(i, op->nout, k->needed[op->out[i].id]) ||
+	    ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], is_root(in)));
 }
 
 /* For every op that stays and loses columns. */

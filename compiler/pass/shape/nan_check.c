@@ -179,8 +179,7 @@ from_reshape(Watch *w, const Op *op, Origin *out)
 	for (int d = 0; d < to->rank; d++) {
 		if (same && to->extent[d] != 1)
 			out->dim[d] = o->dim[map[next++]];
-		for (int k = 0; k < from->rank && !same; k++)
-			out->dim[d].all |= o->dim[k].all || o->dim[k].n > 0;
+		out->dim[d].all |= !same && ANY_OF(k, from->rank, o->dim[k].all || o->dim[k].n > 0);
 	}
 }
 

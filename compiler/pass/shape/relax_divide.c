@@ -42,9 +42,10 @@ is_invertible(const Value *v, int depth)
 	if (!op || depth > 4)
 		return false;
 	bool is_sum = op->kind == OP_ADD && relax_is_positive(op->in[0], 0, NULL) && relax_is_positive(op->in[1], 0, NULL);
-	for (int i = 0; i < 2 && (is_sum || op->kind == OP_MAX); i++)
-		if (relax_is_positive(op->in[i], 0, NULL) && is_invertible(op->in[i], depth + 1))
-			return true;
+	if ((is_sum || op->kind == OP_MAX) &&
+	    ANY_OF(
+		i, 2, relax_is_positive(op->in[i], 0, NULL) && is_invertible(op->in[i], depth + 1)))
+		return true;
 	return (op->kind == OP_CAST && depth == 0 && !dtype_is_float(op->in[0]->type->elem)) ||
 	    (op->kind == OP_SQRT && is_invertible(op->in[0], depth + 1)) ||
 	    (op->kind == OP_REDUCE && strcmp(attr_fn(op), "sum") == 0 && is_softmax_sum(op));

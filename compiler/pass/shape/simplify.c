@@ -53,9 +53,7 @@ resolve_operands(Simplify *s, Op *op)
 static bool
 is_placed(const Op *op)
 {
-	if (ANY_OF(i, op->nout, op->out[i].layout))
-		return true;
-	return ANY_OF(i, op->nin, op->in[i]->layout);
+	return ANY_OF(i, op->nout, op->out[i].layout) || ANY_OF(i, op->nin, op->in[i]->layout);
 }
 
 /* What the first result equals by some rule or an earlier op, or NULL. */

@@ -156,10 +156,7 @@ touches_row(const Strip *s, const Op *op)
 static bool
 is_ambiguous(const Strip *s, const Value *v)
 {
-	for (int d = 0; v->type->kind == TYPE_TILE && d < v->type->rank - 1; d++)
-		if (v->type->extent[d] == s->row)
-			return true;
-	return false;
+	return v->type->kind == TYPE_TILE && ANY_OF(d, v->type->rank - 1, v->type->extent[d] == s->row);
 }
 
 /* Accesses and effects anywhere in the kernel: their order changes. */

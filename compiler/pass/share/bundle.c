@@ -124,8 +124,7 @@ find_varying(Bundle *x)
 		x->varies[x->body->arg[i].id] = true;
 	for (const Op *op = x->body->first; op; op = op->next)
 		for (int k = 0; k < op->nout; k++)
-			for (int i = 0; i < op->nin; i++)
-				x->varies[op->out[k].id] |= x->varies[op->in[i]->id];
+			x->varies[op->out[k].id] |= ANY_OF(i, op->nin, x->varies[op->in[i]->id]);
 }
 
 /* ---- the new loop ---- */

@@ -114,8 +114,7 @@ ends_rows(const Leave *l)
 {
 	bool ends = counts_along_grid(l);
 
-	for (int i = 0; i < l->n && ends; i++)
-		ends = steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0);
+	ends = ends && ALL_OF(i, l->n, steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0));
 	return ends;
 }
 
@@ -125,8 +124,7 @@ ends_planes(const Leave *l)
 {
 	bool ends = l->is_tail;
 
-	for (int i = 0; i < l->n && ends; i++)
-		ends = !program_depends(l->guard[i]->in[0], l->programs->region[0], 1);
+	ends = ends && ALL_OF(i, l->n, !program_depends(l->guard[i]->in[0], l->programs->region[0], 1));
 	return ends;
 }
 

@@ -96,8 +96,7 @@ is_same_place(const Op *x, const Op *y)
 	int data = access_data(x);
 	bool same = y->kind == OP_ATOMIC && x->nin == y->nin && join_of(x) == join_of(y) &&
 	    x->in[data]->type == y->in[data]->type && x->in[data]->layout == y->in[data]->layout;
-	for (int i = 0; i < data && same; i++)
-		same = x->in[i] == y->in[i];
+	same = same && ALL_OF(i, data, x->in[i] == y->in[i]);
 	return same;
 }
 

@@ -116,8 +116,7 @@ reads_alone(const Slice *s, const Op *op, Alone *w)
 
 	*w = (Alone){.d = slice_dim(s, op), .times = slice_period(s, op)};
 	w->is_new = attr_index(op)[w->d] == 'i';
-	for (int i = 0; i < w->d; i++)
-		w->e += attr_index(op)[i] == 'p';
+	w->e += COUNT_OF(i, w->d, attr_index(op)[i] == 'p');
 	each = w->is_new ? 1 : attr_extents(op)->at[w->e];
 	w->is_part = w->d == op->in[0]->type->rank - 1 && each * bits < COPY_BITS;
 	w->word = w->is_part ? COPY_BITS / bits : 1;

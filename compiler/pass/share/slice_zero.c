@@ -104,9 +104,9 @@ is_below(const Value *v, int bits)
 {
 	int64_t mask;
 
-	for (int i = 0; v->def && v->def->kind == OP_AND && i < 2; i++)
-		if (value_int(v->def->in[i], &mask) && mask >= 0 && mask >> bits == 0)
-			return true;
+	if (v->def && v->def->kind == OP_AND &&
+	    ANY_OF(i, 2, value_int(v->def->in[i], &mask) && mask >= 0 && mask >> bits == 0))
+		return true;
 	return dtype_info[v->type->elem].bits <= bits;
 }
 

@@ -34,10 +34,7 @@ builtin_names(int *n)
 static const Builtin *
 find(const char *name)
 {
-	for (int i = 0; i < LEN(table); i++)
-		if (strcmp(table[i].name, name) == 0)
-			return &table[i];
-	return NULL;
+	return VALUE_OF(i, LEN(table), strcmp(table[i].name, name) == 0, &table[i], NULL);
 }
 
 bool
@@ -193,10 +190,7 @@ synonym(const char *name)
 		{"size", "shape"}, {"fill_value", "value"}, {"input_precision", "precision"}, {"combine_fn", "fn"},
 		{"propagate_nans", "propagate_nan"}, {"bins", "num_bins"}, {"largest", "descending"}, {"input", "x"},
 	};
-	for (int i = 0; i < LEN(pair); i++)
-		if (strcmp(pair[i][0], name) == 0)
-			return pair[i][1];
-	return name;
+	return VALUE_OF(i, LEN(pair), strcmp(pair[i][0], name) == 0, pair[i][1], name);
 }
 
 /* Where a named argument goes; -1 after an error. */
@@ -231,8 +225,7 @@ match(Call *c, const ParamText *p, int n, const ArgList *args, const Arg **to, c
 	Elab *e = c->e;
 	int next = 0, plain = 0;
 	bool ok = true, named = false;
-	for (int i = 0; i < n; i++)
-		plain += !p[i].rest;
+	plain += COUNT_OF(i, n, !p[i].rest);
 	for (int i = 0; i < args->n; i++) {
 		const Arg *a = &args->at[i];
 		int at = next;

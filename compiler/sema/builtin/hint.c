@@ -56,8 +56,5 @@ static const Hint hints[] = {
 const char *
 name_hint(const char *name)
 {
-	for (int i = 0; i < LEN(hints); i++)
-		if (strcmp(hints[i].name, name) == 0)
-			return hints[i].help;
-	return NULL;
+	return VALUE_OF(i, LEN(hints), strcmp(hints[i].name, name) == 0, hints[i].help, NULL);
 }

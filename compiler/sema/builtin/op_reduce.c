@@ -225,8 +225,7 @@ lift(Block *b, const Block *region, Op *to)
 	for (Op *op = b->first, *next; op; op = next) {
 		bool depends = op->kind == OP_CONST || op->nregion > 0 || !(op_info[op->kind].traits & PURE);
 		next = op->next;
-		for (int i = 0; i < op->nin; i++)
-			depends |= value_inside(op->in[i], region);
+		depends |= ANY_OF(i, op->nin, value_inside(op->in[i], region));
 		for (int i = 0; i < op->nregion; i++)
 			lift(op->region[i], region, to);
 		if (!depends)

@@ -34,10 +34,7 @@ slots_make(Binder *b)
 Slot *
 slot_find(Binder *b, const char *name)
 {
-	for (int i = 0; i < b->nslot; i++)
-		if (strcmp(b->slot[i].name, name) == 0)
-			return &b->slot[i];
-	return NULL;
+	return VALUE_OF(i, b->nslot, strcmp(b->slot[i].name, name) == 0, &b->slot[i], NULL);
 }
 
 /* The type that a slot's value must have, in words; NULL: anything. */

@@ -43,10 +43,7 @@ measure(Elab *e, const Val *v, int rank, const int64_t *extent, Place at)
 {
 	bool row = is_table(v);
 	if (row == (rank > 0) && (row ? v->n == extent[0] : val_is_const(v))) {
-		for (int i = 0; row && i < v->n; i++)
-			if (!measure(e, &v->items[i], rank - 1, extent + 1, at))
-				return false;
-		return true;
+		return !row || ALL_OF(i, v->n, measure(e, &v->items[i], rank - 1, extent + 1, at));
 	}
 	bool known = val_is_const(v) || v->kind == VAL_LIST;
 	return diag_error(e->cx, at, known ? DIAG_TABLE_ROWS : DIAG_TABLE_ELEMENT, val_describe(e, v));
@@ -65,9 +62,8 @@ first_of(const Val *v)
 static bool
 match_kinds(Elab *e, const Val *v, const Val *first)
 {
-	for (int i = 0; v->kind == VAL_LIST && i < v->n; i++)
-		if (!match_kinds(e, &v->items[i], first))
-			return false;
+	if (v->kind == VAL_LIST && !ALL_OF(i, v->n, match_kinds(e, &v->items[i], first)))
+		return false;
 	if (v->kind == VAL_LIST || (v->kind == VAL_BOOL) == (first->kind == VAL_BOOL))
 		return true;
 	return diag_error(e->cx, v->place, DIAG_TABLE_MIXED, val_describe(e, first), val_describe(e, v));

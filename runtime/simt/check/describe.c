@@ -151,10 +151,7 @@ op_name(const Op *op)
 {
 	if (op->nout && op->out[0].name)
 		return op->out[0].name;
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->name)
-			return op->in[i]->name;
-	return NULL;
+	return VALUE_OF(i, op->nin, op->in[i]->name, op->in[i]->name, NULL);
 }
 
 static void

@@ -252,8 +252,9 @@ shortened(Check *c, const Touching *a, uint32_t number)
 	int n = 0;
 	for (const Record *r = record_at(c, number); r && n < LEN(keep); r = record_at(c, r->prev)) {
 		bool by_proxy, covered = happens_before(c, a, r, &by_proxy);
-		for (int i = 0; i < n && !covered; i++)
-			covered = keep[i].agent == r->agent && keep[i].access == r->access && covers(c, &keep[i], r);
+		covered = covered || ANY_OF(i, n,
+					 keep[i].agent == r->agent && keep[i].access == r->access &&
+					     covers(c, &keep[i], r));
 		if (!covered)
 			keep[n++] = *r;
 	}

@@ -111,8 +111,7 @@ uses_in_group(const Plan *p, const Node *g, const Value *x, int count)
 
 	for (int i = 0; i < count; i++) {
 		const Op *op = g->member.at[i];
-		for (int k = 0; k < op->nin; k++)
-			n += op->in[k] == x;
+		n += COUNT_OF(k, op->nin, op->in[k] == x);
 		if (i < count - 1 && value_info(p, &op->out[0])->web == value_info(p, x)->web)
 			return INT_MAX;
 	}

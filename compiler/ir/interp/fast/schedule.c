@@ -54,10 +54,7 @@ close_all(Plan *p, Sched *s)
 static Node *
 open_group_of(const Plan *p, const Sched *s, const Value *v)
 {
-	for (int i = 0; i < s->open.n; i++)
-		if (v->def && value_info(p, v)->def == s->open.at[i])
-			return s->open.at[i];
-	return NULL;
+	return VALUE_OF(i, s->open.n, v->def && value_info(p, v)->def == s->open.at[i], s->open.at[i], NULL);
 }
 
 static void
