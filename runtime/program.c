@@ -146,9 +146,7 @@ static void
 report_no_kernel(TglProgram *p, const char *name)
 {
 	Compile *cx = p->compile;
-	const char **names = NEW_ARRAY(cx->tmp, const char *, p->nkernels);
-	for (int i = 0; i < p->nkernels; i++)
-		names[i] = p->kernel[i].k->name;
+	const char **names = MAP_OF(cx->tmp, const char *, i, p->nkernels, p->kernel[i].k->name);
 	diag_error(cx, NOWHERE, DIAG_NO_KERNEL, cx->files.at[p->program->ast->file].path, name);
 	diag_help(cx, "%s", name_advice(cx->mem, name, names, p->nkernels));
 }

@@ -79,6 +79,9 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)((n) > 0 ? (n) : 1)))
+/* n of them, each as `of` is for i from 0 on. */
+#define MAP_OF(a, T, i, n, of) \
+	__extension__({ T *map_##i = NEW_ARRAY(a, T, n); for (int i = 0; i < (n); i++) map_##i[i] = (of); map_##i; })
 #define NEW_COPY(a, from, n) arena_copy((a), (from), sizeof *(from) * (size_t)(n))   /* n elements; NULL: of none */
 
 /* vec: one growable array; `VEC(Op *) ops;` starts zeroed and grows in an arena */

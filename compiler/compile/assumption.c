@@ -142,9 +142,8 @@ assumptions_of_sizes(Arena *mem, const Bound *b)
 	}
 	for (int i = 0; i < b->nsymbol; i++)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_size(b, i) : 0;
-	bool *contiguous = NEW_ARRAY(mem, bool, b->kernel->params.n);
-	for (int i = 0; i < b->kernel->params.n; i++)
-		contiguous[i] = b->kernel->params.at[i].strided && !b->param[i].is_spread;
+	bool *contiguous = MAP_OF(mem, bool, i, b->kernel->params.n,
+	    b->kernel->params.at[i].strided && !b->param[i].is_spread);
 	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
 }
 

@@ -96,10 +96,7 @@ attrs_same(const Op *a, const Op *b)
 IntList
 ints_copy(Module *m, const int64_t *v, int n)
 {
-	int64_t *at = NEW_ARRAY(m->cx->mem, int64_t, n);
-
-	for (int i = 0; i < n; i++)
-		at[i] = v[i];
+	int64_t *at = MAP_OF(m->cx->mem, int64_t, i, n, v[i]);
 	return (IntList){at, n};
 }
 

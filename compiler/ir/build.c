@@ -270,10 +270,8 @@ Op *
 build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like)
 {
 	Arena *tmp = b->m->cx->tmp;
-	Value **in = NEW_ARRAY(tmp, Value *, 3 + n);
 
-	for (int i = 0; i < 3 + n; i++)
-		in[i] = i < 3 ? bounds[i] : init[i - 3];
+	Value **in = MAP_OF(tmp, Value *, i, 3 + n, i < 3 ? bounds[i] : init[i - 3]);
 	Op *loop = op_make_regions(b, OP_FOR, in, 3 + n, like ? like->attr : NULL, like ? like->nattr : 0, NULL, 0, 1);
 	const Type **arg = value_types(in + 2, 1 + n, tmp);     /* the index is of the step's type */
 	Block *body = loop->region[0] = block_make(b->block->func, loop, arg, 1 + n);

@@ -48,13 +48,11 @@ static bool
 check_types(Verifier *v, const Op *op)
 {
 	Arena *tmp = v->m->cx->tmp;
-	const Type **have = NEW_ARRAY(tmp, const Type *, op->nout);
 	const Type **out = NEW_ARRAY(tmp, const Type *, MAX(4, MAX(op->nin, op->nout)));
 	const char *why = NULL;
 	int nout = 0;
 
-	for (int i = 0; i < op->nout; i++)
-		have[i] = op->out[i].type;
+	const Type **have = MAP_OF(tmp, const Type *, i, op->nout, op->out[i].type);
 	if (!infer_types(v->m, op, have, op->nout, out, &nout, &why))
 		return fail(v, op, "%s", why);
 	if (nout != op->nout)

@@ -77,9 +77,7 @@ held_by_lanes(Lower *l, const Op *op, RegType t, const int64_t *bits, int n, boo
 	bool shuffles = l->t->has & HAS_LANE_LOOKUPS && lower_count(&op->out[0]) >= SHUFFLED_LEAST;
 	if (!shuffles || n > lanes || n <= SELECTS_MAX || t == REG_PRED || thread_type_bytes(t) > 4)
 		return 0;
-	int64_t *all = NEW_ARRAY(l->mem, int64_t, lanes);
-	for (int i = 0; i < lanes; i++)
-		all[i] = bits[repeats ? i % n : MIN(i, n - 1)];
+	int64_t *all = MAP_OF(l->mem, int64_t, i, lanes, bits[repeats ? i % n : MIN(i, n - 1)]);
 	return lower_from_memory(l, t, thread_lookup(l->b, t, all, lanes, l->lane));
 }
 

@@ -169,9 +169,7 @@ check_item(Elab *e, const Item *it)
 		elab_expr(e, &(Expr){.kind = EX_NAME, .place = it->name_place, .name = it->name});
 		return;
 	}
-	Val *args = NEW_ARRAY(e->cx->mem, Val, it->params.n);
-	for (int i = 0; i < it->params.n; i++)
-		args[i] = val_poison(it->place);
+	Val *args = MAP_OF(e->cx->mem, Val, i, it->params.n, val_poison(it->place));
 	e->func = e->b.block->func;
 	elab_call_fn(e, &fn, args, NULL, it->params.n, it->name_place);
 }

@@ -56,10 +56,7 @@ need_done(Elab *e)
 Val *
 bindings_save(Elab *e, const BindingList *list)
 {
-	Val *v = NEW_ARRAY(e->cx->mem, Val, list->n);
-
-	for (int i = 0; i < list->n; i++)
-		v[i] = list->at[i]->val;
+	Val *v = MAP_OF(e->cx->mem, Val, i, list->n, list->at[i]->val);
 	return v;
 }
 

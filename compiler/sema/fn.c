@@ -35,10 +35,7 @@ param_named(const ParamList *params, const char *name)
 static void
 unknown_param(Elab *e, const CallFrame *c, const CallArg *arg)
 {
-	const char **names = NEW_ARRAY(e->cx->mem, const char *, c->params->n);
-
-	for (int i = 0; i < c->params->n; i++)
-		names[i] = c->params->at[i].name;
+	const char **names = MAP_OF(e->cx->mem, const char *, i, c->params->n, c->params->at[i].name);
 	diag_error(e->cx, arg->name_place, DIAG_PARAM_UNKNOWN, c->name, arg->name);
 	const char *near = nearest_name(arg->name, names, c->params->n);
 	if (near)

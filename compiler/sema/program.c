@@ -200,9 +200,7 @@ owner(Program *p, const Item *it, const char *what)
 	}
 	if (program_lost(p, it->name))
 		return NULL;
-	const char **names = NEW_ARRAY(p->cx->mem, const char *, p->kernels.n);
-	for (int i = 0; i < p->kernels.n; i++)
-		names[i] = p->kernels.at[i]->name;
+	const char **names = MAP_OF(p->cx->mem, const char *, i, p->kernels.n, p->kernels.at[i]->name);
 	diag_error(p->cx, it->name_place, DIAG_KERNEL_UNKNOWN, what, it->name);
 	const char *near = nearest_name(it->name, names, p->kernels.n);
 	if (near)

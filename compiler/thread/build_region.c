@@ -63,9 +63,7 @@ room_for(ThreadBuilder *b, int n)
 static void
 after_region(ThreadBuilder *b, ThreadNode *owner, const Reg *like, Reg *after, int n)
 {
-	RegType *type = NEW_ARRAY(b->m->mem, RegType, n);
-	for (int i = 0; i < n; i++)
-		type[i] = thread_type_of(b, like[i]);
+	RegType *type = MAP_OF(b->m->mem, RegType, i, n, thread_type_of(b, like[i]));
 	thread_results(b, owner, n);
 	for (int i = 0; i < n; i++) {
 		b->m->reg.at[owner->out[i] - 1].type = type[i];
@@ -114,9 +112,7 @@ thread_call(ThreadBuilder *b, const char *name, const Reg *in, int nin, const Re
 static RegType *
 types(ThreadBuilder *b, const RegType *t, int n)
 {
-	RegType *c = NEW_ARRAY(b->m->mem, RegType, n);
-	for (int i = 0; i < n; i++)
-		c[i] = t[i];
+	RegType *c = MAP_OF(b->m->mem, RegType, i, n, t[i]);
 	return c;
 }
 

@@ -38,9 +38,8 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
 	for (int i = 0; i < b->bound.nsymbol; i++)
 		symbol[i] = assumption_of_size(&b->bound, i);
-	bool *contiguous = NEW_ARRAY(mem, bool, nparams);
-	for (int i = 0; i < nparams; i++)
-		contiguous[i] = k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]);
+	bool *contiguous = MAP_OF(mem, bool, i, nparams,
+	    k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]));
 	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
 }
 

@@ -85,9 +85,7 @@ results_type(LlvmAsm *a)
 		return a->l->none;
 	if (a->result.n == 1)
 		return asm_type(a->l, a->result.at[0]);
-	LLVMTypeRef *each = NEW_ARRAY(a->l->mem, LLVMTypeRef, a->result.n);
-	for (int i = 0; i < a->result.n; i++)
-		each[i] = asm_type(a->l, a->result.at[i]);
+	LLVMTypeRef *each = MAP_OF(a->l->mem, LLVMTypeRef, i, a->result.n, asm_type(a->l, a->result.at[i]));
 	return LLVMStructTypeInContext(a->l->cx, each, (unsigned)a->result.n, false);
 }
 

@@ -80,9 +80,7 @@ part(EmitLlvm *l, const Reg *r, const LLVMValueRef *joined, LLVMValueRef *v, int
 static LLVMValueRef *
 carry(EmitLlvm *l, const LLVMValueRef *init, LLVMBasicBlockRef before, int n)
 {
-	LLVMValueRef *phi = NEW_ARRAY(l->mem, LLVMValueRef, n);
-	for (int i = 0; i < n; i++)
-		phi[i] = llvm_phi(l, init[i], before, NULL, NULL);
+	LLVMValueRef *phi = MAP_OF(l->mem, LLVMValueRef, i, n, llvm_phi(l, init[i], before, NULL, NULL));
 	return phi;
 }
 

@@ -85,10 +85,9 @@ shared_memory(EmitLlvm *l, const ThreadKernel *k)
 void
 llvm_nvptx_kernel(EmitLlvm *l, const ThreadKernel *k)
 {
-	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, k->nparam);
 	l->kernel = kernel_name(l, k->name);
-	for (int i = 0; i < k->nparam; i++)
-		types[i] = k->param[i].is_map ? l->generic : l->type[k->param[i].type];
+	LLVMTypeRef *types = MAP_OF(l->mem, LLVMTypeRef, i, k->nparam,
+	    k->param[i].is_map ? l->generic : l->type[k->param[i].type]);
 	l->fn = LLVMAddFunction(
 	    l->m, l->kernel, LLVMFunctionType(l->none, types, (unsigned)k->nparam, false));
 	LLVMSetFunctionCallConv(l->fn, PTX_KERNEL);

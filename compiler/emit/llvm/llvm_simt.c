@@ -59,9 +59,7 @@ LLVMValueRef
 llvm_host_call(EmitLlvm *l, const char *name, LLVMTypeRef result, LLVMValueRef *arg, int n, unsigned flags)
 {
 	LLVMValueRef fn = LLVMGetNamedFunction(l->m, name);
-	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, n);
-	for (int i = 0; i < n; i++)
-		types[i] = LLVMTypeOf(arg[i]);
+	LLVMTypeRef *types = MAP_OF(l->mem, LLVMTypeRef, i, n, LLVMTypeOf(arg[i]));
 	LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n, false);
 	if (!fn) {
 		fn = LLVMAddFunction(l->m, name, type);

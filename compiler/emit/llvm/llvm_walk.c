@@ -15,9 +15,7 @@
 LLVMValueRef *
 llvm_values(EmitLlvm *l, const Reg *r, int n)
 {
-	LLVMValueRef *v = NEW_ARRAY(l->mem, LLVMValueRef, n);
-	for (int i = 0; i < n; i++)
-		v[i] = llvm_value(l, r[i]);
+	LLVMValueRef *v = MAP_OF(l->mem, LLVMValueRef, i, n, llvm_value(l, r[i]));
 	return v;
 }
 

@@ -151,9 +151,7 @@ table_of(EmitLlvm *l, LLVMTypeRef elem, const int64_t *bits, int n)
 		if (t->n == n && t->elem == elem && memcmp(t->bits, bits, sizeof *bits * (size_t)n) == 0)
 			return t->global;
 	}
-	LLVMValueRef *v = NEW_ARRAY(l->mem, LLVMValueRef, n);
-	for (int i = 0; i < n; i++)
-		v[i] = LLVMConstInt(elem, (uint64_t)bits[i], true);
+	LLVMValueRef *v = MAP_OF(l->mem, LLVMValueRef, i, n, LLVMConstInt(elem, (uint64_t)bits[i], true));
 	LlvmTable t = {bits, n, elem, llvm_constant(l, LLVMConstArray2(elem, v, (uint64_t)n), "table")};
 	vec_push(l->mem, &l->table, t);
 	return t.global;

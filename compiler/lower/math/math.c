@@ -133,9 +133,7 @@ spelled_out(Math m, OpKind op, Reg a, Reg b)
 static void
 angles(Math m, const Op *op, DType t, const Reg *a, int n, Reg *out)
 {
-	Reg *x = NEW_ARRAY(m.l->mem, Reg, n);
-	for (int i = 0; i < n; i++)
-		x[i] = lower_widen(m.l, t, a[i]);
+	Reg *x = MAP_OF(m.l->mem, Reg, i, n, lower_widen(m.l, t, a[i]));
 	math_angles(m, op->kind, x, n, op->in[0]->nuses == 1, out);
 	for (int i = 0; i < n; i++)
 		out[i] = lower_narrow(m.l, t, out[i]);

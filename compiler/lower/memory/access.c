@@ -227,9 +227,7 @@ find_gather(Lower *l, LowerAccess *a, int d)
 		Layout want = access_gather_layout(a->layout, a->dim[d].at, v->type->rank);
 		a->dim[d].gather = lower_operand(l, a->op, 1 + d, &want);
 	} else if (a->layout) {
-		Reg *all = NEW_ARRAY(l->mem, Reg, 1 << a->layout->in[IN_REGISTER]);
-		for (int r = 0; r < 1 << a->layout->in[IN_REGISTER]; r++)
-			all[r] = given[0];
+		Reg *all = MAP_OF(l->mem, Reg, r, 1 << a->layout->in[IN_REGISTER], given[0]);
 		a->dim[d].gather = all;
 	}
 }

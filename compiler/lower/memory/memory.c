@@ -48,9 +48,7 @@ fill_of(Lower *l, const Op *op, int i, const Layout *layout)
 		return NULL;
 	if (op->in[i]->type->rank > 0)
 		return lower_operand(l, op, i, layout);
-	Reg *all = NEW_ARRAY(l->mem, Reg, registers_of(layout));
-	for (int r = 0; r < registers_of(layout); r++)
-		all[r] = lower_regs(l, op->in[i])[0];
+	Reg *all = MAP_OF(l->mem, Reg, r, registers_of(layout), lower_regs(l, op->in[i])[0]);
 	return all;
 }
 
@@ -69,10 +67,8 @@ has_many_gathers(const Func *f)
 static const Reg *
 zeros(Lower *l, RegType t, int n)
 {
-	Reg *all = NEW_ARRAY(l->mem, Reg, n);
 	Reg zero = thread_is_float(t) ? thread_float_const(l->b, t, 0) : thread_int_const(l->b, t, 0);
-	for (int r = 0; r < n; r++)
-		all[r] = zero;
+	Reg *all = MAP_OF(l->mem, Reg, r, n, zero);
 	return all;
 }
 

@@ -173,9 +173,7 @@ lower_cat(Lower *l, Op *op)
 	}
 	int axis = (int)attr_axis(op);
 	Layout want = cat_layout(op);
-	const Reg **part = NEW_ARRAY(l->mem, const Reg *, op->nin);
-	for (int i = 0; i < op->nin; i++)
-		part[i] = lower_operand(l, op, i, &want);
+	const Reg **part = MAP_OF(l->mem, const Reg *, i, op->nin, lower_operand(l, op, i, &want));
 	choose(l, op->out[0].layout, axis, want.out[axis], part, op->nin, lower_new(l, &op->out[0]));
 }
 

@@ -140,9 +140,8 @@ lower_packed_put(Lower *l, Reg base, const Reg *from, const Layout *layout, cons
 	Layout to, slot;
 	if (!layout_bytes(layout, &to) || !layout_bytes(shared, &slot))
 		return false;
-	Reg *byte = NEW_ARRAY(l->mem, Reg, 1 << to.in[IN_REGISTER]);
-	for (int i = 0; i < 1 << to.in[IN_REGISTER]; i++)
-		byte[i] = join_halves(l, from[2 * i], from[2 * i + 1]);
+	Reg *byte = MAP_OF(
+	    l->mem, Reg, i, 1 << to.in[IN_REGISTER], join_halves(l, from[2 * i], from[2 * i + 1]));
 	lower_to_shared(l, base, byte, &to, &slot, REG_I8);
 	return true;
 }
@@ -410,9 +409,8 @@ zeros_of(Lower *l, const Op *op, const Reg *right)
 		return is_small(op->in[1], bits) ? right : NULL;
 	if (op->kind != OP_ADD || !c || c->kind != KIND_FLOAT || c->f > 0 || c->f <= -(1 << bits) || c->f != floor(c->f))
 		return NULL;
-	Reg *all = NEW_ARRAY(l->mem, Reg, n);
-	for (int i = 0; i < n; i++)
-		all[i] = thread_float_const(l->b, to == TY_F16 ? REG_F16 : REG_BF16, -c->f);
+	Reg *all = MAP_OF(
+	    l->mem, Reg, i, n, thread_float_const(l->b, to == TY_F16 ? REG_F16 : REG_BF16, -c->f));
 	return all;
 }
 

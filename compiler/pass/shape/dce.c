@@ -169,10 +169,7 @@ drop_uses(Marks *k, Op *op)
 static void
 drop_values(Marks *k, Op *op)
 {
-	bool *keep = NEW_ARRAY(k->s->tmp, bool, op->nout);
-
-	for (int i = 0; i < op->nout; i++)
-		keep[i] = k->needed[op->out[i].id];
+	bool *keep = MAP_OF(k->s->tmp, bool, i, op->nout, k->needed[op->out[i].id]);
 	for (int r = 0; r < op->nregion && op->kind != OP_IF; r++) {
 		Block *b = op->region[r];
 		b->arg = keep_values(k, b->arg, op->kind == OP_FOR ? 1 : 0, keep, &b->narg);

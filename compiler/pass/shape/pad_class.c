@@ -265,9 +265,7 @@ pad_needs(Func *f, const Target *t, int **first)
 		c.parent[i] = i;
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		classify(&c, op, t);
-	int64_t *least = NEW_ARRAY(tmp, int64_t, n);
-	for (int i = 0; i < n; i++)
-		least[i] = c.fixed[find(&c, i)] ? 1 : MAX(c.need[find(&c, i)], 1);
+	int64_t *least = MAP_OF(tmp, int64_t, i, n, c.fixed[find(&c, i)] ? 1 : MAX(c.need[find(&c, i)], 1));
 	*first = c.first;
 	return least;
 }

@@ -130,9 +130,8 @@ fill(Unroll *u, Op *made, int64_t step)
 		}
 		copy_ops(u, &b, i, false);
 	}
-	Value **yielded = NEW_ARRAY(u->m->cx->tmp, Value *, carried);
-	for (int k = 0; k < carried; k++)
-		yielded[k] = value_mapped(u->map[u->n - 1], u->body->last->in[k]);
+	Value **yielded = MAP_OF(u->m->cx->tmp, Value *, k, carried,
+	    value_mapped(u->map[u->n - 1], u->body->last->in[k]));
 	build_yield(&b, yielded, carried);
 }
 

@@ -191,11 +191,10 @@ static Op *
 make_loop(const Slice *s, Builder *b)
 {
 	Value *const *in = s->loop->in, *step = build_index(b, s->step[s->body->arg[0].id] * s->n);
-	Value **init = NEW_ARRAY(s->m->cx->tmp, Value *, s->loop->nout);
 
-	for (int i = 0; i < s->loop->nout; i++)
-		init[i] = s->merge ? build_stack(b, in[3 + i], 0, s->n)
-		                   : build_int(b, slice_type(s, s->loop->out[i].type), 0);
+	Value **init = MAP_OF(s->m->cx->tmp, Value *, i, s->loop->nout,
+	    s->merge ? build_stack(b, in[3 + i], 0, s->n)
+		     : build_int(b, slice_type(s, s->loop->out[i].type), 0));
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 

@@ -93,11 +93,9 @@ static void
 join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
 {
 	int n = split_nstates(s);
-	Value **own = NEW_ARRAY(b->m->cx->tmp, Value *, n);
 	bool sums = all_sum(s);
 
-	for (int i = 0; i < n; i++)
-		own[i] = split_state(s, i);
+	Value **own = MAP_OF(b->m->cx->tmp, Value *, i, n, split_state(s, i));
 	for (int i = 0; i < s->ntokens && sums; i++)
 		op_make(b, OP_SPLIT_SUM, &s->tokens[i], 1, NULL, 0, NULL, 0);
 	if (sums)

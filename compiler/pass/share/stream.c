@@ -282,9 +282,7 @@ finish(Stream *s, Value *end)
 				if (op->in[i] == &loop->out[k])
 					op_set_in(op, i, &sum->out[k]);
 	Builder give = {.m = s->m, .block = branch->region[1], .place = loop->place};
-	Value **sums = NEW_ARRAY(s->m->cx->tmp, Value *, n);
-	for (int i = 0; i < n; i++)
-		sums[i] = &loop->out[i];
+	Value **sums = MAP_OF(s->m->cx->tmp, Value *, i, n, &loop->out[i]);
 	op_make(&give, OP_STREAM_GIVE, sums, n, NULL, 0, NULL, 0);
 	build_yield(&give, NULL, 0);
 }

@@ -236,9 +236,7 @@ cat_operands(Call *c, const Val **items, int *n)
 {
 	bool nested = c->nrest == 1 && (c->rest[0].val.kind == VAL_TUPLE || c->rest[0].val.kind == VAL_LIST);
 	*n = nested ? c->rest[0].val.n : c->nrest;
-	Val *v = NEW_ARRAY(c->e->cx->mem, Val, *n);
-	for (int i = 0; i < *n; i++)
-		v[i] = nested ? c->rest[0].val.items[i] : c->rest[i].val;
+	Val *v = MAP_OF(c->e->cx->mem, Val, i, *n, nested ? c->rest[0].val.items[i] : c->rest[i].val);
 	*items = v;
 	if (*n > 0)
 		return true;

@@ -359,9 +359,7 @@ reduce_fn(Call *c)
 		x[i] = a.x;
 	}
 	if (a.rank == 0) {
-		Val *out = NEW_ARRAY(e->cx->mem, Val, n);
-		for (int i = 0; i < n; i++)
-			out[i] = val_tile(c->place, x[i]);
+		Val *out = MAP_OF(e->cx->mem, Val, i, n, val_tile(c->place, x[i]));
 		return c->arg[0].val.kind == VAL_TUPLE ? val_tuple(e, c->place, out, n) : out[0];
 	}
 	if (chooses_from_none(&a))

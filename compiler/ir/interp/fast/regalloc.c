@@ -18,11 +18,9 @@ static void
 assign_slots(Plan *p)
 {
 	int n = p->fast->web.n;
-	Web **order = NEW_ARRAY(p->mem, Web *, n);
 	VEC(Web *) last = {0};
 
-	for (int i = 0; i < n; i++)
-		order[i] = &p->fast->web.at[i];
+	Web **order = MAP_OF(p->mem, Web *, i, n, &p->fast->web.at[i]);
 	qsort(order, (size_t)n, sizeof *order, compare_webs);
 	for (int i = 0; i < n; i++) {
 		Web *w = order[i];
