@@ -81,7 +81,10 @@ start_of(Builder *b, const Value *v)
 		return start_of(b, op->in[0]);
 	if (op->kind == OP_BROADCAST)
 		return op->in[0]->type == index ? op->in[0] : build1(b, OP_CAST, op->in[0], index);
-	return build2(b, op->kind, start_of(b, op->in[0]), start_of(b, op->in[1]));
+	Value *x = start_of(b, op->in[0]), *y = start_of(b, op->in[1]);
+	if (value_int(y, &n) && n == 0)
+		return x;
+	return op->kind == OP_ADD && value_int(x, &n) && n == 0 ? y : build2(b, op->kind, x, y);
 }
 
 bool
