@@ -6,13 +6,22 @@
  *     }                                        }
  *
  * Inner loops go first, so one walk lifts an op through as many loops as it can leave; an op that
- * leaves an inner loop stands in the outer loop's block and is looked at there again.  Only PURE
- * ops move, with their regions if they have any (reduce_fn): a load could pass the store that feeds
- * it, and the pipeliner wants loads where they are.  A lifted op runs even if the loop does not, so
- * an op that could trap must not be PURE.  Ops inside an `if` stay there: they may be the dear ones
- * that the condition spares. */
+ * leaves an inner loop stands in the outer loop's block and is looked at there again.  PURE
+ * ops move, with their regions if they have any (reduce_fn), and reads of short rows of tensors that
+ * nothing writes, as a slope for each head: in the loop they would have a ring of their own.  Another
+ * load could pass the store that feeds it, and the pipeliner wants tiles where they are.  A lifted op
+ * runs even if the loop does not, so an op that could trap must not be PURE.  Ops inside an `if` stay
+ * there: they may be the dear ones that the condition spares. */
 #include "pass/pass.h"
 
+enum { ROW_MOST = 1024 };
+
+static bool
+is_fixed_row(const Op *op)
+{
+	return op->kind == OP_READ && op->out[0].type->rank <= 1 && type_count(op->out[0].type) <= ROW_MOST &&
+	    !tensor_is_written(op->home->func, op->in[0]);
+}
 
 static bool
 operands_invariant(const Op *op, const Block *loop)
@@ -32,7 +41,7 @@ region_invariant(const Block *region, const Block *loop)
 static bool
 invariant(const Op *op, const Block *loop)
 {
-	if (!(op_info[op->kind].traits & PURE) || !operands_invariant(op, loop))
+	if ((!op_has(op, PURE) && !is_fixed_row(op)) || !operands_invariant(op, loop))
 		return false;
 	return ALL_OF(r, op->nregion, region_invariant(op->region[r], loop));
 }
