@@ -247,13 +247,14 @@ is_side_of_product(const Func *f, const Pair *x)
 	return false;
 }
 
-/* Groups may have few rows each: those of 16 and 32 then, too.  Of chains with several ends steps may be short, at last:
- * the results of all products fit. */
+/* Groups may have few rows each, and few rows may weigh few keys a trip: sides of 16 and 32 then, too.  Of chains with
+ * several ends steps may be short, at last: the results of all products fit. */
 static TuneName
-sides_of(const Pair *x, bool are_several, Arena *mem)
+sides_of(const Pair *x, const Func *f, Arena *mem)
 {
 	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
-	int first = x->by_number ? 0 : FEW, n = LEN(all) - first - !(are_several && x->is_step);
+	bool is_merged = x->is_step && choose_merges_few(f), are_several = x->is_step && dots_part(f) > 1;
+	int first = x->by_number || is_merged ? 0 : FEW, n = LEN(all) - first - !are_several;
 	const int64_t *sides = all + first;
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
@@ -324,12 +325,12 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
 		return;
-	bool with_steps = (choose_count_dots(f) > 1 || choose_sums(f)) && !adds_apart(f);
+	bool with_steps = (choose_count_dots(f) > 1 || choose_sums(f) || choose_decodes(f)) && !adds_apart(f);
 	find_sizes(k, b, t, how, with_steps, mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;
 	for (int i = 0; i < s.n; i++)
 		if (is_side_of_product(f, &s.at[i]))
-			more[(*n)++] = sides_of(&s.at[i], dots_part(f) > 1, mem);
+			more[(*n)++] = sides_of(&s.at[i], f, mem);
 }

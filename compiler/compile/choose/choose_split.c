@@ -125,21 +125,34 @@ rounds_of(double programs, int split, double most)
 	return ceil(blocks / most) * most / blocks * (1 + JOIN * log2(split));
 }
 
-/* More blocks than fill the multiprocessors once, of a loop with merge whose parts stay long: where programs leave many of
- * them idle otherwise, and where each program has a length of its own, which those of few programs do not even out.  Decode
- * on an H200, us by blocks of a program: 9 batches of 8 groups, 2600 keys 36.2 by one, 29.5 by two, 27.8 by four; 24 of up
- * to 4096 59.1, 55.1, 50.0; 6 of 12, up to 5000, heads of 64 18.8, 17.9, 15.1; 4 of 8, 100 to
- * 16384 31.4 by four, 29.0 by eight; 2 of 8, up to 30000 36.5 by eight, 32.2 by sixteen; but all of 8192 34.6 by four and
- * 36.0 by eight, and 14 to 27 iterations each 1.07 to 1.19 of half as many blocks. */
-static int
-more_parts(const Value *end, double programs, int n, double trips, double most)
+/* What a trip reads of tensors. */
+static double
+trip_bytes(const Op *loop)
 {
-	enum { LONG = 40, ALL = 8, FEW = 4, LARGEST = 16, DEEP = 8 };
+	double n = 0;
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op->kind == OP_READ && op->out[0].type->rank > 1)
+			n += (double)dtype_bytes(op->out[0].type->elem, type_count(op->out[0].type));
+	return n;
+}
+
+/* More blocks than fill the multiprocessors once, of a loop with merge whose parts stay long: where programs leave many of
+ * them idle otherwise, and, of parts that are longer still, where each program has a length of its own, which those of few
+ * programs do not even out.  Decode on an H200, heads of 128 in bf16, us by blocks of a program: 9 batches of 8 groups,
+ * 2600 keys 36.2 by one, 29.5 by two, 27.8 by four; 24 of up to 4096 59.1, 55.1, 50.0; 5 of 8, 5000 36.8 by two, 32.8 by
+ * eight; 6 of 6, 7000, heads of 64 26.2 and 22.6; 4 of 8, 100 to 16384 31.4 by four, 29.0 by eight; 2 of 8, up to 30000
+ * 36.5 by eight, 32.2 by sixteen; but all of 8192 35.2 by four and 36.2 by eight, of 12000 28.5 by eight and 29.6 by
+ * sixteen, and of 14 to 27 iterations of 8 KB each 1.07 to 1.19 of half as many blocks. */
+static int
+more_parts(const Op *loop, double programs, int n, double trips, double most)
+{
+	enum { LONG = 192 * 1024, LONGER = 768 * 1024, ALL = 8, FEW = 4, LARGEST = 16, DEEP = 8 };
+	double bytes = trips * trip_bytes(loop);
 	int best = n;
-	for (int s = 2 * n; s <= ALL && trips >= LONG * s; s *= 2)
+	for (int s = 2 * n; s <= ALL && bytes >= LONG * s; s *= 2)
 		if (rounds_of(programs, s, most) < rounds_of(programs, best, most))
 			best = s;
-	bool is_uneven = n >= FEW && 2 * n <= LARGEST && trips >= LONG * 2 * n && is_data(end, DEEP);
+	bool is_uneven = n >= FEW && 2 * n <= LARGEST && bytes >= LONGER * 2 * n && is_data(loop->in[1], DEEP);
 	return is_uneven ? 2 * n : best;
 }
 
@@ -157,7 +170,7 @@ choose_split_of(const Func *f, const Bound *b, const Target *t)
 	int n = 1, least = merges ? TRIPS_LEAST_MERGED : TRIPS_LEAST;
 	while (2 * n <= SPLIT_LARGEST && 2 * n * programs <= most && trips >= least * 2 * n)
 		n *= 2;
-	return merges ? more_parts(loop->in[1], (double)programs, n, trips, (double)most) : n;
+	return merges ? more_parts(loop, (double)programs, n, trips, (double)most) : n;
 }
 
 static Module *

@@ -243,20 +243,20 @@ split_stands(const Whole *s, const Bound *b)
 	    s->how->is_fixed(s->how->user, word);
 }
 
-/* As many blocks as share the loop with the present values, where the header does not say. */
+/* As many blocks as share the loop with the present values, where the header does not say; and how they join. */
 static void
 add_parts(Whole *s)
 {
-	const char *word = schedule_info[SCHEDULE_SPLIT].text;
 	Bound b;
 	start(s);
-	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b) || split_stands(s, &b))
+	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b))
 		return;
-	Module *m = search_module(s, &b);
-	int split = m ? choose_split_of(m->funcs.at[0], &b, s->t) : 1;
-	if (split > 1)
-		s->value[s->n++] = (NamedConst){word, {.kind = CONST_INT, .i = split}, NOWHERE};
-	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split))
+	bool stands = split_stands(s, &b);
+	Module *m = stands ? NULL : search_module(s, &b);
+	const Const split = {.kind = CONST_INT, .i = m ? choose_split_of(m->funcs.at[0], &b, s->t) : b.schedule.split};
+	if (split.i > 1 && !stands)
+		s->value[s->n++] = (NamedConst){schedule_info[SCHEDULE_SPLIT].text, split, NOWHERE};
+	if (split.i > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split.i))
 		s->value[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
 }
 

@@ -130,84 +130,6 @@ tile_keep_kind(const Pair *x, const Op *a, const Part *from)
 	p->of = from->of;
 }
 
-static bool
-times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
-{
-	Part *p = tile_part(x, &a->out[0]);
-	int64_t n[2];
-	if (tile_part(x, by)->differs)
-		memcpy(n, tile_part(x, by)->number, sizeof n);
-	else if (!value_int(by, &n[0]))
-		return false;
-	else
-		n[1] = n[0];
-	if (by->type->rank > 0 || n[0] <= 0 || n[0] > INT32_MAX || start->times[1] > INT32_MAX || start->of ||
-	    (start->from != 0 && n[0] != n[1]))
-		return false;
-	tile_keep_kind(x, a, start);
-	for (int i = 0; i < 2; i++)
-		p->times[i] *= n[i];
-	p->from = start->from == 0 ? 0 : -1;
-	return true;
-}
-
-/* The next program's index: its part starts where this one's ends. */
-static bool
-is_next(const Op *a, const Part *start, const Value *other)
-{
-	int64_t n;
-	return a->kind == OP_ADD && value_int(other, &n) && n == 1 && start->times[0] == 1 && start->times[1] == 1 &&
-	    start->from == 0 && !start->ends;
-}
-
-static bool
-plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
-{
-	int64_t n;
-	if (!tile_is_plain(x, other) || tile_has_parts(x, other) || start->ends)
-		return false;
-	tile_keep_kind(x, a, start);
-	tile_part(x, &a->out[0])->ends = is_next(a, start, other);
-	if (tile_part(x, &a->out[0])->ends)
-		return true;
-	bool known = value_int(other, &n) && n >= 0 && a->kind == OP_ADD && start->from >= 0;
-	tile_part(x, &a->out[0])->from = known ? start->from + n : -1;
-	return a->kind == OP_ADD || other == a->in[1];
-}
-
-/* What the parts up to this one's end leave of something: in opposite order it starts there. */
-static bool
-minus_end(const Pair *x, const Op *a)
-{
-	const Part *end = tile_part(x, a->in[1]);
-	if (!tile_is_plain(x, a->in[0]) || a->in[0]->type->rank > 0 || !end->ends || end->of)
-		return false;
-	tile_keep_kind(x, a, end);
-	tile_part(x, &a->out[0])->of = a->in[0];
-	return true;
-}
-
-/* Where a part starts and the indices within it: those of the whole dimension. */
-static bool
-local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *start)
-{
-	Part *p = tile_part(x, &a->out[0]);
-	int n = 0;
-	if (start->start == AXIS_NONE || start->is_local || start->differs || start->ends)
-		return false;
-	for (int d = 0; d < local->type->rank; d++) {
-		const Part *q = tile_part(x, local);
-		if (q->axis[d] == AXIS_NONE)
-			continue;
-		n++;
-		if (q->axis[d] != AXIS_ANY || TILE_SCALE * start->times[0] != q->scale[d] * x->size ||
-		    start->times[1] != 2 * start->times[0])
-			return false;
-		p->axis[d] = start->start;
-	}
-	return n == 1 && a->kind == OP_ADD;
-}
-
 bool
 tile_parts_agree(const Pair *x, const Op *a)
 {
@@ -226,36 +148,6 @@ tile_all_plain(const Pair *x, const Op *a)
 		if (!tile_is_plain(x, a->in[i]))
 			return false;
 	return true;
-}
-
-static bool
-visit_elementwise(const Pair *x, const Op *a)
-{
-	if (tile_all_plain(x, a))
-		return tile_parts_agree(x, a);
-	if (tile_scales_sum(x, a))
-		return true;
-	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
-		tile_keep_kind(x, a, tile_part(x, a->in[0]));
-		return true;
-	}
-	if (a->nin != 2)
-		return false;
-	for (int i = 0; i < 2; i++)
-		if (tile_part(x, a->in[i])->is_local)
-			return local_plus_start(x, a, a->in[i], tile_part(x, a->in[1 - i]));
-	if (a->kind == OP_SUB && tile_part(x, a->in[1])->start != AXIS_NONE)
-		return minus_end(x, a);
-	for (int i = 0; i < 2; i++) {
-		const Part *p = tile_part(x, a->in[i]);
-		if (p->start == AXIS_NONE)
-			continue;
-		if (a->kind == OP_MUL)
-			return times_number(x, a, p, a->in[1 - i]);
-		if (a->kind == OP_ADD || a->kind == OP_SUB)
-			return plus_other(x, a, p, a->in[1 - i]);
-	}
-	return false;
 }
 
 /* A scalar that follows from where a part starts in some other way: the end of a loop may, or whether a program leaves. */
@@ -337,9 +229,10 @@ static bool
 takes_steps(Pair *x, const Op *a, const Op *b)
 {
 	const Part *step = tile_part(x, a->in[2]);
+	int64_t from = value_is_zero(a->in[0]) ? 0 : -1;
 	if (!x->is_step || !step->differs)
 		return false;
-	*tile_part(x, &a->region[0]->arg[0]) = (Part){.start = AXIS_STEP, .times = {x->size, 2 * x->size}, .from = -1};
+	*tile_part(x, &a->region[0]->arg[0]) = (Part){.start = AXIS_STEP, .times = {x->size, 2 * x->size}, .from = from};
 	x->stepped++;
 	return x->loops == 0 && step->number[0] == x->size && step->number[1] == 2 * x->size &&
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
@@ -363,6 +256,20 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	ok = ok && (!steps || tile_trips_join(x, a));
 	for (int i = 0; i < a->nout && ok; i++)
 		ok = take_axes(x, &a->out[i], &body->arg[1 + i]);
+	return ok;
+}
+
+/* How two parts of a loop join: what is carried has the same parts in both, and in what they come to. */
+static bool
+visit_merge(Pair *x, const Op *a, const Op *b)
+{
+	const Block *body = a->region[0], *other = b->region[0];
+	bool ok = x->multiplies;
+	for (int i = 0; i < body->narg && ok; i++)
+		ok = type_parts(x, &body->arg[i], &other->arg[i]) && take_axes(x, &body->arg[i], a->in[i % a->nin]);
+	ok = ok && visit_block(x, body, other);
+	for (int i = 0; i < a->nout && ok; i++)
+		ok = take_axes(x, &a->out[i], a->in[i]) && take_axes(x, &a->out[i], body->last->in[i]);
 	return ok;
 }
 
@@ -405,7 +312,7 @@ static bool
 visit_op(Pair *x, const Op *a, const Op *b)
 {
 	if (op_has(a, ELEM))
-		return visit_elementwise(x, a) || is_bound(x, a);
+		return tile_visit_elementwise(x, a) || is_bound(x, a);
 	switch (a->kind) {
 	case OP_CONST: return visit_const(x, a, b);
 	case OP_PROGRAM_ID: return visit_program(x, a);
@@ -425,6 +332,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_DOT: return visit_dot(x, a);
 	case OP_FOR: return visit_loop(x, a, b);
 	case OP_IF: return visit_branch(x, a, b);
+	case OP_MERGE: return visit_merge(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
 	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
 	case OP_ATOMIC: return visit_atomic(x, a);
@@ -439,7 +347,8 @@ visit_block(Pair *x, const Block *first, const Block *second)
 	const Op *q = second->first;
 	for (const Op *p = first->first; p; p = p->next, q = q->next) {
 		if (!q || p->kind != q->kind || p->nin != q->nin || p->nout != q->nout || p->nregion != q->nregion ||
-		    (p->nregion > 0 && p->kind != OP_FOR && p->kind != OP_IF) || !tile_attrs_alike(p, q))
+		    (p->nregion > 0 && p->kind != OP_FOR && p->kind != OP_IF && p->kind != OP_MERGE) ||
+		    !tile_attrs_alike(p, q))
 			return false;
 		for (int i = 0; i < p->nin; i++)
 			if (p->in[i]->id != q->in[i]->id)

@@ -63,6 +63,8 @@ bool tile_all_plain(const Pair *x, const Op *a);
 bool tile_parts_agree(const Pair *x, const Op *a);
 void tile_keep_kind(const Pair *x, const Op *a, const Part *from);
 bool tile_has_parts(const Pair *x, const Value *v);
+/* choose_tile_start.c: of elementwise ops. */
+bool tile_visit_elementwise(const Pair *x, const Op *a);
 /* choose_tile_sums.c: is it a product that sums over a part alone?  Such a sum, scaled by what programs have in common? */
 bool tile_sums_part(const Pair *x, const Op *a);
 bool tile_scales_sum(const Pair *x, const Op *a);

@@ -1,0 +1,130 @@
+/* What is computed of where a part starts (choose_tile.c): the program's index times numbers, over numbers that divide it,
+ * plus others; and of the indices within a part. */
+#include "compile/choose/tile/choose_tile.h"
+
+#include <string.h>
+
+static bool
+times_number(const Pair *x, const Op *a, const Part *start, const Value *by)
+{
+	Part *p = tile_part(x, &a->out[0]);
+	int64_t n[2];
+	if (tile_part(x, by)->differs)
+		memcpy(n, tile_part(x, by)->number, sizeof n);
+	else if (!value_int(by, &n[0]))
+		return false;
+	else
+		n[1] = n[0];
+	if (by->type->rank > 0 || n[0] <= 0 || n[0] > INT32_MAX || start->times[1] > INT32_MAX || start->of ||
+	    (start->from != 0 && n[0] != n[1]))
+		return false;
+	tile_keep_kind(x, a, start);
+	for (int i = 0; i < 2; i++)
+		p->times[i] *= n[i];
+	p->from = start->from == 0 ? 0 : -1;
+	return true;
+}
+
+/* Groups of as many elements: of 16 of %k, where parts are of 64, four begin at %k / 16. */
+static bool
+over_number(const Pair *x, const Op *a, const Part *start)
+{
+	Part *p = tile_part(x, &a->out[0]);
+	int64_t n;
+	if (!value_int(a->in[1], &n) || n <= 0 || start->from != 0 || start->ends || start->is_local ||
+	    start->times[0] % n || start->times[1] % n)
+		return false;
+	tile_keep_kind(x, a, start);
+	for (int i = 0; i < 2; i++)
+		p->times[i] /= n;
+	return true;
+}
+
+/* The next program's index: its part starts where this one's ends. */
+static bool
+is_next(const Op *a, const Part *start, const Value *other)
+{
+	int64_t n;
+	return a->kind == OP_ADD && value_int(other, &n) && n == 1 && start->times[0] == 1 && start->times[1] == 1 &&
+	    start->from == 0 && !start->ends;
+}
+
+static bool
+plus_other(const Pair *x, const Op *a, const Part *start, const Value *other)
+{
+	int64_t n;
+	if (!tile_is_plain(x, other) || tile_has_parts(x, other) || start->ends)
+		return false;
+	tile_keep_kind(x, a, start);
+	tile_part(x, &a->out[0])->ends = is_next(a, start, other);
+	if (tile_part(x, &a->out[0])->ends)
+		return true;
+	bool known = value_int(other, &n) && n >= 0 && a->kind == OP_ADD && start->from >= 0;
+	tile_part(x, &a->out[0])->from = known ? start->from + n : -1;
+	return a->kind == OP_ADD || other == a->in[1];
+}
+
+/* What the parts up to this one's end leave of something: in opposite order it starts there. */
+static bool
+minus_end(const Pair *x, const Op *a)
+{
+	const Part *end = tile_part(x, a->in[1]);
+	if (!tile_is_plain(x, a->in[0]) || a->in[0]->type->rank > 0 || !end->ends || end->of)
+		return false;
+	tile_keep_kind(x, a, end);
+	tile_part(x, &a->out[0])->of = a->in[0];
+	return true;
+}
+
+/* Where a part starts and the indices within it: those of the whole dimension. */
+static bool
+local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *start)
+{
+	Part *p = tile_part(x, &a->out[0]);
+	int n = 0;
+	if (start->start == AXIS_NONE || start->is_local || start->differs || start->ends)
+		return false;
+	for (int d = 0; d < local->type->rank; d++) {
+		const Part *q = tile_part(x, local);
+		if (q->axis[d] == AXIS_NONE)
+			continue;
+		n++;
+		if (q->axis[d] != AXIS_ANY || TILE_SCALE * start->times[0] != q->scale[d] * x->size ||
+		    start->times[1] != 2 * start->times[0])
+			return false;
+		p->axis[d] = start->start;
+	}
+	return n == 1 && a->kind == OP_ADD;
+}
+
+bool
+tile_visit_elementwise(const Pair *x, const Op *a)
+{
+	if (tile_all_plain(x, a))
+		return tile_parts_agree(x, a);
+	if (tile_scales_sum(x, a))
+		return true;
+	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
+		tile_keep_kind(x, a, tile_part(x, a->in[0]));
+		return true;
+	}
+	if (a->nin != 2)
+		return false;
+	for (int i = 0; i < 2; i++)
+		if (tile_part(x, a->in[i])->is_local)
+			return local_plus_start(x, a, a->in[i], tile_part(x, a->in[1 - i]));
+	if (a->kind == OP_SUB && tile_part(x, a->in[1])->start != AXIS_NONE)
+		return minus_end(x, a);
+	for (int i = 0; i < 2; i++) {
+		const Part *p = tile_part(x, a->in[i]);
+		if (p->start == AXIS_NONE)
+			continue;
+		if (a->kind == OP_MUL)
+			return times_number(x, a, p, a->in[1 - i]);
+		if (a->kind == OP_DIV && i == 0)
+			return over_number(x, a, p);
+		if (a->kind == OP_ADD || a->kind == OP_SUB)
+			return plus_other(x, a, p, a->in[1 - i]);
+	}
+	return false;
+}
