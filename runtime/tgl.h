@@ -538,7 +538,8 @@ const char *tgl_case_label(TglCase *c);
 TglTensor *tgl_case_tensor(TglCase *c, const char *param);
 /* All arguments, for tgl_launch, and the compile-time values that were given; they stay the case's. */
 const TglArg *tgl_case_args(TglCase *c, int *n);
-/* Values of dimensions, compile-time parameters and scalars, by index; false past the last. */
+/* Values of dimensions, compile-time parameters and scalars, and what is set or chosen of the schedule, by index; false
+ * past the last. */
 bool tgl_case_value(TglCase *c, int i, const char **name, const char **text);
 bool tgl_case_grid(TglCase *c, int64_t grid[TGL_MAX_AXES]);
 

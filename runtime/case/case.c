@@ -125,8 +125,8 @@ collect_arguments(TglCase *c)
 	const Bound *b = &c->b.bound;
 	int room = b->nsymbol + b->nct + 2 * k->params.n;
 	c->args = NEW_ARRAY(c->b.mem, TglArg, room + SCHEDULE_COUNT);
-	c->value_name = NEW_ARRAY(c->b.mem, const char *, room);
-	c->value_text = NEW_ARRAY(c->b.mem, const char *, room);
+	c->value_name = NEW_ARRAY(c->b.mem, const char *, room + SCHEDULE_COUNT);
+	c->value_text = NEW_ARRAY(c->b.mem, const char *, room + SCHEDULE_COUNT);
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		if (c->b.tensor[i])
@@ -145,9 +145,14 @@ collect_arguments(TglCase *c)
 			add_value(c, k->params.at[i].name, &c->b.info[i].scalar);
 	for (int i = 0; i < k->params.n; i++)
 		add_strides(c, i);
-	for (int i = 0; i < SCHEDULE_COUNT; i++)
-		if (!named_const(b->ct, b->nct, schedule_info[i].text))
-			add_said(c, schedule_info[i].text);
+	for (int i = 0; i < SCHEDULE_COUNT; i++) {
+		Const v;
+		if (named_const(b->ct, b->nct, schedule_info[i].text))
+			continue;
+		if (bound_value(b, schedule_info[i].text, &v))
+			add_value(c, schedule_info[i].text, &v);
+		add_said(c, schedule_info[i].text);
+	}
 }
 
 /* ---- opening ---- */
