@@ -306,6 +306,9 @@ preferred(const Op *op, const Target *t, Near *n)
 	} else if (k == 0 && access_window(op, &along)) {       /* a thread has all of its words */
 		k = log2_floor(WINDOW);
 		dim = along;
+	} else if (k == 0 && access_is_record(op, &along)) {
+		k = log2_ceil(tile->extent[along]);
+		dim = along;
 	}
 	for (int d = 0; d < tile->rank; d++) {
 		shape[d] = log2_ceil(tile->extent[d]);
