@@ -177,6 +177,16 @@ barrier(Walk *w, double times)
 
 /* ---- between threads ---- */
 
+/* Both sides by what layouts have beside each other. */
+static double
+shared_conversion(Walk *w, const Op *op, double times)
+{
+	double shared, issue = cost_narrow(op, w->t, &shared);
+	add_issue(w, times * issue);
+	w->c->shared += times * shared * w->warps;
+	return shared * w->warps + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
+}
+
 static double
 conversion(Walk *w, const Op *op, double times)
 {
@@ -191,10 +201,7 @@ conversion(Walk *w, const Op *op, double times)
 		w->c->shuffles += times * words(&op->out[0]) * w->warps;
 		return w->r->shuffle_latency;
 	}
-	double shared, issue = cost_narrow(op, w->t, &shared);
-	add_issue(w, times * issue);
-	w->c->shared += times * shared * w->warps;
-	return shared * w->warps + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
+	return shared_conversion(w, op, times);
 }
 
 /* A scan combines twice, elements of a thread and what came before them; lanes exchange what a thread has together. */
@@ -250,25 +257,14 @@ moved(Walk *w, const Op *op, double times)
 	return plan_op(op, w->t).scratch > 0 ? through_shared(w, words(&op->out[0]) * 4, times) + barrier(w, times) : 0;
 }
 
-/* Tiles are put as threads have them and taken element by element, by lanes that are as far apart as what each holds:
- * reversing pixels of 4 bytes took an H200 105 us in 8 warps and 66 in one, whose lanes shuffle. */
-static double
-mirror_shared(Walk *w, const Value *v, double times)
-{
-	enum { WIDEST = 16, BANK = 4, TAKEN = 2 };
-	double n = cost_elements(v), apart = MIN(words(v) * 4, WIDEST);
-	add_issue(w, times * n * TAKEN);
-	w->c->shared += times * n * MAX(apart / BANK, 1) * w->warps;
-	return through_shared(w, words(v) * 2, times);
-}
-
 static double
 mirror(Walk *w, const Op *op, double times)
 {
-	uint64_t exchange[2] = {0};
-	if (op->out[0].layout && !flip_exchange(op, exchange))
-		return mirror_shared(w, &op->out[0], times);
-	if (!exchange[1])
+	const Layout *l = op->out[0].layout;
+	uint64_t exchange;
+	if (l && !flip_exchange(op, &exchange))
+		return shared_conversion(w, op, times);
+	if (!l || !(exchange >> l->in[IN_REGISTER]))
 		return 0;
 	add_issue(w, times * words(&op->out[0]));
 	w->c->shuffles += times * words(&op->out[0]) * w->warps;

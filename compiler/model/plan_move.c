@@ -79,7 +79,10 @@ flip_exchange(const Op *op, uint64_t *exchange)
 	int axis = (int)attr_axis(op);
 	F2 near = f2_columns(&l->map, 0, l->in[IN_REGISTER] + l->in[IN_LANE]);
 	uint64_t all = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis);
-	return f2_solve(&near, all, exchange);
+	if (f2_solve(&near, all, exchange))
+		return true;
+	f2_solve(&l->map, all, exchange);
+	return false;
 }
 
 int64_t

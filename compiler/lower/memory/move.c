@@ -177,34 +177,35 @@ lower_cat(Lower *l, Op *op)
 	choose(l, op->out[0].layout, axis, want.out[axis], part, op->nin, lower_new(l, &op->out[0]));
 }
 
+/* A thread's elements stand, in the mirror, where those of another one do, and registers as well: they are exchanged, or
+ * each takes from shared memory what that one would. */
 static void
 lower_flip(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
-	const Layout *to = v->layout;
+	const Layout *to = v->layout, *from = op->in[0]->layout;
 	RegType type = lower_type(v->type);
-	int regs = to->in[IN_REGISTER];
-	uint64_t exchange;
+	int regs = to->in[IN_REGISTER], bytes = thread_type_bytes(type);
+	uint64_t exchange, own = (UINT64_C(1) << regs) - 1;
 	Reg *out = lower_new(l, v);
-	if (flip_exchange(op, &exchange)) {
-		const Reg *in = lower_operand(l, op, 0, to);
-		int lanes = (int)(exchange >> regs);
-		uint64_t own = exchange & ((UINT64_C(1) << regs) - 1);
-		for (int r = 0; r < 1 << regs; r++) {
-			Reg x = in[(uint64_t)r ^ own];
-			out[r] = lanes ? lower_lane_xor(l, type, x, lanes) : x;
-		}
-		return;
+	const Reg *in;
+	bool is_near = flip_exchange(op, &exchange);
+	if (is_near) {
+		in = lower_operand(l, op, 0, to);
+	} else {
+		Reg self = l->thread, base = lower_scratch(l, op), *taken = NEW_ARRAY(l->mem, Reg, 1 << regs);
+		Layout shared = convert_shared_layout(l->t, from, to, bytes);
+		lower_to_shared(l, base, lower_regs(l, op->in[0]), from, &shared, type);
+		lower_barrier(l);
+		l->thread = lower_op2(l, THREAD_XOR, self, lower_i32(l, (int64_t)(exchange >> regs)));
+		lower_from_shared(l, base, taken, to, &shared, type);
+		l->thread = self;
+		in = taken;
 	}
-	int axis = (int)attr_axis(op);
-	LowerStrides s = lower_row_strides(v->type);
-	Reg base = stage(l, op);
-	int64_t turn = (v->type->extent[axis] - 1) * s.bytes << s.shift[axis];
+	int lanes = is_near ? (int)(exchange >> regs) : 0;
 	for (int r = 0; r < 1 << regs; r++) {
-		int64_t constant;
-		Reg at = lower_element_offset(l, &s, to, r, &constant);
-		at = lower_op2(l, THREAD_XOR, lower_op2(l, THREAD_ADD, at, lower_i32(l, constant)), lower_i32(l, turn));
-		out[r] = lower_read_element(l, base, type, at, 0);
+		Reg x = in[(uint64_t)r ^ (exchange & own)];
+		out[r] = lanes ? lower_lane_xor(l, type, x, lanes) : x;
 	}
 }
 
