@@ -40,14 +40,15 @@ cost_bytes(const ProgramCost *c)
 
 /* Registers are given to a warp in eights for each thread. */
 static int
-resident(const ProgramCost *c, const Target *t, int *given)
+resident(const ProgramCost *c, const Target *t, int *given, int *limit)
 {
 	if (c->blocks) {
-		*given = c->given;
+		*given = *limit = c->given;
 		return c->blocks;
 	}
 	int threads = c->warps * t->lanes, fit = t->registers / threads / 8 * 8;
-	*given = MIN(MIN(MAX(c->registers, 16), t->max_registers), fit);
+	*limit = MIN(t->max_registers, fit);
+	*given = MIN(MAX(c->likely > 0 ? (int)c->likely : c->registers, 16), *limit);
 	int n = t->registers / ((*given + 7) / 8 * 8 * threads);
 	n = MIN(n, t->max_warps / c->warps);
 	n = MIN(n, (int)(t->shared_bytes_unit / (c->shared_bytes + SYSTEM_BYTES)));
@@ -80,6 +81,16 @@ fetched(const ProgramCost *c, double issue)
 	return c->loops || c->products > 0 || issue <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(issue / CACHED);
 }
 
+/* Instructions that are taken from ops are fewer than the code's. */
+static double
+begun(const ProgramCost *c, double issue, const TargetRates *r)
+{
+	static const double BY_OP = 1.16;
+	if (!c->is_counted)
+		return BY_OP * issue / r->issue_rate;
+	return MAX(issue * fetched(c, issue) / r->issue_rate, c->integer / r->integer_rate);
+}
+
 /* Cycles of what has a rate; not device memory, starts and waiting. */
 static void
 take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates *r, int lanes, double part[BILL_PARTS])
@@ -87,7 +98,7 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
 	part[BILL_SECTORS] = (32 * c->sectors + SPILL_BYTES * spilled * c->warps * lanes) / r->l2_rate;
 	part[BILL_ATOMICS] = c->atomics;
 	part[BILL_REQUESTS] = c->requests;
-	part[BILL_ISSUE] = issue * fetched(c, issue) * c->warps / 4 / r->issue_rate;
+	part[BILL_ISSUE] = begun(c, issue, r) * c->warps / 4;
 	part[BILL_SPECIAL] = c->special * c->warps * lanes / r->special_rate;
 	part[BILL_SHUFFLES] = c->shuffles;
 	part[BILL_SHARED] = c->shared;
@@ -106,13 +117,14 @@ taken(const Bill *b, int i)
 	return b->part[i];
 }
 
+/* Loads and stores of either memory and shuffles go through one unit: they add. */
 void
 bill_again(Bill *b)
 {
-	double each = 0;
+	double moved = b->part[BILL_REQUESTS] + b->part[BILL_SHUFFLES] + b->part[BILL_SHARED], each = pow(moved, SHARP);
 	for (int i = 0; i < BILL_PARTS; i++)
-		each += pow(taken(b, i), SHARP);
-	b->each = pow(each, 1.0 / SHARP);
+		each += i == BILL_REQUESTS || i == BILL_SHUFFLES || i == BILL_SHARED ? 0 : pow(taken(b, i), SHARP);
+	b->each = pow(each, 1.0 / SHARP) * b->fewer;
 	b->cycles = b->programs * b->each + b->fill;
 }
 
@@ -136,15 +148,24 @@ between(const ProgramCost *c, const TargetRates *r)
 	return c->products > 0 ? ABREAST * r->issue_alone : MAX(r->issue_alone, c->warps / 4.0 / r->issue_rate);
 }
 
+/* With as many warps again to hide what others wait for, straight code takes 0.96 of its bill; where blocks stay, all of a
+ * batch wait before one goes on. */
+static double
+fewer_warps(const ProgramCost *c, const Target *t, double held)
+{
+	static const double FEWER = 0.045, STAYS = 1.05;
+	return c->is_straight ? (c->stays ? STAYS : 1) * (1 + FEWER * log2(MAX(t->max_warps / MAX(held, 1), 1))) : 1;
+}
+
 bool
 bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out)
 {
 	const TargetRates *r = target_rates(t);
-	int given;
-	*out = (Bill){.blocks = resident(c, t, &given), .registers = given, .launched = programs};
+	int given, limit;
+	*out = (Bill){.blocks = resident(c, t, &given, &limit), .registers = given, .launched = programs};
 	if (!out->blocks || c->shared_bytes > t->shared_bytes)
 		return false;
-	double spilled = MAX(c->registers - given, 0), issue = c->issue + SPILLED_ISSUE * spilled;
+	double spilled = MAX(c->registers - limit, 0), issue = c->issue + SPILLED_ISSUE * spilled;
 	double turns = issue * between(c, r), waits = (c->stays ? 0 : r->start_latency) + c->path;
 	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
 	double path = overlaps ? hypot(waits, turns) : waits + turns;
@@ -166,6 +187,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->programs = fullest <= out->blocks ? fullest : share;
 	out->fill = fullest <= out->blocks ? 0 : path / 2;
 	out->in_turn = c->loops;
+	out->fewer = fewer_warps(c, t, MIN(out->blocks, fullest) * c->warps);
 	bill_again(out);
 	return true;
 }

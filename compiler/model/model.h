@@ -167,7 +167,7 @@ Layout split_layout(const Op *op);
 /* Are all parts of a cat alike, and a power of two of them?  Then each is wanted in cat_layout. */
 bool cat_is_even(const Op *op);
 Layout cat_layout(const Op *op);
-/* What to exchange so that coordinate `axis` is inverted: bits of registers, then of lanes.  False: warps as well. */
+/* What to exchange so that coordinate `axis` is inverted: bits of registers, then of lanes, and of warps, which is false. */
 bool flip_exchange(const Op *op, uint64_t *exchange);
 /* Bytes of a gather's operand that stand in scratch at once: all of them, or a power of two. */
 int64_t gather_piece(const Op *op, const Target *t);
@@ -390,7 +390,8 @@ typedef struct CostFacts {
 typedef struct ProgramCost {
 	int warps;
 	bool stays;                                     /* a block runs one program after another */
-	double issue;                                   /* instructions of a warp */
+	double issue, integer;                          /* instructions of a warp; of these the integers' pipe's, if … */
+	bool is_counted, is_straight;                   /* … by the thread IR; which has neither loops nor products */
 	double special;                                 /* special functions of a thread */
 	double shuffles, requests, shared;              /* cycles of the multiprocessor, of all warps */
 	double products;                                /* the same */
@@ -402,7 +403,8 @@ typedef struct ProgramCost {
 	bool loops;                                     /* trips wait for memory in turn */
 	double barriers;
 	double path;                                    /* cycles of latencies, one after another */
-	int registers;                                  /* of a thread */
+	int registers;                                  /* of a thread, by live ranges of ops: more than there are spill */
+	double likely;                                  /* that ptxas gives it; 0: these */
 	int blocks, given;                              /* of built code: that are resident, registers of a thread; or 0 */
 	int64_t shared_bytes;
 } ProgramCost;
@@ -453,16 +455,15 @@ typedef struct Bill {
 	double part[BILL_PARTS];                        /* cycles of a multiprocessor for one program */
 	double programs;                                /* that the fullest multiprocessor runs */
 	double cycles;                                  /* of the launch */
-	double launched;                                /* programs of the whole launch; 0: not known */
-	double path;                                    /* of one program that is alone */
+	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
 	double each, fill;                              /* of `cycles`: of a program, what fills and drains; 0: not known */
+	double fewer;                                   /* by how much the warps that stand fewer make each longer */
 	bool in_turn;                                   /* device memory and waiting follow one another in trips */
 	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */
-	double least;                                   /* bytes that all schedules move; 0: not known */
-	double once;                                    /* a program's share of what blocks do once */
+	double least, once;                             /* bytes that all schedules move; a program's share of what is once */
 	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 

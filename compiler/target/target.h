@@ -84,6 +84,7 @@ typedef struct TargetRates {
 	double shared_rate;                             /* bytes of shared memory a cycle: of products of simdgroups */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */
 	double special_rate;                            /* threads' special functions a cycle */
+	double integer_rate;                            /* the same of the pipe for integers, comparisons and selections */
 	double issue_rate;                              /* instructions that a scheduler begins a cycle, of many warps */
 	double issue_alone;                             /* cycles from one instruction of a warp to its next */
 	double latency;                                 /* of device memory under load */

@@ -30,6 +30,7 @@ typedef struct Count {
 	const ThreadNode *load[LOADS_MOST];             /* that later ones may be equal to */
 	int nload;
 	bool is_half;                                   /* the present node's product was made with its other half */
+	ThreadWork all;
 } Count;
 
 /* ---- equal values ---- */
@@ -176,6 +177,14 @@ integer_issue(const Count *c, const ThreadNode *n, bool wide)
 	}
 }
 
+/* Of halves that were made wider two are compared at once. */
+static bool
+compares_halves(const Count *c, const ThreadNode *n)
+{
+	const ThreadNode *of = thread_def(c->m, n->in[0]);
+	return of->kind == NODE_CAST && of->op == CAST_FEXT;
+}
+
 static double
 op_issue(const Count *c, const ThreadNode *n)
 {
@@ -191,12 +200,22 @@ op_issue(const Count *c, const ThreadNode *n)
 	case THREAD_FDIV_FAST: case THREAD_LOG2_FAST: return 3;
 	case THREAD_FSQRT_FAST: case THREAD_SIN_FAST: case THREAD_COS_FAST: return 2;
 	case THREAD_FADD: case THREAD_FSUB: case THREAD_FMA: case THREAD_FMIN: case THREAD_FMAX: return wide ? 2 : 1;
-	case THREAD_FEQ: case THREAD_FNE: case THREAD_FLT: case THREAD_FLE: case THREAD_FUNO: return 1;
+	case THREAD_FEQ: case THREAD_FNE: case THREAD_FLT: case THREAD_FLE: case THREAD_FUNO:
+		return compares_halves(c, n) ? 0.5 : 1;
 	case THREAD_FRSQRT_FAST: case THREAD_FRCP_FAST: case THREAD_EXP2_FAST: case THREAD_FMA_SAT: case THREAD_TANH_FAST:
 	case THREAD_FFLOOR: case THREAD_FCEIL: case THREAD_FROUND: case THREAD_FTRUNC:
 		return 1;
 	default: return integer_issue(c, n, wide);
 	}
+}
+
+/* Does it become the upper half of 64 bits, and nothing else? */
+static bool
+is_upper_half(const Count *c, const ThreadNode *n)
+{
+	Reg by = n->type == REG_I64 && c->uses[n->out[0]] == 1 ? c->user[n->out[0]] : 0;
+	const ThreadNode *user = by ? thread_def(c->m, by) : NULL;
+	return user && user->kind == NODE_OP && user->op == THREAD_SHL && moves_halves(c, user);
 }
 
 static double
@@ -207,8 +226,9 @@ cast_issue(const Count *c, const ThreadNode *n)
 	switch ((ThreadCast)n->op) {
 	case CAST_TRUNC: case CAST_BITS: return 0;
 	case CAST_ZEXT: return from == REG_PRED || bytes < 4 ? 1 : 0;
+	case CAST_SEXT: return is_upper_half(c, n) ? 0 : 1;
 	case CAST_FTRUNC: return bytes == 4 ? 0.6 : 1;  /* two floats an instruction, where they stay together */
-	case CAST_FEXT: case CAST_SEXT: return 1;
+	case CAST_FEXT: return 1;
 	default: return is_wide(from) || is_wide(n->type) ? 2 : 1;
 	}
 }
@@ -260,7 +280,7 @@ forget_loads(Count *c)
 
 /* ---- nodes ---- */
 
-static double region_issue(Count *c, const ThreadRegion *r, double times);
+static void count_region(Count *c, const ThreadRegion *r, double times);
 
 static double
 node_issue(Count *c, const ThreadNode *n)
@@ -283,24 +303,72 @@ node_issue(Count *c, const ThreadNode *n)
 	}
 }
 
-/* Of a loop: its index, test and branch, each trip. */
+/* ---- pipes ---- */
+
+/* The share of a node's instructions that goes through the pipe for integers, comparisons and selections.  Sums of integers
+ * and moves the assembler gives to the pipe of multiplications as well. */
 static double
-loop_issue(Count *c, const ThreadNode *n, double times)
+integer_share(const Count *c, const ThreadNode *n)
 {
-	enum { TRIP = 3 };
-	double trips = c->to->trips(c->to->user, n), all = 0;
-	int before = c->nload;
-	for (int k = 0; k < 2 && n->region[k]; k++)
-		all += region_issue(c, n->region[k], times * trips);
-	c->nload = MIN(c->nload, before);
-	c->to->take(c->to->user, n, times * trips, times * trips * TRIP);
-	return all + times * trips * TRIP;
+	static const double EITHER = 0.5;
+	if (n->kind == NODE_CAST && n->op == CAST_FEXT)
+		return thread_type(c->m, n->in[0]) == REG_BF16 ? EITHER : 0;
+	if (n->kind == NODE_CAST)
+		return n->op <= CAST_ZEXT || n->op == CAST_FTRUNC;
+	if (n->kind != NODE_OP)
+		return n->kind == NODE_PACK || n->kind == NODE_UNPACK;
+	switch ((ThreadOp)n->op) {
+	case THREAD_FMIN: case THREAD_FMAX: case THREAD_FEQ: case THREAD_FNE: case THREAD_FLT: case THREAD_FLE:
+	case THREAD_FUNO: case THREAD_SELECT:
+		return 1;
+	case THREAD_SUB: return is_constant(c, n->in[0]) ? 0 : EITHER;
+	case THREAD_ADD: case THREAD_SDIV: case THREAD_UDIV: case THREAD_SREM: case THREAD_UREM: return EITHER;
+	case THREAD_MUL: case THREAD_MULHI_U: case THREAD_MULHI_S: return 0;
+	default: return !thread_is_float(n->type);
+	}
 }
 
 static double
-region_issue(Count *c, const ThreadRegion *r, double times)
+shared_cycles(const ThreadNode *n)
 {
-	double all = 0;
+	enum { LANES = 32, BYTES = 128 };
+	bool accesses = n->kind == NODE_LOAD || n->kind == NODE_STORE || n->kind == NODE_ATOMIC;
+	double bytes = accesses && n->at ? (double)n->at->n * thread_type_bytes(n->at->type) * LANES : 0;
+	return accesses && n->at && n->at->space == SPACE_SHARED ? MAX(bytes / BYTES, 1) : 0;
+}
+
+static bool
+is_shuffle(const ThreadNode *n)
+{
+	return n->kind == NODE_PRIM && n->op >= PRIM_SHUFFLE && n->op <= PRIM_REDUX_XOR;
+}
+
+static void
+note(Count *c, const ThreadNode *n, double times, double issue)
+{
+	c->to->take(c->to->user, n, times, issue);
+	c->all.issue += issue;
+	c->all.integer += issue * integer_share(c, n);
+	c->all.shared += times * shared_cycles(n);
+	c->all.shuffles += times * is_shuffle(n);
+}
+
+/* Of a loop: its index, test and branch, each trip. */
+static void
+count_loop(Count *c, const ThreadNode *n, double times)
+{
+	enum { TRIP = 3 };
+	double trips = c->to->trips(c->to->user, n);
+	int before = c->nload;
+	for (int k = 0; k < 2 && n->region[k]; k++)
+		count_region(c, n->region[k], times * trips);
+	c->nload = MIN(c->nload, before);
+	note(c, n, times * trips, times * trips * TRIP);
+}
+
+static void
+count_region(Count *c, const ThreadRegion *r, double times)
+{
 	for (int i = 0; i < r->body.n; i++) {
 		const ThreadNode *n = r->body.at[i];
 		double each = r == c->m->body ? c->to->once : times;
@@ -308,22 +376,20 @@ region_issue(Count *c, const ThreadRegion *r, double times)
 		if (n->kind == NODE_STORE || n->kind == NODE_ATOMIC || n->kind == NODE_PTX ||
 		    (n->kind == NODE_PRIM && thread_has_effect(n)))
 			forget_loads(c);
-		if (n->kind == NODE_LOOP || n->kind == NODE_WHILE)
-			own += loop_issue(c, n, times);
-		else {
-			c->to->take(c->to->user, n, each, own);
-			int before = c->nload;
-			double taken = n->kind == NODE_IF ? each * c->to->trips(c->to->user, n) : each;
-			for (int k = 0; k < 2 && n->region[k]; k++) {
-				own += region_issue(c, n->region[k], taken);
-				c->nload = MIN(c->nload, before);
-			}
-			if (n->kind == NODE_CALL && n->function)
-				own += region_issue(c, n->function->body, each);
+		if (n->kind == NODE_LOOP || n->kind == NODE_WHILE) {
+			count_loop(c, n, times);
+			continue;
 		}
-		all += own;
+		note(c, n, each, own);
+		int before = c->nload;
+		double taken = n->kind == NODE_IF ? each * c->to->trips(c->to->user, n) : each;
+		for (int k = 0; k < 2 && n->region[k]; k++) {
+			count_region(c, n->region[k], taken);
+			c->nload = MIN(c->nload, before);
+		}
+		if (n->kind == NODE_CALL && n->function)
+			count_region(c, n->function->body, each);
 	}
-	return all;
 }
 
 /* ---- uses ---- */
@@ -352,7 +418,7 @@ find_uses(Count *c, const ThreadRegion *r)
 	}
 }
 
-double
+ThreadWork
 thread_count(const ThreadModule *m, const ThreadCounter *to)
 {
 	Count c = {.m = m, .to = to};
@@ -360,5 +426,6 @@ thread_count(const ThreadModule *m, const ThreadCounter *to)
 	c.user = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
 	c.same = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
 	find_uses(&c, m->body);
-	return region_issue(&c, m->body, 1);
+	count_region(&c, m->body, 1);
+	return c.all;
 }

@@ -112,7 +112,6 @@ bool choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
  * Of a thread, reads that are under way in a loop that reads trips ahead, each with its address and bounds. */
 double blocks_reads_ahead(const Func *f);
 int choose_count_in_loops(const Func *f);         /* dots */
-double blocks_ranked(const Func *f, const Target *t, const Bill *bill);
 int blocks_elements(const Func *f);             /* of the largest tile, that a thread holds */
 int blocks_longest_loop(const Func *f);         /* its ops */
 /* Not products of warpgroups, which are estimate.c's, nor what costs little known cycles; nor many ops, which take long. */

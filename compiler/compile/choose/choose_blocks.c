@@ -35,19 +35,11 @@ enum { REGISTERS_ROWS = 160 };
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
 static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
-/* What distance from the rule's warps, and more work at once, add: programs, and trips of a loop, for whose warps and reads
+/* What distance from the rule's warps adds, in loops of one trip at a time, and of several, and more work at once, for which
  * there are no measured rules. */
-static const double DISTANCE = 0.1, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
-/* The same of blocks of one program, of the header's tiles and without loops, that have other warps than the rule's.  Of 65
- * such kernels an H200 was 5 to 20 % faster so in seven and 1 % slower in one; of rows, which are reduced at once, what the
- * bill says is best took 1.02 of the best number of warps in the mean (argmax of 4096 85 us with 4 warps, 71 with 1;
- * instance norm of 3136 57 with 8, 50 with 4; pairs of bf16 side by side 147 with 2, 128 with 4). */
-static const double CLEARLY_WARPS = 0.97, DISTANCE_WARPS = 0.02, DISTANCE_ROWS = 0.015;
-/* What batches of as many warps as a program has take of the estimate, beside those of the larger tile's: 4 bits in groups
- * of 64 an H200 took 52.4 us with one warp, 57.5 with two, estimated at 46.4 and 45.4; bytes in groups of 128 64.5 and
- * 71.6; rows of 96 58.0 and 62.5.  Where memory is more than 0.88 of the estimate it is as fast, or slower: norms of heads
- * of 128 73.8 and 70.2. */
-static const double BATCH_FEWER = 0.976, BATCH_MEMORY = 0.88;
+static const double DISTANCE = 0.02, DISTANCE_TRIP = 0.1, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
+/* CLEARLY, without loops: of 65 kernels an H200 was 5 to 20 % faster so in seven, 1 % slower in one. */
+static const double CLEARLY_WARPS = 0.97;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
@@ -76,12 +68,12 @@ typedef struct Blocks {
 	const ChooseBinding *how;
 	Arena *mem;                                     /* of one candidate */
 	Program before;                                 /* `called` grows in that memory */
-	Bill bill;                                      /* of what the passes take */
+	Bill bill, least;                               /* of what the passes take; of the best so far */
 	double own, best;                               /* cycles; of the best so far, with what its distance costs */
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
+	bool tallies;                                   /* its programs add to the same places */
 	bool loops, rows;                               /* it has loops; it has none, and reduces */
-	bool is_busy;                                   /* memory is less than most of what the last batch takes */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
@@ -176,13 +168,10 @@ try(Blocks *s, const Bound *first, Form x)
 	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
 	double cycles = -1;
 	if (!reason) {
-		bool is_plain = !s->loops && x.programs == 0 && x.batch == 0 && x.strip == 0 && s->now == 0;
 		int warps = x.warps ? x.warps : s->rule;
-		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : DISTANCE;
-		far = is_plain ? (s->rows ? DISTANCE_ROWS : DISTANCE_WARPS) : far;
+		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->loops ? DISTANCE_TRIP : DISTANCE;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
-		cycles = blocks_ranked(m->funcs.at[0], s->t, &bill) * (x.batch ? x.warps ? BATCH_FEWER : 1 : 1 + far);
-		cycles *= !s->loops && (x.programs > 0 || x.batch > 0) && s->now == 0 ? CLEARLY_WARPS / CLEARLY : 1;
+		cycles = bill.cycles * (x.batch ? 1 : 1 + far);
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
@@ -194,11 +183,10 @@ try(Blocks *s, const Bound *first, Form x)
 		cycles *= MANY;
 	if (s->how->why)
 		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
-	if (!reason && x.batch)
-		s->is_busy = bill.part[BILL_MEMORY] * bill.programs < BATCH_MEMORY * bill.cycles;
 	if (reason || cycles >= s->best)
 		return;
 	s->best = cycles;
+	s->least = bill;
 	s->form = x;
 	s->with = s->now;
 	s->any = true;
@@ -245,25 +233,33 @@ can_gain_by_warps(const Blocks *s)
 	return !s->loops && s->bill.part[BILL_MEMORY] * s->bill.programs < CLEARLY * s->bill.cycles;
 }
 
+static bool
+starts_long(const Bill *b)
+{
+	return b->part[BILL_START] > CLEARLY * greatest(b);
+}
+
+/* Do blocks, the header's own or the best so far, take longest to start? */
+static bool
+is_starting(const Blocks *s)
+{
+	return starts_long(&s->bill) || (s->any && starts_long(&s->least)) || s->tallies;
+}
+
 /* How many programs a block may run at once; 0: not even one after another.  That is for programs whose blocks take longest
  * to start, or add to the same places.  An H200 was slower with more than 4 (reverse in bench/warps/fit.tgl, 2^26
  * elements: 71.4 us with 4, 77.1 with 8), and where lanes exchange elements (fft: 128 us apart, 138 with 2). */
 static int
-programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n)
+programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n, const char **reason)
 {
 	bool listed, other;
 	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
 	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
 	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
-	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0 ||
-	    (s->bill.part[BILL_START] <= CLEARLY * greatest(&s->bill) && !blocks_privatize(f)))
+	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0)
 		return 0;
-	const char *reason = coarsen_reason(f);
-	if (coarsen_stays(f))
-		return 1;
-	if (reason && s->how->why)
-		text_printf(&s->how->why->chosen, "  a block for each program, which takes long to start: %s\n", reason);
-	return reason ? 0 : PROGRAMS_MOST;
+	*reason = coarsen_reason(f);
+	return coarsen_stays(f) ? 1 : *reason ? 0 : PROGRAMS_MOST;
 }
 
 /* With what a row's first loop reads kept for the others, which leaves room for fewer blocks: of more warps. */
@@ -324,7 +320,7 @@ try_batches(Blocks *s, const Bound *first, bool warps_open)
 	if (!is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
 		return;
 	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
-		for (int warps = 0; warps <= (warps_open && batch > 2 && s->is_busy ? s->rule : 0); warps += s->rule)
+		for (int warps = 0; warps <= (warps_open ? s->rule : 0); warps += s->rule)
 			try(s, first, (Form){.batch = batch, .warps = warps});
 }
 
@@ -333,13 +329,13 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	for (int programs = 0; programs <= most; programs = MAX(2 * programs, 1))
+	for (int programs = 0; programs <= (is_starting(s) ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
-	if (most > 0)
+	if (most > 0 && is_starting(s))
 		try_batches(s, first, warps_open && !listed);
 	if ((s->bill.spilled > 0 || is_waiting(&s->bill)) && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0)
 		try_strips(s, first, warps_open && !listed);
@@ -383,7 +379,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
 		return;
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
-	bool starts = bill.part[BILL_START] > CLEARLY * greatest(&bill), flips = block_find(m->funcs.at[0]->body, OP_FLIP);
+	bool starts = starts_long(&bill), flips = block_find(m->funcs.at[0]->body, OP_FLIP);
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
@@ -427,11 +423,11 @@ starts_longest(const Blocks *s)
 
 /* Of what the model is too rough for, as sorting, it still knows that blocks take longest to start. */
 static void
-try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most, bool tallies)
+try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
-	if (tallies && most > 0)
+	if (s->tallies && most > 0)
 		try_blocks(s, first, all, n, 1);
-	for (int programs = 1; programs <= most && !tallies; programs *= 2)
+	for (int programs = 1; programs <= most && !s->tallies; programs *= 2)
 		try(s, first, (Form){.programs = programs});
 }
 
@@ -442,11 +438,12 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Module *m = compile_with(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
-	bool is_rough = f && !blocks_modelled(f), tallies = f && blocks_privatize(f);
+	bool is_rough = f && !blocks_modelled(f);
+	s->tallies = f && blocks_privatize(f);
 	const char *none = !m      ? "it does not compile"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
-	    : is_rough && !tallies && !starts_longest(s)
+	    : is_rough && !s->tallies && !starts_longest(s)
 	    ? "the model knows its operations, or loops with products, too little: warps follow from the tiles' sizes"
 	                                     : NULL;
 	if (none) {
@@ -457,14 +454,15 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->rule = f->schedule.warps;
 	if (s->how->why)
 		s->how->why->warps = s->rule;
-	int most = programs_most(s, first, f, all, n);
+	const char *reason = NULL;
+	int most = programs_most(s, first, f, all, n, &reason);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
-	s->own = blocks_ranked(f, s->t, &s->bill);
+	s->own = s->bill.cycles;
 	s->best = s->own * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
 	if (is_rough) {
-		try_rough(s, first, all, n, most, tallies);
+		try_rough(s, first, all, n, most);
 		return;
 	}
 	if (can_gain(s) && s->loops)
@@ -474,6 +472,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	else
 		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
 	try_tiles(s, first, most, warps_open && !listed);
+	if (reason && most == 0 && is_starting(s) && s->how->why)
+		text_printf(&s->how->why->chosen, "  a block for each program, which takes long to start: %s\n", reason);
 }
 
 bool

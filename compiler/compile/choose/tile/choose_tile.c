@@ -295,15 +295,20 @@ visit_branch(Pair *x, const Op *a, const Op *b)
 	return ok;
 }
 
-/* What is only added up, element by element, as of loops: of kernels with products.  A sum over a part goes to the same
- * place in all programs of the axis. */
+/* What is only added up, element by element, as of loops: integers, in kernels with products others, too.  A sum over a part
+ * goes to the same place in all programs of the axis. */
 static bool
 visit_atomic(Pair *x, const Op *a)
 {
 	const char *fn = attr_fn(a);
 	const Value *v = a->in[access_data(a)];
-	bool joins = x->multiplies && strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0;
-	if (tile_part(x, v)->sums)
+	bool alone = !x->multiplies;
+	bool joins = strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0 && (!alone || dtype_is_int(v->type->elem));
+	int sums = tile_part(x, v)->sums;
+	for (int axis = 0; axis < MAX_AXES; axis++)
+		alone = alone && (!x->count[axis] || axis == sums - 1);
+	x->written += alone;
+	if (sums)
 		return joins && strcmp(fn, "add") == 0 && a->out[0].nuses == 0 && !x->leaves && tile_visit_indices(x, a, v);
 	return joins && a->out[0].nuses == 0 && x->loops == 0 && tile_visit_write(x, a);
 }
@@ -335,6 +340,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_MERGE: return visit_merge(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
 	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
+	case OP_HISTOGRAM: return tile_counts(x, a);
 	case OP_ATOMIC: return visit_atomic(x, a);
 	default: return false;
 	}

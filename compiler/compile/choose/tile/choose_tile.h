@@ -94,6 +94,8 @@ bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
  * none at or behind the end of what the axis cuts? */
 bool tile_numbers_rows(const Pair *x, const Op *write, int i, int axis);
+/* Does a histogram count nothing behind the end of what an axis cuts?  It is a sum over the part. */
+bool tile_counts(const Pair *x, const Op *histogram);
 /* Of a program that leaves, are all rows of a write numbered below 0? */
 bool tile_leaves_rows(const Pair *x, const Op *write);
 /* Extents and numbers of programs follow from the size; constants are looked at by value. */

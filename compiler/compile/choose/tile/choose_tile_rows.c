@@ -13,6 +13,8 @@
  * Where data says where rows start, that counts as 0 or more. */
 #include "compile/choose/tile/choose_tile_linear.h"
 
+#include <string.h>
+
 static bool
 is_below_zero(const Value *v)
 {
@@ -81,27 +83,7 @@ is_own_number(const Pair *x, const Value *v, int depth)
 	return false;
 }
 
-/* Are rows at or behind the dimension's end, which the axis cuts, numbered below 0? */
-static bool
-is_below_behind(const Pair *x, const Value *v, int axis, int depth)
-{
-	const Op *op = v->def;
-	if (!op || depth == DEEP)
-		return false;
-	const Value *of = op->kind == OP_SELECT ? kept_by(op) : converted(op);
-	if (of)
-		return is_below_behind(x, of, axis, depth + 1);
-	bool fills = op->kind == OP_READ && op->in[0]->type->rank == 1 && op->nin > 2 && is_below_zero(op->in[2]);
-	if (!fills)
-		return false;
-	bool gathers = attr_index(op)[0] == 'g';
-	if (gathers && is_below_behind(x, op->in[1], axis, depth + 1))
-		return true;
-	return tile_is_cut_by(x, op->in[0], 0, 0, axis) &&
-	    (gathers ? is_own_number(x, op->in[1], 0) : counts(x, op->in[1], 0));
-}
-
-/* ---- programs that leave ---- */
+/* ---- comparisons ---- */
 
 /* a - b is at least `least` where a comparison holds, or where it does not. */
 typedef struct Fact {
@@ -119,6 +101,52 @@ fact_of(const Op *op, bool holds, Fact *out)
 	*out = (Fact){.a = op->in[turned], .b = op->in[!turned], .least = or_equal != holds};
 	return true;
 }
+
+/* Is it the number, for all elements, that the axis cuts? */
+static bool
+is_count(const Pair *x, const Value *v, int axis)
+{
+	const Value *n = v->def && v->def->kind == OP_BROADCAST ? v->def->in[0] : v;
+	const Expr *count = x->count[axis];
+	const FuncParam *p = !n->def && n->block == x->f->body ? &x->f->param[n->index] : NULL;
+	return p && p->kind == PARAM_DIM && x->by[axis] == 1 && count->kind == EX_NAME && !count->scope &&
+	    strcmp(p->name, count->name) == 0;
+}
+
+/* Does where(start + arange(0, B) < D, v, -1) keep no v behind the end? */
+static bool
+ends_before(const Pair *x, const Op *select, int axis)
+{
+	const Op *compares = select->in[0]->def;
+	Fact from;
+	return compares && fact_of(compares, kept_by(select) == select->in[1], &from) && from.least > 0 &&
+	    is_count(x, from.a, axis) && from.b->type->rank == 1 && tile_part(x, from.b)->axis[0] == axis &&
+	    is_own_number(x, from.b, 0);
+}
+
+/* Are rows at or behind the dimension's end, which the axis cuts, numbered below 0? */
+static bool
+is_below_behind(const Pair *x, const Value *v, int axis, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == DEEP)
+		return false;
+	const Value *of = op->kind == OP_SELECT ? kept_by(op) : converted(op);
+	if (of && op->kind == OP_SELECT && ends_before(x, op, axis))
+		return true;
+	if (of)
+		return is_below_behind(x, of, axis, depth + 1);
+	bool fills = op->kind == OP_READ && op->in[0]->type->rank == 1 && op->nin > 2 && is_below_zero(op->in[2]);
+	if (!fills)
+		return false;
+	bool gathers = attr_index(op)[0] == 'g';
+	if (gathers && is_below_behind(x, op->in[1], axis, depth + 1))
+		return true;
+	return tile_is_cut_by(x, op->in[0], 0, 0, axis) &&
+	    (gathers ? is_own_number(x, op->in[1], 0) : counts(x, op->in[1], 0));
+}
+
+/* ---- programs that leave ---- */
 
 /* Does one fact follow from another, for all elements? */
 static bool
@@ -205,4 +233,15 @@ tile_numbers_rows(const Pair *x, const Op *write, int i, int axis)
 		return false;
 	return is_below_behind(x, v, axis, 0) ||
 	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis) && is_own_number(x, v, 0));
+}
+
+bool
+tile_counts(const Pair *x, const Op *histogram)
+{
+	const Value *v = histogram->in[0];
+	int axis = v->type->rank == 1 ? tile_part(x, v)->axis[0] : AXIS_ANY;
+	if (!tile_is_plain(x, v) || axis < 0 || axis == AXIS_STEP || !is_below_behind(x, v, axis, 0))
+		return tile_is_plain(x, v) && axis == AXIS_NONE;
+	tile_part(x, &histogram->out[0])->sums = (int8_t)(axis + 1);
+	return true;
 }
