@@ -2,7 +2,8 @@
  *
  *     %i = iota : i64[128]              lane 0: 0, lane 1: 1 …        x[i * 3] of f32[N]: 12 bytes apart
  *     %r = read %ids …                  some number, another for each element
- *     %v = read %x, %r, %j {"gg"}       of f32[N, 64]: an unknown row begins on a sector all the same
+ *     %v = read %x, %r, %j {"gg"}       of f32[N, 64]: an unknown row begins on a sector all the same; of i8[N, 200] at
+ *                                       some multiple of 200 bytes, and two have no more than one sector in common
  *
  * Indices are evaluated element by element for one program, in one trip of each loop, with the sizes, strides and scalars
  * of one launch.  A number that data gives is not known; what arithmetic leaves known of it is its `unit`: it differs from
@@ -14,6 +15,8 @@
 
 #include "num/num.h"
 #include "pass/layout/axis.h"
+
+#include <stdlib.h>
 
 enum { SECTOR_BITS = 256, STEPS_MOST = 512, BASE_LOG = 44, APART = 65537, UNIT_LOG_MOST = 40,
        ASTRIDE = 31 };                                  /* elements of 1 byte or more: the next sector is one element on */
@@ -338,8 +341,11 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 		Num i = first_step(w, v, is_gather ? at + gathered : at);
 		w->takes_data |= i.unit != 0;
 		w->takes_guess |= i.is_guess;
-		if (i.unit && step && unit_scaled(i.unit, step) % SECTOR_BITS)
-			return AT_UNKNOWN;
+		if (i.unit && step && unit_scaled(i.unit, step) % SECTOR_BITS) {
+			if ((double)i.unit * (double)llabs(step) < SECTOR_BITS)
+				return AT_UNKNOWN;
+			w->takes_guess = true;
+		}
 		i.v += index[d] == 'p' ? at[tile++] : 0;
 		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= address_extent(x, op, d)))
 			return AT_OUTSIDE;

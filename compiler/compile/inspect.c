@@ -303,16 +303,6 @@ note_roles(InspectLine *x, const Op *op, Arena *mem)
 		      : arena_printf(mem, "%s, %d warps compute", copier, consumers);
 }
 
-/* One stands before the loop over programs and one behind it. */
-static bool
-is_last_cluster_barrier(const Op *op)
-{
-	while ((op = op->next))
-		if (op->kind == OP_CLUSTER_BARRIER)
-			return false;
-	return true;
-}
-
 /* Between whom a ring of mbarriers stands; NULL: not between copies and those who use them. */
 static const char *
 mbarriers_way(const Op *op, Arena *mem)
@@ -372,13 +362,8 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_ROLES:
 		note_roles(x, op, mem);
 		break;
-	case OP_CLUSTER_BARRIER:
-		x->kind = INSPECT_ROLES;
-		x->what = "cluster barrier";
-		x->way = is_last_cluster_barrier(op)
-		             ? "so that no block ends while others reach its shared memory"
-		             : "so that no block copies to another whose mbarriers are not initialised";
-		break;
+	case OP_CLUSTER_BARRIER: case OP_SPLIT_DONE:
+		return inspect_cluster(x, op);
 	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;
 		x->what = op->kind == OP_ALLOC ? "buffer" : "mbarriers";
@@ -400,6 +385,8 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		x->kind = INSPECT_LOOP;
 		x->what = "loop";
 		return attr_cut(op);
+	case OP_SPLIT_MEET:
+		return inspect_cluster(x, op) || note_move(x, op, mem);
 	default:
 		if (!note_move(x, op, mem))
 			return false;

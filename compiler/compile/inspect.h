@@ -119,8 +119,8 @@ int inspect_warps(const Inspection *x, Text *by);
 /* Blocks that the grid has for the fullest multiprocessor; 0: not known. */
 int inspect_grid(const Inspection *x);
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
-/* Is a compile-time value the extent of tiles and of no tensor, so that others may do? */
-bool inspect_is_tile(const Func *f, const Bound *b, int64_t v);
+/* Has a tile that extent, or the power of two that it is padded to? */
+bool inspect_is_tile(const Func *f, int64_t v);
 void inspect_print(const Inspection *x, Text *out);
 /* The line that takes the most of the bill's longest part: "mostly line 6, which waits for memory's latency"; nothing
  * where no line takes any. */
@@ -135,6 +135,9 @@ void inspect_memory(const BarrierPair *p, Text *out);
 void inspect_pair(const BarrierPair *p, Text *out);     /* "put of 11:15 writes slots of a, which it reads" */
 /* Of all that need a barrier the next ones that are alike, in words, from pair *nth on; false: there are no more. */
 bool inspect_conflict(const InspectLine *x, int *nth, Text *out);
+
+/* Barriers of a cluster: around its programs, and around what its blocks share of one; false: it is none. */
+bool inspect_cluster(InspectLine *x, const Op *op);
 
 /* outside.c: fills outside and wider of an access or a copy, and runs. */
 /* Why a read of `bytes` at once, in a loop whose other tiles are copied some trips ahead, is none of them

@@ -83,7 +83,9 @@ inspect_pair(const BarrierPair *p, Text *out)
 	    inspect_deed(a, p->before_writes));
 	inspect_memory(p, out);
 	text_put(out, p->is_earlier ? " in an earlier iteration" : "");
-	if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
+	if (a->kind == OP_MBARRIER && (b->kind == OP_ARRIVE || b->kind == OP_EXPECT))
+		text_put(out, ", at which it arrives");
+	else if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
 		text_put(out, ", which must be over");
 	else if ((b == p->at && b->kind != OP_ROLES) || p->at->kind == OP_IF)
 		text_printf(out, ", which it %s", inspect_deed(b, p->after_writes));
@@ -237,4 +239,49 @@ inspect_conflict(const InspectLine *x, int *nth, Text *out)
 		return true;
 	}
 	return false;
+}
+
+/* ---- of a cluster ---- */
+
+/* One stands before the loop over programs and one behind it. */
+static bool
+is_last_cluster_barrier(const Op *op)
+{
+	while ((op = op->next))
+		if (op->kind == OP_CLUSTER_BARRIER)
+			return false;
+	return true;
+}
+
+/* Does each block sum a share of what the cluster's blocks have, or does the first get it all? */
+static bool
+is_summed(const Op *op)
+{
+	for (const Op *o = op->home->first; o; o = o->next)
+		if (o->kind == OP_SPLIT_SUM && o->in[0] == op->in[0])
+			return true;
+	return false;
+}
+
+bool
+inspect_cluster(InspectLine *x, const Op *op)
+{
+	bool is_shared = op->kind == OP_SPLIT_MEET || op->kind == OP_SPLIT_DONE;
+	if (is_shared && !attr_cluster(op))
+		return false;
+	bool sums = is_shared && is_summed(op);
+	x->kind = INSPECT_ROLES;
+	x->what = "cluster barrier";
+	if (op->kind == OP_SPLIT_MEET)
+		x->way = sums ? "split_put writes bytes of shared memory, which split_sum of each block reads"
+		              : "split_put writes bytes of shared memory, which split_get of the first block reads";
+	else if (op->kind == OP_SPLIT_DONE)
+		x->way = sums ? "split_sum of each block writes its share of the sums to the first block, which its "
+				"split_get reads, and no block may end while others read its shared memory"
+		              : "split_get of the first block reads others' shared memory, and these may not end before";
+	else
+		x->way = is_last_cluster_barrier(op)
+		             ? "so that no block ends while others reach its shared memory"
+		             : "so that no block copies to another whose mbarriers are not initialised";
+	return true;
 }

@@ -80,11 +80,9 @@ put_place(const InspectLine *x, Text *out)
 		text_printf(out, ", needed in lines %d to %d", x->live_from, x->live_to);
 	else if (x->op->kind == OP_SPLIT_MEET)
 		text_put(out, ", barriers around it");
-	else if (x->op->kind == OP_SPLIT_PUT && attr_cluster(x->op))
-		text_put(out, ", the cluster's barriers behind it");
 	else if (x->op->kind == OP_HISTOGRAM)           /* behind the zeros, and behind what is counted */
 		text_printf(out, ", 2 %sbarriers in between", x->sync == SYNC_WARP ? "warp " : "");
-	else
+	else if (x->op->kind != OP_SPLIT_PUT)
 		text_printf(out, ", a %sbarrier in between", x->sync == SYNC_WARP ? "warp's " : "");
 }
 

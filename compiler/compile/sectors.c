@@ -140,8 +140,9 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 	else if (run == 1 && n > 1)
 		text_printf(out, "neighbouring lanes are %lld bytes apart", llabs(at[1] - at[0]));
 	else if (run < n)
-		text_printf(out, "%lld bytes of %d lanes are adjacent, the next are %lld bytes apart",
-		    (long long)(run * bytes), run, llabs(at[run] - at[0]));
+		text_printf(out, "%lld bytes of %d lanes are adjacent, the next are %lld bytes apart%s",
+		    (long long)(run * bytes), run, llabs(at[run] - at[0]),
+		    (at[run] - at[0]) % SECTOR ? ", no multiple of a sector's 32, so that they begin inside of one" : "");
 }
 
 /* An access is no wider than the distance of rows is aligned to. */

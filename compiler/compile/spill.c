@@ -46,9 +46,9 @@ is_tile_extent(const Func *f, int64_t v)
 }
 
 bool
-inspect_is_tile(const Func *f, const Bound *b, int64_t v)
+inspect_is_tile(const Func *f, int64_t v)
 {
-	return !is_extent(b, v) && (is_tile_extent(f, v) || is_tile_extent(f, INT64_C(1) << log2_ceil(v)));
+	return is_tile_extent(f, v) || is_tile_extent(f, INT64_C(1) << log2_ceil(v));
 }
 
 /* The greatest compile-time parameter that could be half; NULL: none. */

@@ -414,7 +414,7 @@ holds grep -q 'chosen: B = 2048; the default would take [12].. us: .*starting bl
 # The accesses that need a barrier; shared memory adds up to the total.
 expect 0 'barrier .* before this put: dot_wait of 11:16 reads bytes 0 to [0-9]* of shared memory, which it writes' \
     inspect matmul.tgl -D K=576 -D BM=64 -D BN=32 -D BK=64 -D warps=8 -D stages=8 -D specialize=false
-holds grep -q 'before [a-z]* of [0-9:]*: mbarrier of 10:5 initialises .*, which must be over' "$out"
+holds grep -q 'before [a-z]* of [0-9:]*: mbarrier of 10:5 initialises .*, at which it arrives' "$out"
 cat >turns.tgl <<'END'
 kernel turns(x: in f32[N], y: out f32[cdiv(N, 1024)]) grid(p: 1) {
     var s = 0.0 as f32;

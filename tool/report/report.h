@@ -39,6 +39,9 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
  * for, or took to be slower, is left out. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why);
+/* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
+ * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
+bool report_is_part(const Kernel *k, const char *name);
 /* why.c */
 
 /* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least

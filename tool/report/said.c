@@ -124,6 +124,16 @@ said_with(const Said *s, BillPart p, double less)
 	return s->us - most + MAX(rest, said_part(s, p) - less);
 }
 
+double
+said_alone(const Said *s)
+{
+	static const double MUCH = .25;
+	double alone = s->us - said_part(s, said_longest(s, -1));
+	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 && alone > MUCH * s->us
+		   ? alone
+		   : 0;
+}
+
 static bool
 is_same(const Said *s, const SaidLine *a, const SaidLine *b)
 {

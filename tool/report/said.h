@@ -72,6 +72,8 @@ BillPart said_longest(const Said *s, int but); /* the longest part but one; -1: 
 /* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
  * it stays. */
 double said_with(const Said *s, BillPart p, double less);
+/* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
+double said_alone(const Said *s);
 SaidLines said_merged(const Said *s, int line);
 
 /* said_code.c */
@@ -101,6 +103,9 @@ const char *said_padding(
     const Said *s, double *share); /* elements outside of tensors, "": few; the largest share */
 double said_cost(
     const Said *s, const SaidLine *l); /* µs at most of sectors and passes beyond the fewest */
+/* "costs at most 4.6 µs of the launch", of sectors and passes beyond the fewest; "": there are none, or it is not known.
+ * *weighs: may it be worth a change? */
+const char *said_waste(const Said *s, const SaidLine *l, bool *weighs);
 const char *said_mean(const Said *s, const SaidLine *l);
 const char *said_not_ahead(const Said *s, const SaidLine *l);
 /* As counted, or by the layout; -1: not known. */

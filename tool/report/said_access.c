@@ -70,6 +70,24 @@ said_cost(const Said *s, const SaidLine *l)
 }
 
 const char *
+said_waste(const Said *s, const SaidLine *l, bool *weighs)
+{
+	static const double NEAR = .8; /* of the longest part: the model does not tell which bounds it */
+	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
+	BillPart part = said_banks(l) ? BILL_SHARED : BILL_SECTORS;
+	bool any = (least > 0 && n > least) || said_banks(l), is_much = said_matters(s, cost);
+	*weighs = any && (cost <= 0 ||
+			     (is_much && said_part(s, part) >= NEAR * said_part(s, said_longest(s, -1))));
+	if (!any || cost <= 0)
+		return "";
+	return !is_much ? "costs next to nothing"
+	       : *weighs
+		   ? arena_printf(s->mem, "costs at most %s of the launch", said_micro(s, cost))
+		   : arena_printf(s->mem, "costs %s of the %s of %s, which does not bound the kernel",
+			 said_micro(s, cost), bill_part_names[part], said_micro(s, said_part(s, part)));
+}
+
+const char *
 said_mean(const Said *s, const SaidLine *l)
 {
 	return l->x->mean > 0 ? arena_printf(s->mem, " at worst, %s times the fewest in the mean",
@@ -107,17 +125,17 @@ static const char *
 say_sectors(const Said *s, const SaidLine *l)
 {
 	Text t = {0};
-	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
+	bool weighs;
+	double least, n = said_sectors(l, &least);
+	const char *waste = said_waste(s, l, &weighs);
 	text_printf(&t, "line %d %s, %s sectors of the fewest possible %s%s", l->line, l->what,
 	    said_round(s, n), said_round(s, least), said_mean(s, l));
 	if (l->x->cause)
 		text_printf(&t, " (%s%s)", l->x->cause, said_pitch(s, l));
 	if (l->x->counted)
 		text_put(&t, ", as counted");
-	if (cost > 0 && said_matters(s, cost))
-		text_printf(&t, ", at most %s of the launch", said_micro(s, cost));
-	else if (cost > 0)
-		text_put(&t, ", next to nothing of the launch");
+	if (*waste)
+		text_printf(&t, ", which by the model %s", waste);
 	return text_take(&t, s->mem);
 }
 
@@ -168,12 +186,21 @@ add_narrow(const Said *s, const SaidLine *l, Accesses *a)
 			l->x->accesses > 1 ? "" : " in a larger tile"));
 }
 
+/* "copy x in rows of 128 bytes": the innermost extent of the box. */
+static const char *
+map_rows(const Said *s, const SaidLine *l)
+{
+	const char *of = strstr(l->details, " of ");
+	long row = of && l->x->tile ? strtol(of + 4, NULL, 10) * dtype_info[l->x->tile->elem].bits / 8 : 0;
+	return row > 0 ? arena_printf(s->mem, "%s in rows of %ld bytes", l->what, row) : l->what;
+}
+
 static void
 add_access(const Said *s, const SaidLine *l, Accesses *a)
 {
 	double least, n = said_sectors(l, &least);
 	if (strncmp(l->details, "by tensor map", 13) == 0) {
-		said_add(s, &a->mapped, l->what);
+		said_add(s, &a->mapped, map_rows(s, l));
 		return;
 	}
 	if (l->x->bytes == 0)
@@ -260,7 +287,7 @@ said_coalesced(const Said *s)
 	if (a.good.n)
 		text_printf(&out, "%s%s (%d) takes the fewest sectors possible.", out.n ? " " : "",
 		    a.wasted.n || a.slight.n || a.unknown.n ? "The rest" : "Yes: each", a.good.n);
-	put(s, "", &a.mapped, ": whole boxes by tensor maps.", &out);
+	put(s, "", &a.mapped, ": whole boxes by tensor maps, the fewest sectors where rows begin on one (32 bytes).", &out);
 	put(s, "Rows would permit wider accesses: ", &a.narrow, ".", &out);
 	put(s, "Bank conflicts of shared memory: ", &a.banks, ".", &out);
 	if (!out.n)
@@ -303,7 +330,7 @@ index_length(const char *at)
 }
 
 /* Does the source take all of the dimension that has the most outside, by ":", or a range of a
- * number of elements? */
+ * number of elements that neither programs nor trips part it by? */
 static bool
 is_whole(const Said *s, const SaidLine *l)
 {
@@ -320,7 +347,9 @@ is_whole(const Said *s, const SaidLine *l)
 	if (!range)
 		return strcmp(part, ":") == 0;
 	range = text_trim(range + 2);
-	return *range && range[strspn(range, "0123456789")] == '\0';
+	const NamedConst *c = named_const(s->b->ct, s->b->nct, range);
+	return c ? !report_is_part(s->b->kernel, c->name)
+		 : *range && range[strspn(range, "0123456789")] == '\0';
 }
 
 /* Of each access the tile with the most. */

@@ -10,7 +10,7 @@
 static bool
 has_inside(const char *details, bool between)
 {
-	static const char *const where[] = {"in between", "around", "behind"};
+	static const char *const where[] = {"in between", "around"};
 	for (int i = 0; i < (between ? 1 : LEN(where)); i++)
 		for (int many = 0; many < 2; many++) {
 			char text[32];
@@ -59,7 +59,7 @@ said_often(const Said *s, const SaidLine *l)
 {
 	if (l->most < 0)
 		return "";
-	if (strncmp(l->details, "before roles", 12) == 0 || strcmp(l->what, "cluster barrier") == 0)
+	if (strncmp(l->details, "before roles", 12) == 0 || l->x->op->kind == OP_CLUSTER_BARRIER)
 		return ", once a block";
 	if (l->most == 0)
 		return ", 0 times at these sizes";
@@ -250,8 +250,7 @@ say_inside(const Said *s, const SaidLine *l)
 	text_put(&t, ", ");
 	if (n > 1)
 		text_printf(&t, "with %d barriers, ", n);
-	text_printf(&t, "whose %s exchange values in %lld bytes at %lld of shared memory%s%s",
-	    strstr(l->details, "cluster's barriers") ? "blocks" : "threads",
+	text_printf(&t, "whose threads exchange values in %lld bytes at %lld of shared memory%s%s",
 	    (long long)l->x->smem_bytes, (long long)l->x->smem, said_often(s, l),
 	    said_barrier_mend(s, l));
 	return text_take(&t, s->mem);
@@ -266,7 +265,7 @@ said_barrier(const Said *s, const SaidLine *l)
 	if (!l->x->pair && strcmp(l->what, "cluster barrier") != 0)
 		return "";
 	if (!l->x->pair)
-		return arena_printf(s->mem, "%s %s", l->what, l->details);
+		return arena_printf(s->mem, "%s, %s%s", l->what, l->details, said_often(s, l));
 	SaidList said = {0}, all = {0};
 	const char *rest = strstr(l->details, ": ");
 	for (int i = 0; i < l->conflicts.n && all.n < SHOWN; i++)

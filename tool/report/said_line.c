@@ -121,21 +121,18 @@ add_below(json_t *all, const char *text, bool bad)
 static void
 add_line(const Said *s, const SaidLine *l, json_t *all)
 {
-	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
-	bool waste = least > 0 && n > least, banks = said_banks(l) != NULL,
-	     narrow = l->x->out.bytes == 1;
-	bool weighs = cost <= 0 || said_matters(s, cost);
+	bool weighs, narrow = l->x->out.bytes == 1;
+	bool late = l->x->not_ahead && said_matters(s, said_spent_us(s, said_spent(s, l->line), BILL_WAITING));
+	const char *waste = said_waste(s, l, &weighs);
 	Text t = {0};
-	if (strcmp(l->what, "buffer") == 0 || (strcmp(l->what, "put") == 0 && !banks))
+	if (strcmp(l->what, "buffer") == 0 || (strcmp(l->what, "put") == 0 && !said_banks(l)))
 		return;
 	put_what(s, l, &t);
-	if ((waste || banks) && cost > 0)
-		text_printf(&t, "; by the model that costs %s%s",
-		    weighs ? "at most " : "next to nothing", weighs ? said_micro(s, cost) : "");
+	if (*waste)
+		text_printf(&t, "; by the model that %s", waste);
 	if (*said_barrier(s, l))
 		text_put(&t, said_often(s, l));
-	add_below(
-	    all, t.at, ((waste || banks) && weighs) || l->x->reason || said_is_weaker(l) || narrow);
+	add_below(all, t.at, weighs || late || l->x->reason || said_is_weaker(l) || narrow);
 	text_close(&t);
 }
 

@@ -120,15 +120,17 @@ add_room(const Said *s, Remedies *all)
 	int now = said_blocks_with(s, 0);
 	const char *how = NULL,
 		   *needs = now > 0 && now < INT_MAX / 2 ? room_needs(s, now, &how) : "";
-	double waits = said_part(s, BILL_WAITING), less = waits / (now + 1.0);
-	if (!is_near(s, BILL_WAITING) || !*needs ||
+	double alone = said_alone(s), waits = alone > 0 ? alone : said_part(s, BILL_WAITING);
+	double less = waits / (now + 1.0);
+	if ((alone <= 0 && !is_near(s, BILL_WAITING)) || !*needs ||
 	    !how) /* no advice of what was compared and is slower */
 		return;
-	add(s, all, said_with(s, BILL_WAITING, less),
+	add(s, all, alone > 0 ? s->us - less : said_with(s, BILL_WAITING, less),
 	    arena_printf(s->mem,
-		"with one block more on a multiprocessor (%d), which takes "
-		"at most %s%s, and leaves %s of waiting",
-		now + 1, needs, how, said_micro(s, waits - less)));
+		"%swith one block more on a multiprocessor (%d), which takes "
+		"at most %s%s, and leaves %s of %s",
+		alone > 0 ? "at best, " : "", now + 1, needs, how, said_micro(s, waits - less),
+		alone > 0 ? "what does not overlap" : "waiting"));
 }
 
 /* A last round that is not full: no more can be saved than its places take.  Where device memory or

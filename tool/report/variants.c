@@ -20,7 +20,6 @@ typedef struct Variants {
 	clock_t begun;
 	const ChooseWhy *why;
 	const Bound *now;
-	const Bill *bill;
 	json_t *all;
 } Variants;
 
@@ -33,14 +32,34 @@ is_given(const Cli *cli, const char *name)
 	return false;
 }
 
-/* Has the header a number for it?  What a formula of sizes has says how much is computed (DIM = D). */
+/* Is it the step of a loop? */
 static bool
-is_number(const Kernel *k, const char *name)
+is_step(const StmtList *body, const char *name)
 {
-	for (int i = 0; i < k->item->ctparams.n; i++)
-		if (strcmp(k->item->ctparams.at[i].name, name) == 0)
-			return k->item->ctparams.at[i].value && k->item->ctparams.at[i].value->kind == EX_INT;
+	for (int i = 0; i < body->n; i++) {
+		const Stmt *st = body->at[i];
+		if ((st->kind == ST_FOR && st->range.n == 3 && expr_mentions(st->range.at[2], name)) ||
+		    is_step(&st->body, name) || is_step(&st->orelse, name))
+			return true;
+	}
 	return false;
+}
+
+bool
+report_is_part(const Kernel *k, const char *name)
+{
+	const Item *it = k->item;
+	bool parts = is_step(&it->body, name), number = false;
+	for (int i = 0; i < it->params.n; i++)
+		for (int d = 0; d < it->params.at[i].type->dims.n; d++)
+			if (expr_mentions(it->params.at[i].type->dims.at[d], name))
+				return false;
+	for (int i = 0; i < it->grid.n; i++)
+		parts |= expr_mentions(it->grid.at[i].count, name);
+	for (int i = 0; i < it->ctparams.n; i++)
+		number |= it->ctparams.at[i].name == name && it->ctparams.at[i].value &&
+		    it->ctparams.at[i].value->kind == EX_INT;
+	return parts && number;
 }
 
 static bool
@@ -94,22 +113,6 @@ put_values(const Bound *now, const Bound *b, Text *out)
 	}
 }
 
-/* Bytes of device memory, by their time, but for what loops read once more. */
-static double
-moved(const Bill *b, const Target *t)
-{
-	return bill_us(b, t, b->part[BILL_MEMORY]) * (1 - b->reread);
-}
-
-/* Does it access less of its tensors, so that something else is computed?  What is read once more for products may be
- * less. */
-static bool
-moves_less(const Bill *b, const Bill *now, const Target *t)
-{
-	static const double SAME = 0.9, SAME_PRODUCTS = 0.7;
-	return moved(b, t) < (b->part[BILL_PRODUCTS] > 0 ? SAME_PRODUCTS : SAME) * moved(now, t);
-}
-
 /* With all else as it is given or chosen; what does not compile, or is not modelled, is left out. */
 static void
 try(Variants *v, const char *name, int64_t value)
@@ -131,7 +134,7 @@ try(Variants *v, const char *name, int64_t value)
 	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0));     /* as cli_inspect does */
 	cx->muted--;
-	if (!ok || moves_less(&bill, v->bill, v->t))
+	if (!ok)
 		return;
 	Text text = {0}, values = {0};
 	put_values(v->now, &b, &values);
@@ -153,16 +156,16 @@ json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why)
 {
-	Variants v = {cli, k, t, clock(), why, b, &x->bill, json_array()};
+	Variants v = {cli, k, t, clock(), why, b, json_array()};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {
 		const Const *now = &b->ct[i].value;
 		const char *name = b->ct[i].name;
 		bool is_free = now->kind == CONST_INT && schedule_named(name) < 0 && !is_given(cli, name) &&
-		    is_number(k, name);
+		    report_is_part(k, name);
 		int64_t up = is_free ? INT64_C(1) << log2_ceil(now->i) : 0, down = up / 2;
-		if (!is_free || now->i < LEAST || !inspect_is_tile(x->f, b, now->i))
+		if (!is_free || now->i < LEAST || !inspect_is_tile(x->f, now->i))
 			continue;
 		up = up == now->i ? 2 * up : up;
 		try(&v, b->ct[i].name, up);

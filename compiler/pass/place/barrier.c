@@ -100,13 +100,6 @@ releases(Barrier *k, const Op *op)
 	return false;
 }
 
-/* What an arrival says is over: accesses to slots, and waits for a phase, which two later phases would hide. */
-static bool
-is_arrived(const Effect *e)
-{
-	return e->of && (e->of->kind == OP_ALLOC || e->op->kind == OP_AWAIT);
-}
-
 /* Each warp waits for its own part of a dot. */
 static bool
 is_of_warp(const Effect *e)
@@ -155,7 +148,7 @@ arrival_scope(Barrier *k, const Op *op)
 		bool is_other = effect_has_other_number(e, op->in[1]) || (is_access && !is_counted(k, e, op->in[0]));
 		if (op->kind == OP_EXPECT && is_other)
 			continue;                       /* what it counts is of its own slot */
-		if (is_arrived(e) && (!by_warp || !is_of_warp(e))) {
+		if ((!by_warp || !is_of_warp(e)) && effect_is_arrived(e, op)) {
 			pairs_note(&k->notes, op, e, &(Effect){.op = op, .write = true});
 			return by_warp ? SYNC_WARP : SYNC_BLOCK;
 		}

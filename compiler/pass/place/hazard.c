@@ -222,3 +222,42 @@ effect_hazard(const Effect *a, const Effect *b)
 		return SYNC_NONE;
 	return owners_hazard(a, b);
 }
+
+/* ---- arrivals ---- */
+
+static bool
+takes_bytes(const Op *op, int64_t lo, int64_t hi)
+{
+	for (int i = 0; i < op->nin; i++) {
+		const Op *owner = buffer_owner(op->in[i]);
+		if (owner && attr_smem(owner) < hi &&
+		    attr_smem(owner) + buffer_slot_bytes(owner) * owner->out[0].type->slots > lo)
+			return true;
+	}
+	return false;
+}
+
+/* Do other threads than those of the arrival's role access the bytes?  Where they do not, no mbarrier orders accesses of
+ * them, and the role's own barriers do. */
+static bool
+is_shared(const Effect *e, const Op *arrival)
+{
+	const Block *role = arrival->home, *body = role->func->body;
+	while (role->parent && role->parent->kind != OP_ROLES)
+		role = role->parent->home;
+	if (!role->parent)
+		return true;
+	for (int r = 0; r < role->parent->nregion; r++)
+		if (role->parent->region[r] == role && attr_copies(role->parent)->at[r] > 1)
+			return true;
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (!op_inside(op, role) && takes_bytes(op, e->lo, e->hi))
+			return true;
+	return false;
+}
+
+bool
+effect_is_arrived(const Effect *e, const Op *arrival)
+{
+	return e->of && (e->op->kind == OP_AWAIT || (e->of->kind == OP_ALLOC && is_shared(e, arrival)));
+}

@@ -42,6 +42,9 @@ typedef struct Effects {
  * need none, nor do tensors that cannot alias, nor what another iteration touches.  Bytes of shared memory that one warp
  * touches both times need a barrier of that warp alone. */
 SyncScope effect_hazard(const Effect *before, const Effect *after);
+/* What an arrival at an mbarrier says is over: accesses to slots that other roles access too, and waits for a phase, which
+ * two later phases would hide. */
+bool effect_is_arrived(const Effect *e, const Op *arrival);
 /* Was it to another slot than the one of that number is now, of a ring of as many slots? */
 bool effect_has_other_number(const Effect *e, const Value *number);
 
