@@ -23,6 +23,9 @@ expect 2 'schedules takes a number from 1' race k.tgl --schedules=0
 expect 0 '"verdict": "clean"' race k.tgl twice --target=sm_80 --json
 expect 1 '"code": "E1402"' race k.tgl all --target=sm_80 --json
 
+expect 0 '^twice .*clean$' race k.tgl twice -D N=0 --example=more --target=sm_80
+! grep -q W1402 "$out" "$err" || fail "a tensor of no elements is said to be too large"
+
 # tile IR by hand
 "$tegula" race k.tgl twice --example=more --target=sm_80 --schedules=1 --dump=barrier | sed -n '/^file/,/^}/p' >k.tir
 expect 0 'clean' race k.tgl twice --example=more --target=sm_80 --ir=k.tir

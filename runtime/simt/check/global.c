@@ -62,7 +62,7 @@ range_open(const SimtRange *r, bool is_read_only, GlobalShadow *t, uint64_t *lef
 	t->shift = log2_ceil(bytes);
 	t->size = (size_t)((r->high - r->low) >> t->shift) * sizeof *t->cell;
 	if (!r->name || is_read_only || t->size == 0 || t->size > *left)
-		return !r->name || is_read_only;
+		return !r->name || is_read_only || t->size == 0;
 	t->cell = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (t->cell == MAP_FAILED) {
 		t->cell = NULL;
