@@ -251,22 +251,37 @@ PRIMITIVE(simt_grid_wait)
 	t->has_waited = true;
 }
 
-/* ---- registers of a warpgroup ---- */
+/* ---- registers of a warpgroup: setmaxnreg must be reached by its four warps, and waits until those that others of the
+ * block have given up are enough ---- */
 
 static void
 registers(const SimtLanes *l, const void *info)
 {
-	int64_t n = *(const int64_t *)info;
+	static const int key = 0;
+	SimtThread *t = l->thread[0];
+	const SimtLaunch *launch = simt_launch(t);
+	Arena *mem = simt_async(t)->mem;                /* before the slot, which it may move */
+	void **slot = simt_block_local(t, &key);
+	int64_t n = *(const int64_t *)info, all = 0;
+	int groups = launch->threads / l->n;
 	if (n < 24 || n > 256 || n % 8)
-		simt_fail(l->thread[0], "setmaxnreg of %lld registers; it takes 24 to 256, by eights", (long long)n);
+		simt_fail(t, "setmaxnreg of %lld registers; it takes 24 to 256, by eights", (long long)n);
+	*slot = *slot ? *slot : NEW_ARRAY(mem, int, groups);
+	int *of = *slot;
+	of[t->thread / l->n] = (int)n;
+	for (int i = 0; i < groups; i++)
+		all += of[i] * l->n;
+	if (all > launch->target->registers)
+		simt_fail(t, "setmaxnreg: the block's warpgroups ask for %lld registers; %s has %d", (long long)all,
+		    launch->target->name, launch->target->registers);
 }
 
 PRIMITIVE(simt_registers_more)
 {
-	simt_warp_collective(t, "registers_more", registers, imm, in, out);
+	simt_group_collective(t, "registers_more", registers, imm, in, out);
 }
 
 PRIMITIVE(simt_registers_less)
 {
-	simt_warp_collective(t, "registers_less", registers, imm, in, out);
+	simt_group_collective(t, "registers_less", registers, imm, in, out);
 }

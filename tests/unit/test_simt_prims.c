@@ -249,6 +249,8 @@ quiet(void **state)
 	runs(body_quiet, &n, (SimtLaunch){.threads = 128});
 	n = 20;
 	fails(body_quiet, &n, (SimtLaunch){.threads = 128}, "setmaxnreg of 20 registers");
+	n = 232;
+	fails(body_quiet, &n, (SimtLaunch){.threads = 384}, "ask for 89088 registers");
 }
 
 typedef struct Waits {
