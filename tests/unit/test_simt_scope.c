@@ -624,11 +624,13 @@ bulk_sums(SimtThread *t, const uint64_t *param)
 }
 
 /* Each block has the same 64 bytes copied by one thread, for which another waits; the block that comes last writes there.
- * Faults: it comes without an order; it writes before it has waited. */
+ * Faults: it comes without an order; it writes before it has waited; a thread wrote there before, which no fence orders. */
 static void
 bulk_loads(SimtThread *t, const uint64_t *param)
 {
 	int fault = trial_of(param)->fault;
+	if (fault == 3 && t->thread == 0)
+		store(t, 4, param[1] + 64);
 	set_up(t);
 	if (t->thread == 0) {
 		t->site = 1;
@@ -658,6 +660,7 @@ stores(void **state)
 	found(r, bulk_sums, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 	clean(r, bulk_loads, 1, 1);
 	clean(r, bulk_loads, 3, 1);
+	found(r, bulk_loads, 3, 1, 1, DIAG_SIMT_RACE_GLOBAL, 1, 4);
 	found(r, bulk_loads, 1, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 	found(r, bulk_loads, 2, 3, 1, DIAG_SIMT_RACE_GLOBAL, 3, 1);
 }
