@@ -193,6 +193,7 @@ typedef struct CallSite {
 } CallSite;
 
 Place place_join(Place from, Place to);             /* from the start of one to the end of the other */
+int place_compare(const Place *p, const Place *q);              /* by file, line and column; nowhere comes first */
 
 typedef struct SourceFile {
 	const char *path;                           /* as the user gave it, or "<text>" */

@@ -265,14 +265,8 @@ static int
 by_place(const void *x, const void *y)
 {
 	const Ranked *a = x, *b = y;
-	const Place *p = &a->d->place, *q = &b->d->place;
-	if (p->file != q->file)
-		return p->file < q->file ? -1 : 1;
-	if (p->file >= 0 && p->line != q->line)
-		return p->line < q->line ? -1 : 1;
-	if (p->file >= 0 && p->col != q->col)
-		return p->col < q->col ? -1 : 1;
-	return a->order - b->order;
+	int order = place_compare(&a->d->place, &b->d->place);
+	return order ? order : a->order - b->order;
 }
 
 /* The next 'name' of a message after *at, quotes included; its length, or 0. */

@@ -132,3 +132,14 @@ source_line(const SourceFile *f, int line, const char **start, size_t *size)
 		--*size;
 	return true;
 }
+
+int
+place_compare(const Place *p, const Place *q)
+{
+	bool is_nowhere = p->file < 0;
+	int line = is_nowhere ? 0 : (p->line > q->line) - (p->line < q->line);
+
+	if (p->file != q->file)
+		return p->file < q->file ? -1 : 1;
+	return line || is_nowhere ? line : (p->col > q->col) - (p->col < q->col);
+}

@@ -11,33 +11,29 @@
 
 enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, WARP_MAX = 64 };
 
+/* Registers' bits of the map that move, one by one, along its bits from `at` on, at most so many, and nothing else along those. */
 static int
-contiguous(const Layout *l, int at, int most)
+contiguous(const F2 *map, int registers, int at, int most)
 {
 	int n = 0;
-	while (n < l->in[IN_REGISTER] && n < most && l->map.col[n] == UINT64_C(1) << (at + n))
+	while (n < registers && n < most && map->col[n] == UINT64_C(1) << (at + n))
 		n++;
-	for (; n > 0; n--) {                        /* nothing else may move the low n bits */
-		uint64_t low = ((UINT64_C(1) << n) - 1) << at;
-		bool alone = true;
-		for (int i = n; i < l->map.nin; i++)
-			alone &= (l->map.col[i] & low) == 0;
-		if (alone)
-			break;
-	}
+	while (n > 0 && ANY_OF(i, map->nin, i >= n && map->col[i] & ((UINT64_C(1) << n) - 1) << at))
+		n--;
 	return n;
 }
 
 int
 layout_contiguous(const Layout *l, int dim)
 {
-	return contiguous(l, layout_out_at(l, dim), l->out[dim]);
+	return contiguous(&l->map, l->in[IN_REGISTER], layout_out_at(l, dim), l->out[dim]);
 }
 
 int
 layout_contiguous_rows(const Layout *l, int dim)
 {
-	return contiguous(l, layout_out_at(l, dim), l->map.nout - layout_out_at(l, dim));
+	int at = layout_out_at(l, dim);
+	return contiguous(&l->map, l->in[IN_REGISTER], at, l->map.nout - at);
 }
 
 uint64_t
@@ -97,17 +93,7 @@ layout_sectors(const Layout *l, int bytes, int64_t row_bytes, int vector, int *t
 static int
 vector_of(const Layout *l, const F2 *to, int bytes, int max_bytes)
 {
-	int n = 0;
-	while (n < l->in[IN_REGISTER] && bytes << (n + 1) <= max_bytes && to->col[n] == UINT64_C(1) << n)
-		n++;
-	for (; n > 0; n--) {
-		bool alone = true;
-		for (int i = n; i < to->nin; i++)
-			alone &= (to->col[i] & ((UINT64_C(1) << n) - 1)) == 0;
-		if (alone)
-			break;
-	}
-	return n;
+	return contiguous(to, l->in[IN_REGISTER], 0, log2_floor(MAX(max_bytes / bytes, 1)));
 }
 
 int

@@ -12,15 +12,9 @@ static int
 by_place(const void *a, const void *b)
 {
 	const Diag *x = *(Diag *const *)a, *y = *(Diag *const *)b;
-	const Place *p = &x->place, *q = &y->place;
+	int order = place_compare(&x->place, &y->place);
 
-	if (p->file != q->file)
-		return p->file < q->file ? -1 : 1;
-	if (p->line != q->line)
-		return p->line < q->line ? -1 : 1;
-	if (p->col != q->col)
-		return p->col < q->col ? -1 : 1;
-	return x->code < y->code ? -1 : x->code > y->code;
+	return order ? order : (x->code > y->code) - (x->code < y->code);
 }
 
 static void

@@ -8,9 +8,6 @@
 
 Kernel *kernel_declare(Program *p, const Item *item);
 
-/* The nearest name among everything that a launch may set, and all of them. */
-const char *header_advice(const Kernel *k, const char *name);
-
 /* header.c */
 
 /* Binds with placeholders for what nothing says: every symbol and integer is `extent`.  Value errors stay unsaid. */

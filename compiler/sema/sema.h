@@ -90,6 +90,8 @@ struct Program {
 
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
+/* The nearest name among everything that a launch may set, and all of them. */
+const char *header_advice(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);
 
 /* program.c */

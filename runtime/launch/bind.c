@@ -15,17 +15,8 @@ is_value_name(const Kernel *k, const char *name)
 static bool
 report_unknown(Compile *cx, const Kernel *k, const char *name)
 {
-	VEC(const char *) names = {0};
-	for (int i = 0; i < k->params.n; i++)
-		vec_push(cx->tmp, &names, k->params.at[i].name);
-	for (int i = 0; i < k->symbols.n; i++)
-		vec_push(cx->tmp, &names, k->symbols.at[i]);
-	for (int i = 0; i < k->item->ctparams.n; i++)
-		vec_push(cx->tmp, &names, k->item->ctparams.at[i].name);
-	for (int i = 0; i < SCHEDULE_COUNT; i++)
-		vec_push(cx->tmp, &names, schedule_info[i].text);
 	diag_error(cx, k->item->name_place, DIAG_LAUNCH_UNKNOWN, k->name, name);
-	return diag_help(cx, "%s", name_advice(cx->mem, name, names.at, names.n));
+	return diag_help(cx, "%s", header_advice(k, name));
 }
 
 static const char *
