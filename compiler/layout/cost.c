@@ -11,7 +11,8 @@
 
 enum { SECTOR = 32, BANKS = 32, BANK_BYTES = 4, WARP_MAX = 64 };
 
-/* Registers' bits of the map that move, one by one, along its bits from `at` on, at most so many, and nothing else along those. */
+/* Registers' bits of the map that move, one by one, along its bits from `at` on, at most so many, and nothing else along
+ * those. */
 static int
 contiguous(const F2 *map, int registers, int at, int most)
 {

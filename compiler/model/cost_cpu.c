@@ -24,9 +24,7 @@ bytes_of(const Value *v)
 static double
 op_bytes(const Op *op)
 {
-	double n = 0;
-	for (int i = 0; i < op->nin; i++)
-		n += bytes_of(op->in[i]);
+	double n = SUM_OF(double, i, op->nin, bytes_of(op->in[i]));
 	for (int i = 0; i < op->nout; i++)
 		n += bytes_of(&op->out[i]);
 	return n;

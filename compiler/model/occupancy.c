@@ -145,20 +145,14 @@ max_live(const Func *f, Arena *mem, int *live, int *late)
 static bool
 is_unrolled(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_FOR && attr_unrolled(op) > 0)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_FOR && attr_unrolled(op) > 0);
 }
 
 /* Indices of the greatest are reduced as pairs of registers, which are not counted. */
 static bool
 has_keys(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_REDUCE && strncmp(attr_fn(op), "arg", 3) == 0)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_REDUCE && strncmp(attr_fn(op), "arg", 3) == 0);
 }
 
 int

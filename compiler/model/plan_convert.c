@@ -59,10 +59,7 @@ convert_stays_in_warps(const Layout *src, const Layout *dst)
 		return false;
 	to = f2_compose(&holder, &dst->map);
 	int from = layout_in_at(src, IN_WARP), at = layout_in_at(dst, IN_WARP);
-	for (int i = 0; i < dst->map.nin; i++)
-		if (to.col[i] >> from != (i < at ? 0 : UINT64_C(1) << (i - at)))
-			return false;
-	return true;
+	return ALL_OF(i, dst->map.nin, to.col[i] >> from == (i < at ? 0 : UINT64_C(1) << (i - at)));
 }
 
 /* Of a tile in layout `held` that goes to memory (only its first holders write) or comes from there. */

@@ -67,10 +67,7 @@ plan_fragments(const FragmentWalk *p, const Layout *acc, const Layout *l, const 
 	for (int i = 0; i < p->tiles; i++)
 		if (!f2_solve(&high, dot_share(acc, acc->map.col[p->fragment + i], lost, l), &s->tile[i]))
 			return false;
-	for (int i = 0; i < p->steps; i++)
-		if (!f2_solve(&high, (uint64_t)p->k << (k_at + i), &s->step[i]))
-			return false;
-	return true;
+	return ALL_OF(i, p->steps, f2_solve(&high, (uint64_t)p->k << (k_at + i), &s->step[i]));
 }
 
 static void

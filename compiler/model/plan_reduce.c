@@ -149,10 +149,7 @@ warp_exchange(const Layout *l, uint64_t lanes, const AxisRun *group)
 int64_t
 warp_exchange_at(const ReducePlan *p, const WarpExchange *x, int i, int nregs)
 {
-	int64_t at = 0;
-	for (int k = 0; k < i; k++)
-		at += (((int64_t)p->bytes[k] * nregs << x->slots) + 15) / 16 * 16;
-	return at;
+	return SUM_OF(int64_t, k, i, (((int64_t)p->bytes[k] * nregs << x->slots) + 15) / 16 * 16);
 }
 
 /* The most bytes that a step takes. */

@@ -94,10 +94,7 @@ solve_all(SlicePlan *s)
 bool
 slice_is_solved(const SlicePlan *s, int bit)
 {
-	for (int i = 0; i < s->n; i++)
-		if (s->solved[i].bit == bit)
-			return true;
-	return false;
+	return ANY_OF(i, s->n, s->solved[i].bit == bit);
 }
 
 /* What input bit `bit` moves, together with those that are solved for, in the operand's coordinates. */

@@ -65,19 +65,13 @@ exchanges(const SortPlan *p)
 int64_t
 sort_state_at(const SortPlan *p, int k, int64_t count)
 {
-	int64_t at = 0;
-	for (int i = 0; i < k; i++)
-		at += (p->bytes[i] * count + 15) / 16 * 16;
-	return at;
+	return SUM_OF(int64_t, i, k, (p->bytes[i] * count + 15) / 16 * 16);
 }
 
 static int64_t
 state_bytes(const SortPlan *p)
 {
-	int64_t n = 0;
-	for (int k = 0; k < p->n; k++)
-		n += p->bytes[k];
-	return n;
+	return SUM_OF(int64_t, k, p->n, p->bytes[k]);
 }
 
 int
@@ -134,10 +128,7 @@ register_to_exchange(const SortPlan *p, const SortParts *parts, int b)
 	for (int k = 0; k < b; k++)
 		if (p->axis.in[k] == IN_REGISTER && !(parts->registers >> p->axis.bit[k] & 1))
 			return p->axis.bit[k];
-	for (int i = 0; i < p->layout.in[IN_REGISTER]; i++)
-		if (!((p->repeats | parts->registers) >> i & 1))
-			return i;
-	return -1;
+	return FIRST_OF(i, p->layout.in[IN_REGISTER], !((p->repeats | parts->registers) >> i & 1));
 }
 
 /* The two bits exchanged in the layout. */

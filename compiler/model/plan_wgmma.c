@@ -56,10 +56,7 @@ has_stride(const Slot *s, int dim, int from, int to, uint64_t *stride)
 static bool
 is_run(const Slot *s, int dim, int to, uint64_t first)
 {
-	for (int b = 0; b < to; b++)
-		if (byte_of(s, dim, b) != first << b)
-			return false;
-	return true;
+	return ALL_OF(b, to, byte_of(s, dim, b) == first << b);
 }
 
 /* The operand's rows (or columns) are 2^rows in an instruction, its k 2^k. */

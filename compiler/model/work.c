@@ -301,10 +301,7 @@ bool
 cost_copies_ahead(const Op *loop)
 {
 	enum { SLOTS = 3 };
-	for (const Op *op = loop->region[0]->first; op; op = op_after(op, loop->region[0]))
-		if (op->kind == OP_COPY && ring_slots(op) >= SLOTS)
-			return true;
-	return false;
+	return ANY_OP(op, loop->region[0], op->kind == OP_COPY && ring_slots(op) >= SLOTS);
 }
 
 /* Elements of one copy of a thread: as wide as both sides are. */

@@ -193,10 +193,8 @@ static bool
 stands(const Search *s, ScheduleName which)
 {
 	const char *name = schedule_info[which].text;
-	for (int i = 0; i < s->n; i++)
-		if (strcmp(s->name[i].name, name) == 0)
-			return true;
-	return ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
+	return ANY_OF(i, s->n, strcmp(s->name[i].name, name) == 0) || ctparam_named(s->k, name) >= 0 ||
+	    header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
 }
 
 static void

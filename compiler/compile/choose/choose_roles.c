@@ -66,9 +66,8 @@ choose_slices_badly(const Func *f, const Bound *b, const Target *t)
 bool
 choose_says_nothing(const Kernel *k, const NamedConst *v)
 {
-	for (int i = 0; i < k->item->tune.n; i++)
-		if (strcmp(k->item->tune.at[i].name, v->name) == 0)
-			return false;
+	if (ANY_OF(i, k->item->tune.n, strcmp(k->item->tune.at[i].name, v->name) == 0))
+		return false;
 	bool splits = schedule_named(v->name) == SCHEDULE_SPLIT;
 	return splits ? v->value.i <= 1 : v->value.kind == CONST_BOOL && !v->value.i;
 }
@@ -138,10 +137,9 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 bool
 choose_gathers(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 && strchr(attr_index(op), 'g'))
-			return true;
-	return false;
+	return ANY_OP(op, f->body,
+	    op->kind == OP_READ && op->home->parent && op->out[0].type->rank == 2 &&
+		strchr(attr_index(op), 'g'));
 }
 
 bool

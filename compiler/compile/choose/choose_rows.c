@@ -59,9 +59,8 @@ shapes_mention(const Kernel *k, const char *name)
 {
 	for (int i = 0; i < k->item->params.n; i++) {
 		const TypeExpr *t = k->item->params.at[i].type;
-		for (int d = 0; d < t->dims.n; d++)
-			if (expr_mentions(t->dims.at[d], name))
-				return true;
+		if (ANY_OF(d, t->dims.n, expr_mentions(t->dims.at[d], name)))
+			return true;
 	}
 	return false;
 }
@@ -119,10 +118,7 @@ choose_has_few(const Kernel *k, const Bound *b)
 static bool
 lists(const TuneName *t, int64_t value)
 {
-	for (int i = 0; i < t->nvalue; i++)
-		if (t->value[i].kind == CONST_INT && t->value[i].i == value)
-			return true;
-	return false;
+	return ANY_OF(i, t->nvalue, t->value[i].kind == CONST_INT && t->value[i].i == value);
 }
 
 /* The least size that holds the rows of tiles that `name` divides; 0: they are not few, or it must stay as it is. */

@@ -8,10 +8,7 @@ bool
 choose_no_room(const char *refused)
 {
 	static const char *const all[] = {CHOOSE_NO_SHARED, CHOOSE_NO_REGISTERS, CHOOSE_NO_BLOCK, CHOOSE_SPILLS};
-	for (int i = 0; i < (int)LEN(all); i++)
-		if (strcmp(refused, all[i]) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, (int)LEN(all), strcmp(refused, all[i]) == 0);
 }
 
 void

@@ -207,10 +207,7 @@ estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const T
 bool
 estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_is_access(op) && table_of(b, arg, op) == param)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_is_access(op) && table_of(b, arg, op) == param);
 }
 
 void

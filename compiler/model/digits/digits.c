@@ -64,10 +64,7 @@ is_alike(const Value *a, const Value *b, int depth)
 		return true;
 	if (depth == 0 || !values_made_alike(a, b))
 		return false;
-	for (int i = 0; i < a->def->nin; i++)
-		if (!is_alike(a->def->in[i], b->def->in[i], depth - 1))
-			return false;
-	return true;
+	return ALL_OF(i, a->def->nin, is_alike(a->def->in[i], b->def->in[i], depth - 1));
 }
 
 bool

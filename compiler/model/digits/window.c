@@ -82,11 +82,10 @@ launch_sum_of(const Value *v, LaunchSum *out)
 bool
 launch_sum_equal(const LaunchSum *a, const LaunchSum *b)
 {
-	bool same = a->number == b->number && a->n == b->n;
-	for (int i = 0; i < a->n && same; i++)
-		same = a->term[i].factor == b->term[i].factor && a->term[i].param == b->term[i].param &&
-		    a->term[i].dim == b->term[i].dim;
-	return same;
+	return a->number == b->number && a->n == b->n &&
+	       ALL_OF(i, a->n,
+		   a->term[i].factor == b->term[i].factor && a->term[i].param == b->term[i].param &&
+		    a->term[i].dim == b->term[i].dim);
 }
 
 /* ---- windows ---- */
@@ -177,10 +176,10 @@ has_form(const Op *read)
 	const Value *tensor = read->in[0];
 	const char *index = attr_index(read);
 	int rank = tensor->type->rank;
-	for (int d = 0; d < rank; d++)
-		if (index[d] != (d < rank - 1 ? 'g' : 'p') || (d < rank - 1 && read->in[1 + d]->type->rank != 1))
-			return false;
-	return rank >= 3 && rank <= 2 + WINDOW_RANK;
+	return !ANY_OF(d, rank,
+		   index[d] != (d < rank - 1 ? 'g' : 'p') ||
+		    (d < rank - 1 && read->in[1 + d]->type->rank != 1)) &&
+	    rank >= 3 && rank <= 2 + WINDOW_RANK;
 }
 
 const char *

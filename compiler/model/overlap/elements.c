@@ -64,10 +64,9 @@ cost_known(const Value *v, int depth)
 				return false;
 		return true;
 	}
-	bool known = op_has(v->def, ELEM) || v->def->kind == OP_CONVERT || v->def->kind == OP_BROADCAST;
-	for (int i = 0; i < v->def->nin; i++)
-		known = known && cost_known(v->def->in[i], depth - 1);
-	return known;
+	return (op_has(v->def, ELEM) || v->def->kind == OP_CONVERT ||
+		   v->def->kind == OP_BROADCAST) &&
+	    ALL_OF(i, v->def->nin, cost_known(v->def->in[i], depth - 1));
 }
 
 /* The assembler computes that before the loop. */
@@ -76,10 +75,9 @@ cost_is_index(const Value *v, int depth)
 {
 	if (!v->def || depth == 0)
 		return false;
-	bool is = v->def->kind == OP_IOTA || v->def->kind == OP_CONST || op_has(v->def, ELEM) || v->def->kind == OP_RESHAPE;
-	for (int i = 0; i < v->def->nin && is; i++)
-		is = cost_is_index(v->def->in[i], depth - 1);
-	return is;
+	return (v->def->kind == OP_IOTA || v->def->kind == OP_CONST || op_has(v->def, ELEM) ||
+		   v->def->kind == OP_RESHAPE) &&
+	    ALL_OF(i, v->def->nin, cost_is_index(v->def->in[i], depth - 1));
 }
 
 /* The share of a thread's elements of the tile that begin inside of the tensor, where its extents are numbers. */

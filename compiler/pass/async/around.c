@@ -118,9 +118,8 @@ first_user(const Value *v, Op *loop)
 	const Block *home = loop->home;
 	for (Op *op = loop->next; op; op = op->next)
 		for (const Op *in = op; in != op->next; in = op_after(in, home))
-			for (int i = 0; i < in->nin; i++)
-				if (in->in[i] == v)
-					return op;
+			if (ANY_OF(i, in->nin, in->in[i] == v))
+				return op;
 	return loop->next;
 }
 
@@ -158,9 +157,8 @@ first_need(const Value *v)
 	for (const Op *in = op; in; in = op_after(in, v->def->home)) {
 		if (in->home == v->def->home)
 			op = (Op *)in;
-		for (int i = 0; i < in->nin; i++)
-			if (in->in[i] == v)
-				return op;
+		if (ANY_OF(i, in->nin, in->in[i] == v))
+			return op;
 	}
 	return NULL;
 }

@@ -160,9 +160,7 @@ leads_to(Func *f, const Op *read, bool (*what)(const Op *op, const Op *read))
 	bool *follows = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
 	follows[read->out[0].id] = true;
 	for (const Op *op = read->next; op; op = op_after(op, read->home)) {
-		bool takes = false;
-		for (int i = 0; i < op->nin; i++)
-			takes |= follows[op->in[i]->id];
+		bool takes = ANY_OF(i, op->nin, follows[op->in[i]->id]);
 		if (takes && what(op, read))
 			return true;
 		for (int i = 0; i < op->nout && takes; i++)

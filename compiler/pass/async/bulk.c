@@ -35,10 +35,9 @@ runs_once(const Pipeline *p)
 static bool
 has_boxes(const Pipeline *p)
 {
-	for (int i = 0; i < p->reads.n; i++)
-		if ((p->reads.at[i].is_boxed || p->reads.at[i].is_beside) && !access_map_reason(p->reads.at[i].read, p->t))
-			return true;
-	return false;
+	return ANY_OF(i, p->reads.n,
+	    (p->reads.at[i].is_boxed || p->reads.at[i].is_beside) &&
+		!access_map_reason(p->reads.at[i].read, p->t));
 }
 
 bool
@@ -178,9 +177,8 @@ is_from_zero(const Value *v, const Value **held, int n, int depth)
 		return false;
 	if (axis_of(v)->lo >= 0)
 		return true;
-	for (int i = 0; i < n; i++)
-		if (held[i] == v)
-			return true;
+	if (ANY_OF(i, n, held[i] == v))
+		return true;
 	if (!op) {
 		const Op *loop = v->block->parent;
 		if (!loop || loop->kind != OP_FOR || n == CARRIED_MOST)
@@ -209,8 +207,6 @@ bool
 bulk_begins_within(const Op *op)
 {
 	const Value *held[CARRIED_MOST];
-	for (int i = 0; i < op->in[0]->type->rank; i++)
-		if (attr_index(op)[i] == 'p' && !is_from_zero(op->in[1 + i], held, 0, SIGN_DEPTH))
-			return false;
-	return true;
+	return !ANY_OF(i, op->in[0]->type->rank,
+	    attr_index(op)[i] == 'p' && !is_from_zero(op->in[1 + i], held, 0, SIGN_DEPTH));
 }

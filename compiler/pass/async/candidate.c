@@ -88,10 +88,8 @@ can_shift(const Pipeline *p, const Value *v, int depth)
 	bool is_tile = v->type->rank > 0 && !(p->counts && runs);
 	if (v->def->home != p->body || is_tile || depth == 0 || !may_run_ahead(p, v->def))
 		return false;
-	for (int i = 0; i < v->def->nin; i++)
-		if (v->def->in[i]->type->kind == TYPE_TILE && !can_shift(p, v->def->in[i], depth - 1))
-			return false;
-	return true;
+	return !ANY_OF(i, v->def->nin,
+	    v->def->in[i]->type->kind == TYPE_TILE && !can_shift(p, v->def->in[i], depth - 1));
 }
 
 int
@@ -124,10 +122,8 @@ is_staged(const Pipeline *p, const Op *op)
 	    (v->type->elem == TY_BOOL && p->f->schedule.specialize != 1) ||
 	    !access_fill_is_zero(op) || pipeline_may_be_written(p, op->in[0]))
 		return false;
-	for (int i = 0; i < op->in[0]->type->rank; i++)
-		if (!can_shift(p, op->in[1 + i], 16))
-			return false;
-	return !p->is_async || pipeline_access_bytes(op) >= COPY_LEAST;
+	return ALL_OF(i, op->in[0]->type->rank, can_shift(p, op->in[1 + i], 16)) &&
+	    (!p->is_async || pipeline_access_bytes(op) >= COPY_LEAST);
 }
 
 /* Adds what v is computed from within the body. */
@@ -163,10 +159,7 @@ pipeline_is_stream(const Pipeline *p)
 static bool
 in_slice(const Pipeline *p, const Op *op)
 {
-	for (int i = 0; i < p->slice.n; i++)
-		if (p->slice.at[i] == op)
-			return true;
-	return false;
+	return ANY_OF(i, p->slice.n, p->slice.at[i] == op);
 }
 
 /* In roles threads read what no tensor map brings for them, rows and gathered elements; other copies would keep the kernel
@@ -236,10 +229,7 @@ is_computed(const Pipeline *p, const Value *v, int depth)
 		return true;
 	if (depth == 0 || !op_has(v->def, PURE) || v->def->nregion)
 		return false;
-	for (int i = 0; i < v->def->nin; i++)
-		if (!is_computed(p, v->def->in[i], depth - 1))
-			return false;
-	return true;
+	return ALL_OF(i, v->def->nin, is_computed(p, v->def->in[i], depth - 1));
 }
 
 bool

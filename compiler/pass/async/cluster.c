@@ -29,10 +29,8 @@ column_varies(Varying *x, const Op *loop, int i)
 {
 	if (loop->kind != OP_FOR)
 		return true;
-	for (int k = 0; k < 3; k++)
-		if (varies(x, loop->in[k]))
-			return true;
-	return i >= 0 && (varies(x, loop->in[3 + i]) || varies(x, loop->region[0]->last->in[i]));
+	return ANY_OF(k, 3, varies(x, loop->in[k])) ||
+	    (i >= 0 && (varies(x, loop->in[3 + i]) || varies(x, loop->region[0]->last->in[i])));
 }
 
 /* Blocks of a cluster have it in common: the number of a block or of its program, by the cluster's size (pass stream). */
@@ -76,10 +74,7 @@ varies(Varying *x, const Value *v)
 	if ((!op_has(op, PURE) && !reads_constant(op)) || op->nregion || op->kind == OP_BLOCK_ID ||
 	    op->kind == OP_PROGRAM_EXISTS)
 		return true;
-	for (int i = 0; i < op->nin; i++)
-		if (varies(x, op->in[i]))
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, varies(x, op->in[i]));
 }
 
 static Varying
@@ -93,10 +88,7 @@ static bool
 read_varies(Func *f, Arena *mem, int axis, const Op *read)
 {
 	Varying x = varying_open(f, mem, axis);
-	for (int i = 0; i < read->in[0]->type->rank; i++)
-		if (varies(&x, read->in[1 + i]))
-			return true;
-	return false;
+	return ANY_OF(i, read->in[0]->type->rank, varies(&x, read->in[1 + i]));
 }
 
 static bool
@@ -135,10 +127,7 @@ cluster_divides(const Op *read, int ranks)
 bool
 has_warpgroup_product(const Block *b)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
-			return true;
-	return false;
+	return ANY_OP(op, b, op->kind == OP_DOT && wgmma_named(attr_mma(op)));
 }
 
 /* ---- before there is a loop over programs ---- */
@@ -172,20 +161,14 @@ common_bytes(Func *f, const Target *t, int axis)
 static bool
 has_one_program(const Func *f, int axis)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_ID && attr_axis(op) == axis && attr_count(op) == 1)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_PROGRAM_ID && attr_axis(op) == axis && attr_count(op) == 1);
 }
 
 /* By what is done for programs that there are not, too. */
 static bool
 is_read(const Func *f, const Value *tensor)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_has(op, READS) && !op_has(op, WRITES) && op->in[0] == tensor)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_has(op, READS) && !op_has(op, WRITES) && op->in[0] == tensor);
 }
 
 static bool
@@ -208,9 +191,8 @@ effects_reason(const Func *f)
 			return "it accesses memory through pointers";
 		if (stands_in_loop(op))
 			return "it writes inside of a loop";
-		for (int i = 0; i < op->nout; i++)
-			if (op->out[i].nuses)
-				return "it uses what an atomic operation gives";
+		if (ANY_OF(i, op->nout, op->out[i].nuses))
+			return "it uses what an atomic operation gives";
 		if (op_has(op, WRITES) && is_read(f, op->in[0]))
 			return "it reads what it writes";
 	}
@@ -237,7 +219,7 @@ cluster_axis(const Func *func, const Target *t, int *along)
 		most = MAX(bytes, most);
 	}
 	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common, or none "
-			       "whose rows are a multiple of 8 for each block";
+			    "whose rows are a multiple of 8 for each block";
 }
 
 double

@@ -59,13 +59,11 @@ find_nest(Nest *n, Func *f, Op *inner)
 		return false;
 	lift_invariant(outer);
 	*n = (Nest){f, outer, inner, outer->nout};
-	for (int i = 0; i < 3; i++)
-		if (value_inside(inner->in[i], outer->region[0]))
-			return false;
-	for (const Op *op = outer->region[0]->first; op; op = op->next)
-		if (op != inner && op->kind != OP_YIELD && (!op_has(op, PURE) || op->nregion))
-			return false;
-	return is_handed_down(n);
+	if (ANY_OF(i, 3, value_inside(inner->in[i], outer->region[0])))
+		return false;
+	return !ANY_OP_HERE(op, outer->region[0],
+		   op != inner && op->kind != OP_YIELD && (!op_has(op, PURE) || op->nregion)) &&
+	    is_handed_down(n);
 }
 
 static Value *
@@ -149,10 +147,7 @@ collapse(const Nest *n)
 bool
 loop_multiplies(const Op *loop)
 {
-	for (const Op *op = loop->region[0]->first; op; op = op->next)
-		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
-			return true;
-	return false;
+	return ANY_OP_HERE(op, loop->region[0], op->kind == OP_DOT && wgmma_named(attr_mma(op)));
 }
 
 void

@@ -40,10 +40,7 @@ typedef struct Decode {
 static bool
 takes_part(const Decode *d, const Op *op)
 {
-	for (int i = 0; i < d->ops.n; i++)
-		if (d->ops.at[i] == op)
-			return true;
-	return false;
+	return ANY_OF(i, d->ops.n, d->ops.at[i] == op);
 }
 
 /* Where the body waits for the slot's copies; NULL: nowhere.  *is_counted: an mbarrier counts those to its buffer. */
@@ -74,9 +71,8 @@ collect_op(Decode *d, Op *op)
 
 	if (is_counted && (!await || (!takes_part(d, await) && !collect_op(d, await))))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!collect(d, op->in[i]))
-			return false;
+	if (!ALL_OF(i, op->nin, collect(d, op->in[i])))
+		return false;
 	vec_push(d->p.tmp, &d->ops, op);
 	return true;
 }
@@ -108,10 +104,7 @@ is_early(const Decode *d, const Value *v)
 			return true;
 	if (op->home != d->p.body || op->nregion || !op_has(op, PURE))
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!is_early(d, op->in[i]))
-			return false;
-	return true;
+	return ALL_OF(i, op->nin, is_early(d, op->in[i]));
 }
 
 /* What the operand is made of, beside the loop's index, is known of the next iteration in time. */

@@ -68,19 +68,13 @@ typedef struct Drain {
 static bool
 has_product(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_DOT_START || (op->kind == OP_DOT && *attr_mma(op)))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_DOT_START || (op->kind == OP_DOT && *attr_mma(op)));
 }
 
 static bool
 has_pointers(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_INLINE_PTX || (op_is_access(op) && !access_is_tensor(op)))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_INLINE_PTX || (op_is_access(op) && !access_is_tensor(op)));
 }
 
 /* May an iteration write elements that an earlier one of this program has written? */
@@ -168,10 +162,7 @@ static bool
 has_all_rows(const Op *write)
 {
 	const Type *t = write->in[access_data(write)]->type;
-	for (int d = 0; d < t->rank - 1; d++)
-		if (written(write, d) != t->extent[d])
-			return false;
-	return true;
+	return ALL_OF(d, t->rank - 1, written(write, d) == t->extent[d]);
 }
 
 bool

@@ -28,10 +28,7 @@ region_of_products(const Op *branch)
 static bool
 uses_results(const Op *op)
 {
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].nuses)
-			return true;
-	return false;
+	return ANY_OF(i, op->nout, op->out[i].nuses);
 }
 
 /* May it run, but for its effects, and with loops of no iteration? */

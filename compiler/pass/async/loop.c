@@ -320,9 +320,8 @@ holds(const Value *v, int64_t n, const Value **assumed, int nassumed)
 
 	if (value_int(v, &c))
 		return c >= 0 && c < n;
-	for (int i = 0; i < nassumed; i++)
-		if (assumed[i] == v)
-			return true;
+	if (ANY_OF(i, nassumed, assumed[i] == v))
+		return true;
 	if (nassumed == DEPTH)
 		return false;
 	const Op *loop = v->def ? v->def : v->block->parent;

@@ -41,10 +41,7 @@ typedef struct Persist {
 static bool
 depends_on(const Op *op, const Block *body)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (value_inside(op->in[i], body))
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, value_inside(op->in[i], body));
 }
 
 /* Scalars of the launch, and what is computed from them. */
@@ -53,10 +50,7 @@ stays_before(const Persist *p, const Op *op)
 {
 	if (!op_has(op, PURE) || op->nregion || op->kind == OP_PROGRAM_ID || depends_on(op, p->body))
 		return false;
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].type->rank)
-			return false;
-	return true;
+	return !ANY_OF(i, op->nout, op->out[i].type->rank);
 }
 
 static void

@@ -336,9 +336,8 @@ check_end(Protocol *p)
 			seen = MAX(seen, p->agent[k].rank == c->rank ? c->by->seen[k] : 0);
 		if (c->by && seen <= c->phase)
 			return fails(p, c->buffer, "no consumer waits for the copies");
-		for (int k = 0; k < c->readers.n; k++)
-			if (c->readers.at[k].end == RUNS_ON)
-				return fails(p, c->buffer, "a product that reads a slot is not waited for");
+		if (ANY_OF(k, c->readers.n, c->readers.at[k].end == RUNS_ON))
+			return fails(p, c->buffer, "a product that reads a slot is not waited for");
 	}
 	return true;
 }
@@ -421,9 +420,8 @@ check_trips(Protocol *p, Tracer *t, int first)
 	Trace trace[ROLES_MOST] = {0};
 	int n = p->roles ? ROLES_MOST : 1;
 	trace_restart(t, first);
-	for (int r = 0; r < n; r++)
-		if (!trace_block(t, p->roles ? p->roles->region[r] : t->f->body, &trace[r]))
-			return fails(p, t->at, t->why);
+	if (!ALL_OF(r, n, trace_block(t, p->roles ? p->roles->region[r] : t->f->body, &trace[r])))
+		return fails(p, t->at, t->why);
 	return run(p, trace, n, false) && run(p, trace, n, true);
 }
 

@@ -95,10 +95,7 @@ lies_in_slices(const Staged *s, Layout *out)
 static bool
 has_column(const Layout *l, InDim in, uint64_t image)
 {
-	for (int i = 0; i < l->in[in]; i++)
-		if (l->map.col[layout_in_at(l, in) + i] == image)
-			return true;
-	return false;
+	return ANY_OF(i, l->in[in], l->map.col[layout_in_at(l, in) + i] == image);
 }
 
 /* Where each warp has a part of the tile for itself in `wanted`, it copies that part, so that no other warp waits for it:

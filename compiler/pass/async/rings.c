@@ -230,10 +230,8 @@ gets_slot(const Ring *r, const Op *op)
 static bool
 multiplies_slot(const Ring *r, const Op *op)
 {
-	for (const Op *get = r->part.body->first; get; get = get->next)
-		if (gets_slot(r, get) && warpgroup_multiplies(r->part.body, op, &get->out[0]))
-			return true;
-	return false;
+	return ANY_OP_HERE(get, r->part.body,
+	    gets_slot(r, get) && warpgroup_multiplies(r->part.body, op, &get->out[0]));
 }
 
 /* The ring's first use to its last: what threads take from a slot, where products of warpgroups read it as well, too (norms

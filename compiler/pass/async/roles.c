@@ -86,10 +86,7 @@ find_programs(Parting *p)
 static bool
 is_freed(const Parting *p, const Value *ring)
 {
-	for (int i = 0; i < p->free.n; i++)
-		if (p->free.at[i] == ring)
-			return true;
-	return false;
+	return ANY_OF(i, p->free.n, p->free.at[i] == ring);
 }
 
 /* One loop, whose body has the copies and the arrivals by warp; the program may bring tiles of its own beside it. */
@@ -230,15 +227,11 @@ need_search(Parting *p, const Op *loop)
 {
 	if (!pipeline_is_search(p->f, loop, loop->home))
 		return refuse(p, "addresses of copies follow from a condition");
-	for (int i = 0; i < loop->nin; i++)
-		if (!need(p, loop->in[i]))
-			return false;
-	for (int r = 0; r < loop->nregion; r++)
-		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r]))
-			for (int i = 0; i < op->nin; i++)
-				if (!value_inside(op->in[i], loop->region[r]) && !need(p, op->in[i]))
-					return false;
-	return true;
+	if (!ALL_OF(i, loop->nin, need(p, loop->in[i])))
+		return false;
+	return !ANY_OF(r, loop->nregion,
+	    ANY_OP(op, loop->region[r],
+		ANY_OF(i, op->nin, !value_inside(op->in[i], loop->region[r]) && !need(p, op->in[i]))));
 }
 
 /* A value that a loop carries, by its number: what it is at first, and what an iteration makes of it. */
@@ -252,10 +245,8 @@ need_column(Parting *p, const Op *loop, int i)
 			return false;
 	if (loop->kind == OP_IF)
 		return need(p, loop->in[0]);
-	for (int k = 0; k < 3; k++)
-		if (!need(p, loop->in[k]))
-			return false;
-	return i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i]));
+	return ALL_OF(k, 3, need(p, loop->in[k])) &&
+	    (i < 0 || (need(p, loop->in[3 + i]) && need(p, loop->region[0]->last->in[i])));
 }
 
 /* Scalars that one thread can compute again, or tiles of which each thread holds what it needs. */
@@ -276,10 +267,7 @@ need(Parting *p, const Value *v)
 		return refuse(p, "addresses of copies come from memory");
 	if (plan_op(v->def, p->t).scratch && !can_remake(v->def->in[0], v->layout))
 		return refuse(p, "threads exchange what addresses of copies follow from");
-	for (int i = 0; i < v->def->nin; i++)
-		if (!need(p, v->def->in[i]))
-			return false;
-	return true;
+	return ALL_OF(i, v->def->nin, need(p, v->def->in[i]));
 }
 
 static bool
@@ -309,19 +297,13 @@ roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
 		return false;
 	func_number(f);
 	p.seen = NEW_ARRAY(p.tmp, bool, f->nvalues);
-	for (int i = 0; i < read->in[0]->type->rank; i++)
-		if (!need(&p, read->in[1 + i]))
-			return false;
-	return need_column(&p, loop, -1);
+	return ALL_OF(i, read->in[0]->type->rank, need(&p, read->in[1 + i])) && need_column(&p, loop, -1);
 }
 
 static bool
 carries_tokens(const Op *loop)
 {
-	for (int i = 0; i < loop->nout; i++)
-		if (loop->out[i].type->kind == TYPE_TOKEN)
-			return true;
-	return false;
+	return ANY_OF(i, loop->nout, loop->out[i].type->kind == TYPE_TOKEN);
 }
 
 static bool
@@ -334,9 +316,8 @@ can_part(Parting *p)
 		return false;
 	if (warps % WARPGROUP || !target_role_registers(p->t, warps / WARPGROUP))
 		return refuse(p, "registers are divided between warpgroups, of which 1 to 4 compute");
-	for (const Op *op = p->programs->region[0]->first; op; op = op_after(op, p->programs->region[0]))
-		if (op_is_loop(op) && carries_tokens(op))
-			return refuse(p, "a loop carries tokens");
+	if (ANY_OP(op, p->programs->region[0], op_is_loop(op) && carries_tokens(op)))
+		return refuse(p, "a loop carries tokens");
 	func_number(p->f);
 	p->seen = NEW_ARRAY(p->tmp, bool, p->f->nvalues);
 	return need_copies(p);

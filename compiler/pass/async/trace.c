@@ -130,10 +130,7 @@ static bool
 has_loop(const Op *loop)
 {
 	const Block *b = loop->region[0];
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (op->kind == OP_FOR && block_find(op->region[0], OP_AWAIT))
-			return true;
-	return false;
+	return ANY_OP(op, b, op->kind == OP_FOR && block_find(op->region[0], OP_AWAIT));
 }
 
 static int
@@ -394,11 +391,7 @@ matters(const Op *op)
 static bool
 holds_any(const Op *parent)
 {
-	for (int r = 0; r < parent->nregion; r++)
-		for (const Op *op = parent->region[r]->first; op; op = op_after(op, parent->region[r]))
-			if (matters(op))
-				return true;
-	return false;
+	return ANY_OF(r, parent->nregion, ANY_OP(op, parent->region[r], matters(op)));
 }
 
 static bool

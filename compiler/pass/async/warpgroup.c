@@ -39,10 +39,7 @@ warpgroup_reads_in(const Op *op, const Value *v)
 bool
 warpgroup_reads(const Block *b, const Value *v)
 {
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		if (warpgroup_reads_in(op, v))
-			return true;
-	return false;
+	return ANY_OP(op, b, warpgroup_reads_in(op, v));
 }
 
 /* Has `read`, or v that it is transposed, uses other than by products of warpgroups in the block? */
@@ -98,10 +95,8 @@ sum_reads(const Block *body, const Op *dot, const Value *v)
 bool
 warpgroup_multiplies(const Block *body, const Op *op, const Value *v)
 {
-	bool does = op->kind == OP_DOT && (!v || sum_reads(body, op, v));
-	for (int r = 0; r < op->nregion && !does; r++)
-		does = v ? warpgroup_reads(op->region[r], v) : block_find(op->region[r], OP_DOT) != NULL;
-	return does;
+	return (op->kind == OP_DOT && (!v || sum_reads(body, op, v))) ||
+	    ANY_OF(r, op->nregion, v ? warpgroup_reads(op->region[r], v) : block_find(op->region[r], OP_DOT) != NULL);
 }
 
 const Layout *
@@ -296,14 +291,10 @@ first_use(const Value *v, Block *b)
 		for (int r = 0; r < op->nregion && attr_register_a(v->def); r++)
 			if (block_find(op->region[r], OP_DOT))
 				return op;
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == v)
-				return op;
-		for (int r = 0; r < op->nregion; r++)
-			for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-				for (int i = 0; i < in->nin; i++)
-					if (in->in[i] == v)
-						return op;
+		if (ANY_OF(i, op->nin, op->in[i] == v))
+			return op;
+		if (ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], ANY_OF(i, in->nin, in->in[i] == v))))
+			return op;
 	}
 	return b->last;
 }

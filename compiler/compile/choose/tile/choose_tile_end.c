@@ -14,10 +14,7 @@
 static bool
 is_plain(const Pair *p, const Linear *x)
 {
-	for (int i = 0; i < x->n; i++)
-		if (!tile_is_plain(p, x->of[i]))
-			return false;
-	return true;
+	return ALL_OF(i, x->n, tile_is_plain(p, x->of[i]));
 }
 
 /* Is a bound of a program of the second module that of the first of the programs whose tiles it has, or the last's? */
@@ -159,10 +156,7 @@ rounded(const Value *v, int64_t *n)
 static bool
 are_multiples(const Linear *x, int64_t of)
 {
-	bool all = x->lo == x->hi && x->lo % of == 0;
-	for (int i = 0; i < x->n; i++)
-		all &= x->by[i] % of == 0;
-	return all;
+	return x->lo == x->hi && x->lo % of == 0 && ALL_OF(i, x->n, x->by[i] % of == 0);
 }
 
 /* A loop that starts where the tile's first row does, less something: rows of the tile's second half run trips before

@@ -69,9 +69,7 @@ is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_
 		if ((x->is_before ? by >= 0 : by <= 0) || by % x->per || !linear_add_term(&d, index, -by) ||
 		    !linear_add(&d, &x->end[k], by / x->per))
 			continue;
-		bool cancels = true;
-		for (int i = 0; i < d.n; i++)
-			cancels &= d.by[i] == 0;
+		bool cancels = ALL_OF(i, d.n, d.by[i] == 0);
 		if (cancels && d.lo >= least)
 			return true;
 	}

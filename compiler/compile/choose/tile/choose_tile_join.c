@@ -57,9 +57,7 @@ mark_late(Join *j)
 	for (int i = 1; i < j->body->narg; i++)
 		j->late[j->body->arg[i].id] = true;
 	for (const Op *op = j->body->first; op; op = op->next) {
-		bool late = takes_all(j, op);
-		for (int i = 0; i < op->nin; i++)
-			late |= is_late(j, op->in[i]);
+		bool late = takes_all(j, op) || ANY_OF(i, op->nin, is_late(j, op->in[i]));
 		for (int o = 0; o < op->nout; o++)
 			j->late[op->out[o].id] = late;
 	}
@@ -247,10 +245,8 @@ is_multiplied(const Value *v, const Block *body, int depth)
 	const Op *op = v->def;
 	if (!op || op->home != body)
 		return false;
-	bool any = op->kind == OP_DOT || depth == DEEP;
-	for (int i = 0; i < op->nin && !any; i++)
-		any = is_multiplied(op->in[i], body, depth + 1);
-	return any;
+	return op->kind == OP_DOT || depth == DEEP ||
+	    ANY_OF(i, op->nin, is_multiplied(op->in[i], body, depth + 1));
 }
 
 /* Does the op leave rows, a tile's first dimension, apart?  In the loop products do, and of what follows from them what the

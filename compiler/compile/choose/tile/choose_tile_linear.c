@@ -26,10 +26,9 @@ bool
 linear_add(Linear *x, const Linear *y, int64_t by)
 {
 	int64_t n, lo, hi;
-	for (int i = 0; i < y->n; i++)
-		if (__builtin_mul_overflow(y->by[i], by, &n) || !linear_add_term(x, y->of[i], n))
-			return false;
-	return !__builtin_mul_overflow(y->lo, by, &lo) && !__builtin_mul_overflow(y->hi, by, &hi) &&
+	return !ANY_OF(i, y->n,
+		   __builtin_mul_overflow(y->by[i], by, &n) || !linear_add_term(x, y->of[i], n)) &&
+	    !__builtin_mul_overflow(y->lo, by, &lo) && !__builtin_mul_overflow(y->hi, by, &hi) &&
 	    linear_add_number(x, MIN(lo, hi), MAX(lo, hi));
 }
 
@@ -54,9 +53,7 @@ add_rows(Linear *x, const Op *add, int64_t by, int depth)
 		if (!of || of->kind != OP_BROADCAST || !other || other->kind != OP_IOTA || of->in[0]->type->rank > 0 ||
 		    !linear_add_value(&start, of->in[0], 1, depth + 1) || !linear_add_value(&row, pair->row, 1, depth + 1))
 			continue;
-		bool has = row.n > 0;
-		for (int k = 0; k < row.n; k++)
-			has &= linear_factor(&start, row.of[k]) == row.by[k];
+		bool has = row.n > 0 && ALL_OF(k, row.n, linear_factor(&start, row.of[k]) == row.by[k]);
 		if (has)
 			return linear_add(x, &start, by) && linear_add(x, &row, -by) &&
 			    linear_add_term(x, pair->rows, by) && linear_add_number(x, -by, -by);

@@ -40,10 +40,8 @@ bool
 tile_visit_permute(const Pair *x, const Op *a)
 {
 	const IntList *dims = attr_dims(a);
-	for (int d = 0; d < a->out[0].type->rank; d++)
-		if (!tile_take_axis(x, &a->out[0], d, a->in[0], (int)dims->at[d]))
-			return false;
-	return tile_is_plain(x, a->in[0]);
+	return ALL_OF(d, a->out[0].type->rank, tile_take_axis(x, &a->out[0], d, a->in[0], (int)dims->at[d])) &&
+	    tile_is_plain(x, a->in[0]);
 }
 
 /* Ops that see elements along an axis together, which is no part; `drops` it. */
@@ -76,10 +74,9 @@ tile_visit_flip(const Pair *x, const Op *a)
 bool
 tile_visit_pairs(const Pair *x, const Op *a)
 {
-	for (int o = 0; o < a->nout; o++)
-		for (int i = 0; i < a->nin; i++)
-			for (int d = 0; d < MIN(a->out[o].type->rank, a->in[i]->type->rank); d++)
-				if (!tile_take_axis(x, &a->out[o], d, a->in[i], d))
-					return false;
-	return tile_all_plain(x, a);
+	return !ANY_OF(o, a->nout,
+		   ANY_OF(i, a->nin,
+		       !ALL_OF(d, MIN(a->out[o].type->rank, a->in[i]->type->rank),
+			   tile_take_axis(x, &a->out[o], d, a->in[i], d)))) &&
+	    tile_all_plain(x, a);
 }

@@ -87,10 +87,8 @@ find_products(Skew *s)
 bool
 skew_is_late(const Skew *s, const Op *op)
 {
-	for (int i = 0; i < op->nin; i++)
-		if (value_inside(op->in[i], s->body) && s->late[op->in[i]->id])
-			return true;
-	return op->kind == OP_DOT_START && s->late[op->out[0].id];
+	return ANY_OF(i, op->nin, value_inside(op->in[i], s->body) && s->late[op->in[i]->id]) ||
+	    (op->kind == OP_DOT_START && s->late[op->out[0].id]);
 }
 
 bool
@@ -236,11 +234,10 @@ part_body(Skew *s)
 	}
 	if (s->late[s->body->arg[0].id] || (s->put && !skew_is_made_late(s, s->put)))
 		return false;
-	for (const Op *op = s->body->first; op; op = op->next)
-		if ((op->kind == OP_GET || op->kind == OP_PUT) && skew_is_made_late(s, op) &&
-		    (!s->put || slot_of(op->kind == OP_GET ? &op->out[0] : op->in[1]) != slot_of(s->put->in[1])))
-			return false;
-	return true;
+	return !ANY_OP_HERE(op, s->body,
+	    (op->kind == OP_GET || op->kind == OP_PUT) && skew_is_made_late(s, op) &&
+		(!s->put || slot_of(op->kind == OP_GET ? &op->out[0] : op->in[1]) !=
+				slot_of(s->put->in[1])));
 }
 
 static bool
@@ -249,9 +246,9 @@ find_crossing(Skew *s)
 	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
 		for (int i = 0; i < op->nin && skew_is_made_late(s, op); i++) {
 			Value *v = op->in[i];
-			bool known = !value_inside(v, s->body) || s->late[v->id] || skew_is_free(v);
-			for (int k = 0; k < s->crossing.n && !known; k++)
-				known = s->crossing.at[k] == v;
+			bool known = !value_inside(v, s->body) || s->late[v->id] ||
+				     skew_is_free(v) ||
+				     ANY_OF(k, s->crossing.n, s->crossing.at[k] == v);
 			if (!known && v->type->kind != TYPE_TILE)
 				return false;
 			if (!known)

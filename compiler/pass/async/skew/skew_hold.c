@@ -39,9 +39,9 @@ has_other_tiles(const Skew *s)
 	bool *follows = NEW_ARRAY(s->tmp, bool, s->f->nvalues);
 	for (const Op *op = s->body->first; op; op = op->next) {
 		const Type *t = op->nout == 1 ? op->out[0].type : NULL;
-		bool behind = op->kind == OP_DOT_START;
-		for (int i = 0; i < op->nin; i++)
-			behind |= value_inside(op->in[i], s->body) && follows[op->in[i]->id];
+		bool behind =
+		    op->kind == OP_DOT_START ||
+		    ANY_OF(i, op->nin, value_inside(op->in[i], s->body) && follows[op->in[i]->id]);
 		for (int i = 0; i < op->nout; i++)
 			follows[op->out[i].id] = behind;
 		bool is_tile = t && t->kind == TYPE_TILE && t->rank == 2 && op_has(op, ELEM) &&

@@ -176,10 +176,8 @@ clone_part(Skew *s, Builder *b, Value **map, bool late, const Op *from, const Op
 static bool
 needs_wait(const Skew *s, const bool *waits, const Op *op, bool any)
 {
-	bool needs = op->kind == OP_DOT_WAIT || (op->kind == OP_ARRIVE && any);
-	for (int i = 0; i < op->nin; i++)
-		needs |= value_inside(op->in[i], s->body) && waits[op->in[i]->id];
-	return needs;
+	return op->kind == OP_DOT_WAIT || (op->kind == OP_ARRIVE && any) ||
+	    ANY_OF(i, op->nin, value_inside(op->in[i], s->body) && waits[op->in[i]->id]);
 }
 
 typedef VEC(const Op *) Ops;

@@ -32,10 +32,7 @@ typedef struct Producer {
 static bool
 is_late_ring(const Producer *p, const Value *ring)
 {
-	for (int i = 0; i < p->skew->rings.n; i++)
-		if (p->skew->rings.at[i] == ring)
-			return true;
-	return false;
+	return ANY_OF(i, p->skew->rings.n, p->skew->rings.at[i] == ring);
 }
 
 /* The ring that an effect is about; NULL: it is about something else. */
@@ -87,10 +84,7 @@ part_columns(Producer *p)
 	for (const Op *op = p->body->first; op; op = op->next)
 		for (int i = 0; ring_of(op) && i < op->nin; i++)
 			need(p, is_late_ring(p, ring_of(op)), op->in[i]);
-	for (int i = 0; i < p->loop->nout; i++)
-		if (p->need[0][p->body->arg[1 + i].id] && p->need[1][p->body->arg[1 + i].id])
-			return false;
-	return true;
+	return !ANY_OF(i, p->loop->nout, p->need[0][p->body->arg[1 + i].id] && p->need[1][p->body->arg[1 + i].id]);
 }
 
 static bool
