@@ -69,9 +69,8 @@ is_tested(const Op *op)
 	const IntList *inside = attr_inside(op);
 	if (op->kind != OP_READ && op->kind != OP_WRITE)
 		return op->kind == OP_LOAD || op->kind == OP_STORE;
-	for (int i = 0; inside && i < inside->n; i++)
-		if (!inside->at[i])
-			return true;
+	if (inside && !ALL_OF(i, inside->n, inside->at[i]))
+		return true;
 	return !inside && op->in[0]->type->rank > 0;
 }
 

@@ -157,10 +157,8 @@ map_moves_outside(const Op *op, int dim)
 	if (!undef || !undef->at[dim] || !moved_rows(brought(op, dim, moved_type(op)->extent[dim])))
 		return false;
 	access_dims(op, at);
-	for (int d = 0; inside && d < op->in[0]->type->rank; d++)
-		if (attr_index(op)[d] == 'p' && at[d] == dim && inside->at[d])
-			return false;
-	return true;
+	return !inside || !ANY_OF(d, op->in[0]->type->rank,
+			      attr_index(op)[d] == 'p' && at[d] == dim && inside->at[d]);
 }
 
 /* Along the other dimensions a box goes as far as it stays dense.  Returns how many boxes there are. */
@@ -336,8 +334,9 @@ map_equal(const TensorMap *a, const TensorMap *b)
 {
 	bool same = a->param == b->param && a->elem_bytes == b->elem_bytes && a->rank == b->rank &&
 	    a->swizzle == b->swizzle && a->is_stored == b->is_stored && a->is_added == b->is_added;
-	for (int d = 0; d < a->rank && same; d++)
-		same = a->dim[d] == b->dim[d] && a->box[d] == b->box[d] && a->merged[d] == b->merged[d];
+	same = same && ALL_OF(d, a->rank,
+			   a->dim[d] == b->dim[d] && a->box[d] == b->box[d] &&
+			       a->merged[d] == b->merged[d]);
 	same = same && a->windows == b->windows;
 	for (int i = 0; i < a->windows && same; i++)
 		same = a->window[i].step == b->window[i].step &&

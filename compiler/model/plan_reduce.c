@@ -34,10 +34,8 @@ kind_of(const Op *op)
 	};
 	if (op_has_fn(op))
 		return COMBINE_REGION;
-	for (int i = 0; i < LEN(kinds); i++)
-		if (strcmp(attr_fn(op), kinds[i].fn) == 0)
-			return kinds[i].kind;
-	return dtype_info[key_type(op->in[0]->type->elem)].bits > 32 ? COMBINE_PAIR : COMBINE_KEY;
+	return VALUE_OF(i, LEN(kinds), strcmp(attr_fn(op), kinds[i].fn) == 0, kinds[i].kind,
+	    dtype_info[key_type(op->in[0]->type->elem)].bits > 32 ? COMBINE_PAIR : COMBINE_KEY);
 }
 
 /* In which elements of type t are computed with. */

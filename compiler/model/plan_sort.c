@@ -98,8 +98,7 @@ is_line_bit(const SortPlan *p, int i, int *dim, int *bit)
 	int others = 0;
 	if (!image || (image & (image - 1)))
 		return false;
-	for (int k = 0; k < l->map.nin; k++)
-		others += (l->map.col[k] & image) != 0;
+	others += COUNT_OF(k, l->map.nin, (l->map.col[k] & image) != 0);
 	for (*dim = 0; *dim < l->rank; ++*dim) {
 		*bit = __builtin_ctzll(image) - layout_out_at(l, *dim);
 		if (*bit >= 0 && *bit < l->out[*dim])
@@ -197,10 +196,8 @@ own_scratch(const SortPlan *p)
 	bool crosses = false;
 	if (p->way == SORT_LOOPS)
 		return sort_state_at(p, p->n, INT64_C(1) << bits);
-	for (int i = 0; i < p->axis.n && p->way == SORT_REGISTERS; i++)
-		crosses |= p->axis.in[i] == IN_WARP;
-	for (int i = 0; i < p->parts.nswap && p->way == SORT_PARTS; i++)
-		crosses |= p->parts.swap[i].in == IN_WARP;
+	crosses |= p->way == SORT_REGISTERS && ANY_OF(i, p->axis.n, p->axis.in[i] == IN_WARP);
+	crosses |= p->way == SORT_PARTS && ANY_OF(i, p->parts.nswap, p->parts.swap[i].in == IN_WARP);
 	int64_t part = p->way == SORT_PARTS ? sort_state_at(p, p->n, INT64_C(1) << (bits - p->parts.n)) : 0;
 	return MAX(part, crosses ? exchange_bytes(p) : 0);
 }

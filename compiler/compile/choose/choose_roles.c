@@ -147,9 +147,11 @@ choose_sums(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Op *loop = op->kind == OP_DOT && !dot_decodes(op) ? op->home->parent : NULL;
-		for (int i = 0; loop && loop->kind == OP_FOR && i < loop->nout; i++)
-			if (type_same_shape(loop->out[i].type, op->out[0].type) && split_fold(loop, i) == OP_ADD)
-				return true;
+		if (loop && loop->kind == OP_FOR &&
+		    ANY_OF(i, loop->nout,
+			type_same_shape(loop->out[i].type, op->out[0].type) &&
+			    split_fold(loop, i) == OP_ADD))
+			return true;
 	}
 	return false;
 }

@@ -284,8 +284,7 @@ add_rounds(const RowPrograms *p, int64_t rows, Const *all, int n)
 			int64_t v = parts > 0 ? rows_of_parts(rows, parts) : 0;
 			bool fits = v >= PART_LEAST && v <= PART_MOST && !is_power_of_two(v) &&
 			    100 * ((rows + v - 1) / v) * p->of[i] >= FULL * all_of;
-			for (int j = 0; j < n && fits; j++)
-				fits = all[j].i != v;
+			fits = fits && ALL_OF(j, n, all[j].i != v);
 			if (fits && n < first + PARTS_ROUNDS)
 				all[n++] = (Const){.kind = CONST_INT, .i = v};
 		}

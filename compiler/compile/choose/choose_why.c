@@ -47,10 +47,8 @@ why_because(ChooseWhy *why, const char *reason)
 bool
 choose_has(const NamedConst *all, int n, const NamedConst *v)
 {
-	for (int i = 0; i < n; i++)
-		if (strcmp(all[i].name, v->name) == 0)
-			return all[i].value.kind == v->value.kind && all[i].value.i == v->value.i;
-	return false;
+	return VALUE_OF(i, n, strcmp(all[i].name, v->name) == 0,
+	    all[i].value.kind == v->value.kind && all[i].value.i == v->value.i, false);
 }
 
 void

@@ -97,8 +97,9 @@ continues_sum(const Op *dot)
 		for (int i = 0; i < op->nin && i < 2; i++) {
 			const Op *other = op->kind == OP_ADD && op->in[i] == v ? op->in[1 - i]->def : NULL;
 			is |= leaves_sum(other);
-			for (int k = 0; other && other->kind == OP_ADD && k < other->nin; k++)
-				is |= other->in[k]->def && other->in[k]->def->kind == OP_DOT;
+			is |= other && other->kind == OP_ADD &&
+			      ANY_OF(k, other->nin,
+				  other->in[k]->def && other->in[k]->def->kind == OP_DOT);
 		}
 	return is;
 }

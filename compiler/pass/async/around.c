@@ -36,9 +36,8 @@ may_be_early(const Op *loop, const Value *v, int depth)
 	bool is_before = false;
 	for (const Op *at = loop->prev; at && !is_before; at = at->prev)
 		is_before = at == op;
-	for (int i = 0; i < op->nin && !is_before; i++)
-		if (!may_be_early(loop, op->in[i], depth - 1))
-			return false;
+	if (!is_before && !ALL_OF(i, op->nin, may_be_early(loop, op->in[i], depth - 1)))
+		return false;
 	return is_before || (op_has(op, PURE) && op->nregion == 0);
 }
 

@@ -106,10 +106,8 @@ follows_from(const Value *v, const Op *op, int depth)
 {
 	if (!v->def || v->def == op || depth == 0)
 		return v->def == op;
-	for (int i = 0; i < v->def->nin && op_has(v->def, PURE); i++)
-		if (v->type->rank && follows_from(v->def->in[i], op, depth - 1))
-			return true;
-	return false;
+	return op_has(v->def, PURE) &&
+	    ANY_OF(i, v->def->nin, v->type->rank && follows_from(v->def->in[i], op, depth - 1));
 }
 
 bool
@@ -119,8 +117,7 @@ pipeline_replaces(const Op *write, const Op *read)
 	bool same = write->kind == OP_WRITE && read->kind == OP_READ && read->home == write->home &&
 	    strcmp(attr_index(write), attr_index(read)) == 0 && !attr_merged(read) && !attr_merged(write) &&
 	    v->type->rank == read->out[0].type->rank;
-	for (int d = 0; same && d < v->type->rank; d++)
-		same = v->type->extent[d] == read->out[0].type->extent[d];
+	same = same && ALL_OF(d, v->type->rank, v->type->extent[d] == read->out[0].type->extent[d]);
 	for (int i = 0; same && i <= read->in[0]->type->rank; i++)
 		same = write->in[i] == read->in[i];
 	return same && follows_from(v, read, DEPTH);

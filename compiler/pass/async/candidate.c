@@ -39,8 +39,9 @@ pipeline_is_search(const Func *f, const Op *loop, const Block *b)
 		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r])) {
 			bool reads = op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
 			is_search &= op_has(op, PURE) || reads || op->kind == OP_IF || op->kind == OP_YIELD;
-			for (int i = 0; i < op->nin; i++)
-				is_search &= !value_inside(op->in[i], b) || value_inside(op->in[i], loop->region[r]);
+			is_search = is_search && ALL_OF(i, op->nin,
+						     !value_inside(op->in[i], b) ||
+							 value_inside(op->in[i], loop->region[r]));
 		}
 	return is_search;
 }
@@ -239,9 +240,8 @@ pipeline_starts_early(const Pipeline *p)
 
 	if (!(p->t->has & HAS_GRID_WAIT) || p->bulk_bytes || p->loop->home != p->f->body || !pipeline_is_stream(p))
 		return false;
-	for (int i = 0; i < p->columns && p->counts; i++)
-		if (p->counts[i])
-			return false;
+	if (p->counts && ANY_OF(i, p->columns, p->counts[i]))
+		return false;
 	for (const Op *op = p->f->body->first; op != p->loop; op = op_after(op, p->f->body))
 		if (op->kind != OP_ALLOC && op_has(op, READS | WRITES | EFFECT))
 			return false;

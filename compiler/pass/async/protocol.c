@@ -154,9 +154,10 @@ do_await(Agent *a, int me, const Event *e, Barrier *b)
 static bool
 is_used(const Protocol *p, const Agent *a, const Cell *c)
 {
-	for (int k = 0; k < p->nagent && c->by; k++)
-		if (p->agent[k].rank == c->rank && c->by->seen[k] > c->phase && c->by->when[k] <= a->clock[k])
-			return true;
+	if (c->by && ANY_OF(k, p->nagent,
+			 p->agent[k].rank == c->rank && c->by->seen[k] > c->phase &&
+			     c->by->when[k] <= a->clock[k]))
+		return true;
 	return !c->by;
 }
 

@@ -11,10 +11,9 @@
 int
 pipeline_fast_dim(const Layout *l, int otherwise)
 {
-	for (int d = 0; d < l->rank; d++)
-		if (l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d))
-			return d;
-	return otherwise;
+	return VALUE_OF(d, l->rank,
+	    l->in[IN_REGISTER] && l->map.col[0] == UINT64_C(1) << layout_out_at(l, d), d,
+	    otherwise);
 }
 
 /* Rows of 16-byte chunks, exclusive-ored so that eight rows' equal chunks are in different banks. */
@@ -73,8 +72,9 @@ is_divided(const Layout *l, int d, int64_t parts)
 {
 	int at = layout_out_at(l, d), n = 0;
 
-	for (int i = 0; i < l->in[IN_WARP]; i++)
-		n += (l->map.col[layout_in_at(l, IN_WARP) + i] >> at & ((UINT64_C(1) << l->out[d]) - 1)) != 0;
+	n += COUNT_OF(i, l->in[IN_WARP],
+	    (l->map.col[layout_in_at(l, IN_WARP) + i] >> at & ((UINT64_C(1) << l->out[d]) - 1)) !=
+		0);
 	return 1 << n == parts;
 }
 

@@ -220,10 +220,7 @@ use(Ring *r)
 static bool
 gets_slot(const Ring *r, const Op *op)
 {
-	for (int i = 0; i < r->part.reads.n && op->kind == OP_GET; i++)
-		if (op->in[0] == r->slot[i])
-			return true;
-	return false;
+	return op->kind == OP_GET && ANY_OF(i, r->part.reads.n, op->in[0] == r->slot[i]);
 }
 
 /* A product of warpgroups, or what holds one, that reads the slot itself in place of a tile that was taken from it. */

@@ -240,9 +240,8 @@ need_column(Parting *p, const Op *loop, int i)
 {
 	if (loop->kind == OP_WHILE)
 		return need_search(p, loop);
-	for (int r = 0; r < 2 && loop->kind == OP_IF; r++)
-		if (!need(p, loop->region[r]->last->in[i]))
-			return false;
+	if (loop->kind == OP_IF && !ALL_OF(r, 2, need(p, loop->region[r]->last->in[i])))
+		return false;
 	if (loop->kind == OP_IF)
 		return need(p, loop->in[0]);
 	return ALL_OF(k, 3, need(p, loop->in[k])) &&
@@ -415,8 +414,7 @@ is_for_roles(const Op *op, const Op *roles)
 	if (!t || !op_has(op, PURE) || op->nregion || t->kind != TYPE_TILE || t->rank)
 		return false;
 	for (const Op *in = roles; in != roles->next; in = op_after(in, roles->home))
-		for (int i = 0; i < in->nin; i++)
-			uses += in->in[i] == &op->out[0];
+		uses += COUNT_OF(i, in->nin, in->in[i] == &op->out[0]);
 	return uses == op->out[0].nuses;
 }
 

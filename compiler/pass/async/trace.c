@@ -382,8 +382,7 @@ matters(const Op *op)
 	    op->kind == OP_DOT_START || op_is_counted_copy(op))
 		return true;
 	bool reads = false;
-	for (int i = 0; i < op->nin && op->kind != OP_SLOT; i++)
-		reads |= op->in[i]->type->kind == TYPE_BUFFER;
+	reads |= op->kind != OP_SLOT && ANY_OF(i, op->nin, op->in[i]->type->kind == TYPE_BUFFER);
 	return reads && op->kind != OP_COPY && op->kind != OP_SEND && op->kind != OP_PUT &&
 	    op->kind != OP_PUT_ONE;
 }

@@ -35,10 +35,7 @@ linear_add(Linear *x, const Linear *y, int64_t by)
 int64_t
 linear_factor(const Linear *x, const Value *v)
 {
-	for (int i = 0; i < x->n; i++)
-		if (x->of[i]->id == v->id)
-			return x->by[i];
-	return 0;
+	return VALUE_OF(i, x->n, x->of[i]->id == v->id, x->by[i], 0);
 }
 
 /* Indices of rows, from a start that goes with the tile's: of rows that are written they are less than that start and all

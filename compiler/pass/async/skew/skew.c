@@ -177,8 +177,7 @@ has_late_uses_only(const Skew *s, const Value *v)
 	int uses = 0;
 
 	for (const Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
-		for (int i = 0; i < op->nin; i++)
-			uses += op->in[i] == v && skew_is_late(s, op);
+		uses += COUNT_OF(i, op->nin, op->in[i] == v && skew_is_late(s, op));
 	return uses == v->nuses;
 }
 

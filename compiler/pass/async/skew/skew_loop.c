@@ -68,8 +68,7 @@ spared_words(const Skew *s)
 		const Value *v = &s->body->arg[1 + i];
 		int uses = 0;
 		for (const Op *op = s->body->first; op && s->late[v->id]; op = op->next)
-			for (int k = 0; k < op->nin; k++)
-				uses += op->in[k] == v && is_ready_tile(s, op);
+			uses += COUNT_OF(k, op->nin, op->in[k] == v && is_ready_tile(s, op));
 		n += uses && uses == v->nuses ? skew_held_words(v) : 0;
 	}
 	return n;
@@ -103,8 +102,7 @@ skew_find_ahead(Skew *s)
 	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next) {
 		bool used = false;
 		for (const Op *use = op->next; use && is_ready_tile(s, op); use = use->next)
-			for (int k = 0; k < use->nin; k++)
-				used |= use->in[k] == &op->out[0] && !is_ready_tile(s, use);
+			used |= ANY_OF(k, use->nin, use->in[k] == &op->out[0] && !is_ready_tile(s, use));
 		if (used)
 			vec_push(s->tmp, &s->ahead, &op->out[0]);
 		words += used ? skew_held_words(&op->out[0]) : 0;
