@@ -288,10 +288,8 @@ carry_through(Pipeline *p, int n, Pipeline *outer)
 {
 	Op *programs = pipeline_programs(p->loop);
 	Builder b = build_before(programs);
-	Value **zero = NEW_ARRAY(p->tmp, Value *, n);
 
-	for (int i = 0; i < n; i++)
-		zero[i] = build_index(&b, 0);
+	Value **zero = MAP_OF(p->tmp, Value *, i, n, build_index(&b, 0));
 	*outer = (Pipeline){.m = p->m, .tmp = p->tmp, .f = p->f, .loop = programs, .body = programs->region[0]};
 	return pipeline_carry(outer, zero, n);
 }

@@ -234,9 +234,7 @@ clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 	for (const Op *op = last->next; op != yield; op = op->next)
 		if (is_of_part(s, op, true) && is_ready(s, op) && !is_ready_tile(s, op))
 			op_clone(b, op, second);
-	Value **column = NEW_ARRAY(s->tmp, Value *, s->loop->nout);
-	for (int i = 0; i < s->loop->nout; i++)
-		column[i] = mapped(second, yield->in[i]);
+	Value **column = MAP_OF(s->tmp, Value *, i, s->loop->nout, mapped(second, yield->in[i]));
 	make_awaits(s, b, column);
 	for (const Op *op = s->body->first; op != last; op = op->next)
 		if (op->kind == OP_AWAIT && skew_is_made_late(s, op) && !is_early_await(s, op) && is_kept(s, op))
