@@ -79,13 +79,13 @@ count_carried(const Lower *l, const Op *op)
 	return SUM_OF(int, i, op->nout, carried_count(l, &op->out[i]));
 }
 
-/* Numbers of slots and phases go from trip to trip in 32 bits: in 64 they took a trip of products 2 to 4 instructions more, and
- * ptxas spilled 12 bytes of the 40 registers of a thread that copies (attention in clusters). */
+/* Within roles numbers of slots and phases go from trip to trip in 32 bits: in 64 a trip of products took 2 to 4 instructions
+ * more, and ptxas spilled 12 bytes of the 40 registers of a thread that copies (attention in clusters). */
 static bool
-is_narrow(const Value *v)
+is_narrow(const Lower *l, const Value *v)
 {
 	const Type *t = v->type;
-	return t->kind == TYPE_TILE && t->rank == 0 && t->elem == TY_I64 && ring_is_small(v);
+	return l->role && t->kind == TYPE_TILE && t->rank == 0 && t->elem == TY_I64 && ring_is_small(v);
 }
 
 /* What a loop carries as `column`; back: to 64 bits. */
@@ -93,7 +93,7 @@ static void
 narrow(Lower *l, const Value *column, int n, Reg *all, bool back)
 {
 	for (int i = 0; i < n; all += carried_count(l, &column[i++]))
-		if (is_narrow(&column[i]))
+		if (is_narrow(l, &column[i]))
 			*all = lower_as(l, back ? CAST_ZEXT : CAST_TRUNC, back ? REG_I64 : REG_I32, *all);
 }
 
