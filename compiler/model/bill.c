@@ -298,8 +298,8 @@ bill_total(const Bill *b, const Target *t, Text *out)
 	text_printf(out, " us is %.2f times the longest part, %s ", total / longest, bill_part_names[bill_most(b)]);
 	bill_put_time(longest, out);
 	if (b->each <= 0) {
-		put_added("what does not overlap, waits in a trip or for the first operands and the results behind products, "
-			  "adds", total - base, total, out);
+		put_added("what does not overlap, waits in a trip or for the first operands and the results behind "
+			  "products, adds", total - base, total, out);
 		return;
 	}
 	if (b->in_turn && in_turn > (1 + LITTLE) * longest) {

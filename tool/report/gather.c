@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static const double NEAR = 0.85;                        /* of the longest: a part that bounds the launch as well */
-
 static void
 add_stage(json_t *stages, const char *name, StageKind kind, const char *text, const char *ptx)
 {
@@ -180,7 +178,7 @@ put_longest(const Bill *b, Text *out)
 	double next = 0;
 	int near = 0, at = most;
 	for (int i = 0; i < BILL_PARTS; i++)
-		near += b->part[i] >= NEAR * b->part[most];
+		near += b->part[i] >= REPORT_NEAR * b->part[most];
 	for (int i = 0; i < BILL_PARTS; i++)
 		if (i != (int)most && b->part[i] > next)
 			next = b->part[at = i];
@@ -194,7 +192,7 @@ put_longest(const Bill *b, Text *out)
 	}
 	text_printf(out, "%s", bill_part_names[most]);
 	for (int i = 0, said = 1; i < BILL_PARTS; i++)
-		if (i != (int)most && b->part[i] >= NEAR * b->part[most])
+		if (i != (int)most && b->part[i] >= REPORT_NEAR * b->part[most])
 			text_printf(out, "%s%s", ++said == near ? " and " : ", ", bill_part_names[i]);
 	text_put(out, " are within 15 % of the longest: each of them bounds it, and shortening one alone gains "
 		      "little");

@@ -17,6 +17,9 @@
 
 #include "tool/cli_build.h"
 
+/* Of the longest part of a bill: another so long bounds the launch as well. */
+#define REPORT_NEAR 0.85
+
 typedef enum StageKind { REPORT_TIR, REPORT_THREAD, REPORT_LLVM, REPORT_PTX, REPORT_METAL, REPORT_SASS } StageKind;
 
 /* For each line of a stage's text the line of the source that it came from, 0 where it says none; `ptx`: that machine code

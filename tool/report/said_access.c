@@ -72,12 +72,11 @@ said_cost(const Said *s, const SaidLine *l)
 const char *
 said_waste(const Said *s, const SaidLine *l, bool *weighs)
 {
-	static const double NEAR = .8; /* of the longest part: the model does not tell which bounds it */
 	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
 	BillPart part = said_banks(l) ? BILL_SHARED : BILL_SECTORS;
 	bool any = (least > 0 && n > least) || said_banks(l), is_much = said_matters(s, cost);
 	*weighs = any && (cost <= 0 ||
-			     (is_much && said_part(s, part) >= NEAR * said_part(s, said_longest(s, -1))));
+			     (is_much && said_part(s, part) >= REPORT_NEAR * said_part(s, said_longest(s, -1))));
 	if (!any || cost <= 0)
 		return "";
 	return !is_much ? "costs next to nothing"
@@ -402,22 +401,21 @@ said_padding(const Said *s, double *share)
 		bool fixed = is_whole(s, l);
 		any |= !fixed;
 		*share = fixed ? *share : MAX(*share, o->share);
-		said_add(s, fixed ? &whole : &smaller,
-		    fixed ? arena_printf(s->mem, "%d", l->line) : said_fits(s, l));
+		said_add(s, &smaller, said_fits(s, l));
+		said_add(s, &whole, fixed ? arena_printf(s->mem, "%d", l->line) : "");
 	}
 	if (!most.n)
 		return "";
 	text_printf(&out,
 	    "Elements of tiles that lie outside of their tensors take time as others do: %s%s",
 	    said_join(s, &said, "; "), most.n > said.n ? "; and others" : "");
-	if (any)
-		text_printf(&out, ". %s",
-		    smaller.n ? said_join(s, &smaller, "; ") : "Smaller tiles have fewer of them");
 	if (whole.n)
 		text_printf(&out,
-		    ". Line%s %s take%s the whole dimension (:) or a range of a fixed length, so "
-		    "that no tile's size "
-		    "changes that",
+		    ". Line%s %s take%s the whole dimension (:) or a range of a fixed length, which "
+		    "no other tile changes: only a loop or programs that part it, where the kernel permits that",
 		    whole.n > 1 ? "s" : "", said_join(s, &whole, ", "), whole.n > 1 ? "" : "s");
+	if (any || smaller.n)
+		text_printf(&out, ". %s",
+		    smaller.n ? said_join(s, &smaller, "; ") : "Smaller tiles have fewer of them");
 	return text_take(&out, s->mem);
 }

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double NEAR = 0.8;  /* of the longest part: the model does not tell which bounds it */
 static const double ALONE = 0.9; /* of the launch: the longest part is all of it */
 
 /* Blocks take turns on the places that multiprocessors have for them; a last round with few is as
@@ -302,7 +301,7 @@ say_parts(const Said *s)
 		double us = said_part(s, part[i]);
 		text_printf(&t, "%s%d. %s %s%s", i ? "; " : "", i + 1, bill_part_names[part[i]],
 		    said_micro(s, us), lines_of(s, part[i]));
-		near += i > 0 && us >= NEAR * longest;
+		near += i > 0 && us >= REPORT_NEAR * longest;
 	}
 	text_put(&t, ".");
 	SaidList names = {0};

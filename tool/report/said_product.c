@@ -61,7 +61,6 @@ say_wider(const Said *s)
 {
 	enum { ROWS = 64, WIDEST = 256 };
 	static const char word[] = "wgmma.n";
-	static const double NEAR = .8;
 	double now = 0, shared = said_part(s, BILL_SHARED);
 	bool registers = false;
 	for (int i = 0; i < s->lines.n; i++) {
@@ -71,7 +70,7 @@ say_wider(const Said *s)
 	}
 	if (now <= 0 || registers)
 		return "";
-	if (shared < NEAR * said_part(s, said_longest(s, -1)))
+	if (shared < REPORT_NEAR * said_part(s, said_longest(s, -1)))
 		return ". None of wgmma multiplies faster: more columns (n256) or a left operand in registers only "
 		       "read shared memory less, which does not bound the kernel";
 	double reads = (ROWS + now) / now, left = 1 / reads, wide = (1 + (double)ROWS / WIDEST) / reads;
