@@ -170,34 +170,6 @@ memory_bytes(const Inspection *x)
 }
 
 /* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
-/* Which parts are as long as the longest, or nearly. */
-static void
-put_longest(const Bill *b, Text *out)
-{
-	BillPart most = bill_most(b);
-	double next = 0;
-	int near = 0, at = most;
-	for (int i = 0; i < BILL_PARTS; i++)
-		near += b->part[i] >= REPORT_NEAR * b->part[most];
-	for (int i = 0; i < BILL_PARTS; i++)
-		if (i != (int)most && b->part[i] > next)
-			next = b->part[at = i];
-	if (near == 1) {
-		text_printf(out, "the longest part is %s", bill_part_names[most]);
-		if (next > 0) {
-			text_printf(out, "; the next, %s, is %.0f %% of it", bill_part_names[at],
-			    100 * next / b->part[most]);
-		}
-		return;
-	}
-	text_printf(out, "%s", bill_part_names[most]);
-	for (int i = 0, said = 1; i < BILL_PARTS; i++)
-		if (i != (int)most && b->part[i] >= REPORT_NEAR * b->part[most])
-			text_printf(out, "%s%s", ++said == near ? " and " : ", ", bill_part_names[i]);
-	text_put(out, " are within 15 % of the longest: each of them bounds it, and shortening one alone gains "
-		      "little");
-}
-
 static json_t *
 bill_json(const Inspection *x)
 {
@@ -210,19 +182,9 @@ bill_json(const Inspection *x)
 	for (int i = 0; i < BILL_PARTS; i++)
 		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
 						 bill_us(b, x->t, b->part[i])));
-	Text total = {0}, longest = {0}, line = {0};
-	bill_total(b, x->t, &total);
-	put_longest(b, &longest);
-	inspect_longest(x, &line);
-	json_t *j = json_pack("{s:f, s:f, s:f, s:i, s:o, s:s, s:s, s:s, s:o, s:o}", "us", b->cycles / x->t->rates->clock,
-	    "compared_us", x->compared / x->t->rates->clock,
-	    "memory_bytes_us", memory_bytes(x), "blocks", b->blocks, "parts", parts, "total",
-	    total.at, "longest", longest.at, "line", line.n ? line.at : "", "roofline", roofline_json(x),
-	    "wgmma_products_us", wgmma_json(x));
-	text_close(&total);
-	text_close(&longest);
-	text_close(&line);
-	return j;
+	return json_pack("{s:f, s:f, s:f, s:i, s:o, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "compared_us",
+	    x->compared / x->t->rates->clock, "memory_bytes_us", memory_bytes(x), "blocks", b->blocks, "parts", parts,
+	    "roofline", roofline_json(x), "wgmma_products_us", wgmma_json(x));
 }
 
 /* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
