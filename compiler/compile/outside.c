@@ -25,11 +25,14 @@ static double
 runs_in(const Op *op, const InspectArg *arg, int64_t nth)
 {
 	double runs = 1;
-	for (const Op *loop = op->home->parent; loop; loop = loop->home->parent) {
+	const Block *in = op->home;
+	for (const Op *loop = in->parent; loop; in = loop->home, loop = in->parent) {
 		Walk w = {.arg = arg, .nth = nth, .wraps = true};
-		int64_t from, to, step;
+		int64_t from, to, step, on;
 		if (loop->kind == OP_WHILE)
 			return -1;
+		if (loop->kind == OP_IF && address_scalar(&w, loop->in[0], &on) && (on != 0) != (in == loop->region[0]))
+			return 0;
 		if (loop->kind != OP_FOR)
 			continue;
 		if (is_program_loop(loop))
@@ -83,18 +86,6 @@ share_inside(Walk *w, const InspectArg *x, const InspectLine *l, double along[KE
 	return share;
 }
 
-/* No condition around it says that it is left out there. */
-static bool
-is_run(Walk *w, const Op *op)
-{
-	int64_t on;
-	for (const Block *b = op->home; b->parent; b = b->parent->home)
-		if (b->parent->kind == OP_IF && address_scalar(w, b->parent->in[0], &on) &&
-		    (on != 0) != (b == b->parent->region[0]))
-			return false;
-	return true;
-}
-
 static void
 find_outside(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 {
@@ -103,11 +94,11 @@ find_outside(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 	int n = 0;
 	for (int64_t nth = 0; nth < SAMPLES; nth++) {
 		Walk w = {.arg = arg, .nth = nth, .wraps = true};
-		bool runs = is_run(&w, l->op);
+		bool runs = runs_in(l->op, arg, nth) != 0;
 		n += runs;
 		share += runs ? share_inside(&w, x, l, along) : 0;
 	}
-	if (n == 0 || runs_in(l->op, arg, 0) == 0)
+	if (n == 0)
 		return;
 	for (int d = 0, tile = 0; index[d]; d++) {
 		if (index[d] != 'p' || tile >= l->tile->rank || strchr(index, 'g'))

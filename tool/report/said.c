@@ -98,6 +98,12 @@ said_matters(const Said *s, double us)
 }
 
 bool
+said_is_rare(const SaidLine *l)
+{
+	return l->most > 0 && l->runs >= 0 && l->runs < .3 * l->most;
+}
+
+bool
 said_weighs(const Said *s, int line)
 {
 	const LineBill *l = said_spent(s, line);

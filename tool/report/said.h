@@ -67,6 +67,7 @@ double said_part(const Said *s, BillPart p);         /* µs of the launch */
 const LineBill *said_spent(const Said *s, int line); /* NULL: the model has nothing of it */
 double said_spent_us(const Said *s, const LineBill *l, BillPart p); /* NULL: 0 */
 bool said_matters(const Said *s, double us);   /* a hundredth of the launch or more */
+bool said_is_rare(const SaidLine *l);          /* in few of the programs, as an if says */
 bool said_weighs(const Said *s, int line);     /* has any part of a line that? */
 BillPart said_longest(const Said *s, int but); /* the longest part but one; -1: of all */
 /* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
@@ -99,8 +100,8 @@ const char *said_coalesced(const Said *s);
 bool said_is_narrow(const Said *s, const SaidLine *l);
 const char *said_widen(
     const Said *s, const SaidLine *l); /* what would make it wider; "": not known */
-const char *said_padding(
-    const Said *s, double *share); /* elements outside of tensors, "": few; the largest share */
+/* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */
+const char *said_padding(const Said *s, double *share, double *whole);
 double said_cost(
     const Said *s, const SaidLine *l); /* µs at most of sectors and passes beyond the fewest */
 /* "costs at most 4.6 µs of the launch", of sectors and passes beyond the fewest; "": there are none, or it is not known.

@@ -153,12 +153,22 @@ is_narrow(const Said *s, const SaidLine *l)
 	       (x->accesses > 1 || !is_copy) && (s->us <= 0 || said_weighs(s, l->line));
 }
 
+/* Elements a few apart, whose sectors have others between them. */
+static bool
+is_spread(const SaidLine *l)
+{
+	double least, n = said_sectors(l, &least);
+	return l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 && n > 1.5 * least && n < 8 * least &&
+	       l->x->cause && strncmp(l->x->cause, "neighbouring lanes are ", 23) == 0;
+}
+
 bool
 said_is_narrow(const Said *s, const SaidLine *l)
 {
 	bool rows = is_access(l) && l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 &&
 		    *said_pitch(s, l);
-	return is_narrow(s, l) || (rows && (s->us <= 0 || said_weighs(s, l->line)));
+	bool spread = is_access(l) && is_spread(l);
+	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)));
 }
 
 const char *
@@ -166,6 +176,7 @@ said_widen(const Said *s, const SaidLine *l)
 {
 	const char *cause = l->x->cause ? l->x->cause : "", *pitch = said_pitch(s, l);
 	return *pitch ? pitch + 2
+	       : is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and their neighbours, permits that"
 	       : strstr(cause, "strides are known at launch only")
 		   ? "a tensor that is contiguous, or declared without `strided`, permits that"
 	       : strstr(cause, "an index of its own")
@@ -381,14 +392,14 @@ tile_of(const Said *s, const SaidLine *l)
 }
 
 const char *
-said_padding(const Said *s, double *share)
+said_padding(const Said *s, double *share, double *whole_share)
 {
 	enum { SHOWN = 2 };
 	SaidLines most = padded(s);
 	SaidList said = {0}, smaller = {0}, whole = {0};
 	Text out = {0};
 	bool any = false;
-	*share = 0;
+	*share = *whole_share = 0;
 	for (int i = 0; i < most.n; i++) {
 		const SaidLine *l = &most.at[i];
 		const InspectOutside *o = &l->x->outside;
@@ -400,7 +411,8 @@ said_padding(const Said *s, double *share)
 				round(o->inside * 10) / 10, o->of, o->dim));
 		bool fixed = is_whole(s, l);
 		any |= !fixed;
-		*share = fixed ? *share : MAX(*share, o->share);
+		double *of = fixed ? whole_share : share;
+		*of = MAX(*of, o->share);
 		said_add(s, &smaller, said_fits(s, l));
 		said_add(s, &whole, fixed ? arena_printf(s->mem, "%d", l->line) : "");
 	}

@@ -54,12 +54,18 @@ count_of(const Said *s, const SaidLine *l)
 	return least_of(l) + (takes ? more : 0);
 }
 
+static bool
+is_once(const SaidLine *l)
+{
+	return strncmp(l->details, "before roles", 12) == 0 || l->x->op->kind == OP_CLUSTER_BARRIER;
+}
+
 const char *
 said_often(const Said *s, const SaidLine *l)
 {
 	if (l->most < 0)
 		return "";
-	if (strncmp(l->details, "before roles", 12) == 0 || l->x->op->kind == OP_CLUSTER_BARRIER)
+	if (is_once(l))
 		return ", once a block";
 	if (l->most == 0)
 		return ", 0 times at these sizes";
@@ -330,10 +336,11 @@ say_line(const Said *s, int line, int n)
 	    said_join(s, &said, "; "));
 }
 
-/* How many a block executes for a program; below 0: not known. */
+/* How many a block executes for a program; below 0: not known.  Those around a loop over programs are none of a program. */
 static double
 executed(const Said *s)
 {
+	bool stays = s->x->f->schedule.persistent > 0;
 	double sum = 0;
 	for (int i = 0; i < s->lines.n; i++) {
 		const SaidLine *l = &s->lines.at[i];
@@ -342,7 +349,7 @@ executed(const Said *s)
 			continue;
 		if (l->runs < 0)
 			return -1;
-		sum += strncmp(l->details, "before roles", 12) == 0 ? 1 : l->runs * count_of(s, l);
+		sum += is_once(l) ? !stays : l->runs * count_of(s, l);
 	}
 	return sum;
 }

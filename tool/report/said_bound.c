@@ -96,8 +96,8 @@ least_memory(const Said *s)
 double
 said_least(const Said *s, bool *memory, double *outside)
 {
-	double moves = least_memory(s), products = said_part(s, BILL_PRODUCTS);
-	if (products <= 0 || !*said_padding(s, outside))
+	double moves = least_memory(s), products = said_part(s, BILL_PRODUCTS), whole;
+	if (products <= 0 || !*said_padding(s, outside, &whole))
 		*outside = 0;
 	products *= 1 - *outside;
 	*memory = moves >= products;
@@ -266,14 +266,25 @@ longest_parts(const Said *s, BillPart *out, int most)
 	return n;
 }
 
+static bool
+is_copier(const json_t *row)
+{
+	return strcmp(json_string_value(json_object_get(row, "name")), "copies") == 0;
+}
+
 const json_t *
 said_own_reads(const Said *s)
 {
-	static const double SHARE = .25;
-	const json_t *row;
+	static const double SHARE = .25, LITTLE = .05;
+	const json_t *row, *rows = json_object_get(s->timeline, "rows");
+	double waits = 1;
 	size_t i;
-	json_array_foreach(json_object_get(s->timeline, "rows"), i,
-	    row) if (json_number_value(json_object_get(row, "reads")) >= SHARE) return row;
+	json_array_foreach(rows, i, row)
+		if (strcmp(json_string_value(json_object_get(row, "name")), "computes") == 0)
+			waits = json_number_value(json_object_get(row, "waits"));
+	json_array_foreach(rows, i, row)
+		if (json_number_value(json_object_get(row, "reads")) >= SHARE && (waits > LITTLE || !is_copier(row)))
+			return row;
 	return NULL;
 }
 
@@ -328,17 +339,18 @@ say_parts(const Said *s)
 	}
 	const json_t *w, *own = said_own_reads(s);
 	size_t i;
+	double alone = own ? s->us / json_number_value(json_object_get(s->timeline, "scale")) : 0;
 	if (own)
 		text_printf(&t,
-		    " In the loop the threads that compute read %s themselves, which no copy "
-		    "brings ahead: by the timeline "
-		    "they wait for it %.0f %% of a trip. The estimate overlaps that with their "
-		    "other work; without any overlap "
+		    " In the loop the threads that %s read %s themselves, which no copy "
+		    "brings ahead: by the timeline they wait for it %.0f %% of a trip.",
+		    is_copier(own) ? "copy" : "compute", json_string_value(json_object_get(own, "read")),
+		    100 * json_number_value(json_object_get(own, "reads")));
+	if (alone > s->us)
+		text_printf(&t,
+		    " The estimate overlaps that with their other work; without any overlap "
 		    "the launch takes %s.",
-		    json_string_value(json_object_get(own, "read")),
-		    100 * json_number_value(json_object_get(own, "reads")),
-		    said_micro(
-			s, s->us / json_number_value(json_object_get(s->timeline, "scale"))));
+		    said_micro(s, alone));
 	if ((part[0] == BILL_MEMORY || part[0] == BILL_SECTORS) && any_is_narrow(s))
 		text_put(&t, " Accesses of few bytes (below) have more requests and more waiting "
 			     "than the model counts, which may bound "

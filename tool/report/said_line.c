@@ -132,6 +132,8 @@ add_line(const Said *s, const SaidLine *l, json_t *all)
 		text_printf(&t, "; by the model that %s", waste);
 	if (*said_barrier(s, l))
 		text_put(&t, said_often(s, l));
+	else if (said_is_rare(l))
+		text_printf(&t, "%s, which the model counts as the most", said_often(s, l));
 	add_below(all, t.at, weighs || late || l->x->reason || said_is_weaker(l) || narrow);
 	text_close(&t);
 }

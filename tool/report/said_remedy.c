@@ -20,6 +20,9 @@ typedef VEC(Remedy) Remedies;
 static void
 add(const Said *s, Remedies *all, double us, const char *text)
 {
+	bool memory;
+	double outside, least = said_least(s, &memory, &outside); /* which other tiles' estimates may be below */
+	us = us > 0 ? MAX(us, least) : us;
 	if (us > WORTH * s->us)
 		return;
 	vec_push(s->mem, all, ((Remedy){us, text}));
@@ -190,37 +193,46 @@ add_accesses(const Said *s, Remedies *all)
 	}
 }
 
-/* Has a line a twentieth of the launch in some part? */
+/* Has a line a twentieth of the launch in a part that bounds it? */
 static bool
-takes(const Said *s, int line)
+takes(const Said *s, const SaidLine *l)
 {
-	double most = 0;
+	double most = 0, longest = said_part(s, said_longest(s, -1));
 	for (int p = 0; p < BILL_PARTS; p++)
-		most = MAX(most, said_spent_us(s, said_spent(s, line), (BillPart)p));
-	return most >= s->us / 20;
+		if (said_part(s, (BillPart)p) >= REPORT_NEAR * longest)
+			most = MAX(most, said_spent_us(s, said_spent(s, l->line), (BillPart)p));
+	return most >= s->us / 20 && !said_is_rare(l);
+}
+
+/* "line 3 read x, 4 bytes of 16, line 4 read x, 4 bytes of 16: a larger tile permits that" of the accesses that the same
+ * would make wider. */
+static const char *
+wider_by(const Said *s, const char *how)
+{
+	enum { WIDEST = 16 };
+	SaidList lines = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		if (said_is_narrow(s, l) && takes(s, l) && strcmp(said_widen(s, l), how) == 0)
+			said_add(s, &lines,
+			    arena_printf(s->mem, "line %d %s, %d byte%s of %d", l->line, l->what, l->x->bytes,
+				l->x->bytes == 1 ? "" : "s", l->x->wider > 0 ? l->x->wider : WIDEST));
+	}
+	return lines.n ? arena_printf(s->mem, "%s%s%s", said_join(s, &lines, ", "), *how ? ": " : "", how) : "";
 }
 
 /* Accesses that could be wider: the model has too small a figure of what that is worth. */
 static void
 add_wider(const Said *s, Remedies *all)
 {
-	enum { WIDEST = 16 };
-	SaidList lines = {0};
-	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
-		bool is = said_is_narrow(s, l) && takes(s, l->line);
-		const char *how = is ? said_widen(s, l) : "";
-		if (is)
-			said_add(s, &lines,
-			    arena_printf(s->mem, "line %d %s, %d byte%s of %d%s%s", l->line,
-				l->what, l->x->bytes, l->x->bytes == 1 ? "" : "s",
-				l->x->wider > 0 ? l->x->wider : WIDEST, *how ? ": " : "", how));
-	}
-	if (lines.n)
+	SaidList sorts = {0};
+	for (int i = 0; i < s->lines.n; i++)
+		said_add(s, &sorts, wider_by(s, said_widen(s, &s->lines.at[i])));
+	if (sorts.n)
 		add(s, all, 0,
 		    arena_printf(s->mem,
 			"wider accesses, whose gain the model counts too small or not at all (%s)",
-			said_join(s, &lines, "; ")));
+			said_join(s, &sorts, "; ")));
 }
 
 static void
@@ -304,15 +316,15 @@ with_less(const Said *s, double share)
 static void
 add_padding(const Said *s, Remedies *all)
 {
-	double share;
+	double share, whole;
 	bool compared, slower = said_smaller_are_slower(s, &compared);
-	const char *text = said_padding(s, &share);
+	const char *text = said_padding(s, &share, &whole);
 	if (slower || (compared && share > 0))  /* other tiles have a time of their own */
 		return;
 	if (*text && share > 0)
 		add(s, all, with_less(s, share),
 		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
-	else if (*text)
+	else if (*text && !share && with_less(s, whole) <= WORTH * s->us)
 		add(s, all, 0, text);
 }
 
