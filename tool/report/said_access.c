@@ -176,7 +176,8 @@ said_widen(const Said *s, const SaidLine *l)
 {
 	const char *cause = l->x->cause ? l->x->cause : "", *pitch = said_pitch(s, l);
 	return *pitch ? pitch + 2
-	       : is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and their neighbours, permits that"
+	       : is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and "
+				"their neighbours, permits that"
 	       : strstr(cause, "strides are known at launch only")
 		   ? "a tensor that is contiguous, or declared without `strided`, permits that"
 	       : strstr(cause, "an index of its own")
