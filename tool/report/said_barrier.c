@@ -425,6 +425,8 @@ said_barriers(const Said *s)
 		said_add(s, &out,
 		    arena_printf(s->mem, "A block executes %s in all for a program%s.",
 			said_round(s, all), all != floor(all) ? ", in the mean" : ""));
+	if (real.n && func_warps(s->x->f) == 1)
+		said_add(s, &out, "A block has one warp, so that no other is waited for.");
 	if (held.n)
 		said_add(s, &out,
 		    arena_printf(s->mem,
