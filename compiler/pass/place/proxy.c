@@ -11,15 +11,15 @@
  * copy begin.  Pass smem gives the bytes of a scratch to a later ring, so this follows it.
  *
  * Nor does a barrier or an arrival order threads' reads before a copy into the same bytes: on an H200 half of what threads
- * read with conflicts between banks, and use behind the barrier, was the next copy's.  There the thread that begins the
- * copy fences, and no other:
+ * read with conflicts between banks, and use behind the barrier, was the next copy's (bench/results/h200-order.md).  A role
+ * fences what it has read before it gives slots back; elsewhere the thread that begins the copy does, alone:
  *
- *     await %empty, %now, %phase                          await %empty, %now, %phase
- *     copy %x, %k, (slot %now of %ring), …         =>     copy %x, %k, (slot %now of %ring), …, fenced
- *     …                                                   …
- *     %v = get (slot %now of %ring)                       %v = get (slot %now of %ring)
+ *     %v = get %slot                                          %v = get %slot
+ *     arrive %empty, %now {by = "warp"}             =>        proxy_fence
+ *                                                             arrive %empty, %now {by = "warp"}
  *
- * Its fence is for the memory of its own block: of what those of others fill, threads fence before they arrive there. */
+ *     %v = get (slot %now of %ring)                           %v = get (slot %now of %ring)
+ *     copy %x, %k, (slot %now of %ring), … {sync}   =>        copy %x, %k, (slot %now of %ring), … {sync, fenced} */
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -116,49 +116,40 @@ gets(const Op *op)
 	return op->kind == OP_GET || op->kind == OP_GET_ONE;
 }
 
-/* Have threads read a slot since the last fence?  What loops before the op read counts, too. */
 static bool
-follows_reads(const Op *arrive)
+fills(const Fences *k, const Op *copy, const Op *get)
 {
-	for (const Op *op = arrive->prev; op && op->kind != OP_PROXY_FENCE; op = op->prev) {
-		if (gets(op))
+	Effects filled = effects_of(copy, &k->filled, k->tmp), read = effects_of(get, &k->filled, k->tmp);
+
+	for (int i = 0; i < filled.n; i++)
+		if (!filled.at[i].global && filled.at[i].lo < read.at[0].hi && read.at[0].lo < filled.at[i].hi)
 			return true;
-		if (ANY_OF(r, op->nregion, block_find(op->region[r], OP_GET)))
-			return true;
-	}
 	return false;
 }
 
-/* May the op come before the copy, which it stands before in the code or not?  In the next turn of a loop, or in another
- * role. */
+/* May the get come before the copy of its role, which it stands before in the code or not?  In the next turn of a loop. */
 static bool
-may_precede(const Op *op, const Op *copy, bool stands_before)
+may_precede(const Op *get, const Op *copy, bool stands_before)
 {
-	int mine, other;
+	int mine = 0, other = 0;
 	const Op *loop = copy->home->parent;
 
-	if (stands_before || op_roles(op, &other) != op_roles(copy, &mine) || (op_roles(op, &other) && other != mine))
-		return true;
-	while (loop && !(op_is_loop(loop) && op_inside(op, loop->region[loop->nregion - 1])))
+	if (op_roles(get, &other) && op_roles(copy, &mine) && other != mine)
+		return false;
+	while (loop && !(op_is_loop(loop) && op_inside(get, loop->region[loop->nregion - 1])))
 		loop = loop->home->parent;
-	return loop != NULL;
+	return stands_before || loop;
 }
 
-/* May threads read, before the copy begins, what it fills? */
 static bool
 fills_what_was_read(const Fences *k, const Block *body, const Op *copy)
 {
-	Effects filled = effects_of(copy, &k->filled, k->tmp);
 	bool stands_before = true;
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		stands_before = stands_before && op != copy;
-		if (!gets(op) || !may_precede(op, copy, stands_before))
-			continue;
-		Effects read = effects_of(op, &k->filled, k->tmp);
-		for (int i = 0; i < filled.n; i++)
-			if (!filled.at[i].global && filled.at[i].lo < read.at[0].hi && read.at[0].lo < filled.at[i].hi)
-				return true;
+		if (gets(op) && may_precede(op, copy, stands_before) && fills(k, copy, op))
+			return true;
 	}
 	return false;
 }
@@ -190,17 +181,47 @@ place_proxy_fences(Func *f, const Target *t)
 	walk(&k, f->body);
 }
 
+static bool
+is_filled_by_copies(const Fences *k, const Op *get)
+{
+	const Block *body = get->home->func->body;
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op_is_bulk_copy(op) && fills(k, op, get))
+			return true;
+	return false;
+}
+
+/* `reads`: threads have read slots since the last fence.  Whether they have at the end. */
+static bool
+fence_arrivals(const Fences *k, Block *b, bool reads)
+{
+	for (Op *op = b->first; op; op = op->next) {
+		Builder before = build_before(op);
+		if (op->kind == OP_ARRIVE && reads) {
+			op_make(&before, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
+			reads = false;
+		}
+		reads = op->kind != OP_PROXY_FENCE && (reads || (gets(op) && is_filled_by_copies(k, op)));
+		bool left = reads && (op_is_loop(op) || !op->nregion);
+		for (int r = 0; r < op->nregion; r++)
+			for (int i = 0; i < (op_is_loop(op) ? 2 : 1); i++)
+				left |= fence_arrivals(k, op->region[r], reads || left);
+		reads = left;
+	}
+	return reads;
+}
+
 void
 place_read_fences(Func *f)
 {
 	Fences k = {.m = f->module, .tmp = f->module->cx->tmp};
+	const Op *roles = func_find(f, OP_ROLES);
 
 	k.filled = find_filled(f->body, k.tmp);
-	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		Builder b = build_before(op);
-		if (op->kind == OP_ARRIVE && attr_mask(op) && follows_reads(op))
-			op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
+	for (int r = 1; roles && r < roles->nregion; r++)
+		fence_arrivals(&k, roles->region[r], false);
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op_is_bulk_copy(op) && fills_what_was_read(&k, f->body, op) && !is_fenced(op))
 			attr_set_fenced(f->module, op, true);
-	}
 }
