@@ -247,12 +247,41 @@ put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn)
 	return buffer;
 }
 
+/* The arrival that gives a slot back between a get of it and the product; NULL: there is none. */
+static Op *
+early_arrival(const Op *get, const Op *product)
+{
+	const Op *slot = get->in[0]->def;
+	for (Op *op = get->next; op && op != product; op = op->next) {
+		for (int r = 0; r < op->nregion; r++)
+			if (op_inside(product, op->region[r]))
+				return NULL;
+		if (op->kind == OP_ARRIVE && slot->kind == OP_SLOT && op->in[1] == slot->in[1])
+			return op;
+	}
+	return NULL;
+}
+
+/* Does the product read the slot in place?  It is given back behind the product then, unless other slots are waited for in
+ * between. */
+static bool
+stays_in_slot(const Op *get, Op *product)
+{
+	Op *arrival = early_arrival(get, product);
+	for (const Op *op = arrival; op && op != product; op = op->next)
+		if (!op->next || op->kind == OP_AWAIT || op->nregion)
+			return false;
+	if (arrival)
+		op_move(arrival, product->home, product->next);
+	return true;
+}
+
 /* Operand i of a product as a slot. */
 static Value *
 slot_of(Module *m, Func *f, const Target *t, Op *product, int i, bool *flipped)
 {
 	Value *v = dot_operand_root(product->in[i], flipped);
-	if (!v->def || v->def->kind != OP_GET)
+	if (!v->def || v->def->kind != OP_GET || !stays_in_slot(v->def, product))
 		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0, put_in_turn(f, t, product, v));
 	Value *slot = v->def->in[0];
 	fence_slot(m, f, slot, product);
