@@ -72,6 +72,9 @@ const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 /* smem.c: bytes of shared memory that the function takes as it is. */
 int64_t smem_bytes(Func *f, const Target *t);
+/* What the ops from `first` on, before `end` (NULL: all that come), leave of a block's shared memory before pass
+ * smem: beside buffers that are used from there on, mbarriers, and the scratch of these ops. */
+int64_t smem_room(const Func *f, const Target *t, const Op *write, const Op *first, const Op *end);
 const char *check_synced(Func *f, const Target *t, const Op **at);
 
 /* place/barrier.c: why there is a barrier before an op: the first two accesses found that need it. */

@@ -211,8 +211,8 @@ drain_room(const Func *f, const Target *t, Op *write)
 {
 	const Op *loop = is_in_loop(write) ? outermost(f, write) : NULL;
 	if (!loop)
-		return room_between(f, t, write, write, NULL);
-	int64_t inside = room_between(f, t, write, loop, loop->next), behind = room_between(f, t, write, loop->next, NULL);
+		return smem_room(f, t, write, write, NULL);
+	int64_t inside = smem_room(f, t, write, loop, loop->next), behind = smem_room(f, t, write, loop->next, NULL);
 	return MIN(inside, behind);
 }
 

@@ -210,8 +210,6 @@ bool drain_serves(const Func *f, const Target *t, const Op *write);
 int64_t drain_bytes(Func *f, const Target *t, const Op *write);
 /* Bytes for buffers that live with those of a write: all, or outside of loops those that are not over by then. */
 int64_t drain_room(const Func *f, const Target *t, Op *write);
-/* place/room.c: of the ops from `first` on, before `end`; NULL: all that come. */
-int64_t room_between(const Func *f, const Target *t, const Op *write, const Op *first, const Op *end);
 /* Has the region of the op buffers of its own?  Groups of warps that run one region would share them. */
 bool drain_has_own_buffers(const Op *op);
 /* Are the bits of coordinate `dim` from `low` on bits of registers alone? */

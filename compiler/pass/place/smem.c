@@ -375,3 +375,40 @@ pass_smem(Func *f, const Target *t)
 		attr_set_smem(f->module, s.items.at[k].op, s.items.at[k].offset);
 	check_size(&s, f);
 }
+
+/* ---- before this pass ---- */
+
+enum { SLOT_ALIGN = 1024, MBARRIER_BYTES = 8 };
+
+static bool
+is_used_from(const Func *f, const Op *alloc, const Op *from)
+{
+	for (const Op *op = from; op; op = op_after(op, f->body))
+		if (op_takes_buffer(op, alloc))
+			return true;
+	return false;
+}
+
+/* With what aligns it; slots of one element take no more than they hold. */
+static int64_t
+aligned_bytes(const Op *alloc)
+{
+	int64_t slot = buffer_slot_bytes(alloc), bytes = slot * alloc->out[0].type->slots;
+	return slot <= MBARRIER_BYTES ? bytes : (bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
+
+int64_t
+smem_room(const Func *f, const Target *t, const Op *write, const Op *first, const Op *end)
+{
+	int64_t room = t->shared_bytes, scratch = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind == OP_ALLOC && is_used_from(f, op, first))
+			room -= aligned_bytes(op);
+		else if (op->kind == OP_MBARRIER)
+			room -= MBARRIER_BYTES * op->out[0].type->slots;
+	}
+	for (const Op *op = first; op && op != end; op = op_after(op, f->body))
+		if (op->kind != OP_ALLOC && op != write->in[access_data(write)]->def)
+			scratch = MAX(scratch, plan_op(op, t).scratch);
+	return room - scratch;
+}
