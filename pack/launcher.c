@@ -986,7 +986,7 @@ tgp_encode(TgpContext *cx, const TgpKernel *k, const TgpMap *m, uintptr_t addres
 	unsigned box[TGP_RANK], step[TGP_RANK];
 	int i, is_empty = p->bytes[m->param] == 0, lower[TGP_WINDOWS] = {0}, upper[TGP_WINDOWS] = {0};
 	int swizzle = m->swizzle ? tgp_log2(m->swizzle / 16) : 0;
-	int type = m->is_stored > 1 ? TGP_MAP_FLOAT32 : bits[m->elem_bytes];
+	int type = m->is_added ? TGP_MAP_FLOAT32 : bits[m->elem_bytes];
 	for (i = 0; i < m->rank; i++) {
 		int64_t n = tgp_mapped(m, i, p->extent[m->param]), s = p->stride[m->param][m->dim[i]] * m->elem_bytes;
 		extent[i] = is_empty ? 1 : (uint64_t)n;

@@ -33,7 +33,8 @@ typedef struct TgpWindow {
 } TgpWindow;
 
 typedef struct TgpMap {
-	int param, elem_bytes, rank, swizzle, is_stored;     /* 2: floats of 4 bytes are added */
+	int param, elem_bytes, rank, swizzle;
+	int is_stored, is_added;                             /* boxes go to the tensor, as floats of 4 bytes that are added */
 	int dim[TGP_RANK], merged[TGP_RANK], box[TGP_RANK];  /* dimensions before it that are one with it */
 	int windows;
 	TgpWindow window[TGP_WINDOWS];

@@ -237,8 +237,8 @@ put_abi(const PackKernel *k, int form, Text *out)
 	text_printf(out, "static const TgpMap tgp_map_%s_%d[] = {\n", k->function, form);
 	for (int i = 0; i < a->nmaps; i++) {
 		const TensorMap *m = &a->map[i];
-		text_printf(out, "\t{%d, %d, %d, %d, %d, {", m->param, m->elem_bytes, m->rank, m->swizzle,
-		    m->is_stored + m->is_added);
+		text_printf(out, "\t{%d, %d, %d, %d, %d, %d, {", m->param, m->elem_bytes, m->rank, m->swizzle,
+		    m->is_stored, m->is_added);
 		for (int d = 0; d < KERNEL_RANK; d++)
 			text_printf(out, "%s%d", d ? ", " : "", d < m->rank ? m->dim[d] : 0);
 		text_put(out, "}, {");
