@@ -117,7 +117,7 @@ both_hold(const Pick *p, const Op *inner, int taken)
 	Builder in = {.m = b.m, .block = both->region[p->taken], .place = b.place};
 	for (const Op *op = p->branch->region[p->taken]->first; op != inner; op = op->next)
 		op_clone(&in, op, map);
-	v = map[v->id] ? map[v->id] : v;
+	v = value_mapped(map, v);
 	if (taken == 1)
 		v = build1(&in, OP_NOT, v, v->type);
 	build_yield(&in, &v, 1);
@@ -179,7 +179,7 @@ holds(const Pick *p, Builder *b, Value *index)
 	map[p->body->arg[0].id] = index;
 	for (int i = 0; i < p->before.n; i++)
 		op_clone(b, p->before.at[i], map);
-	return map[v->id] ? map[v->id] : v;
+	return value_mapped(map, v);
 }
 
 static Value *
@@ -201,16 +201,12 @@ build_count(const Pick *p, Builder *b)
 static Value *
 build_search(const Pick *p, Builder *b, Value *from)
 {
-	Op *loop = op_make_regions(b, OP_WHILE, &from, 1, NULL, 0, NULL, 0, 2);
-	const Type *types[] = {from->type};
-	for (int r = 0; r < 2; r++)
-		loop->region[r] = block_make(p->f, loop, types, 1);
-	Builder test = {.m = b->m, .block = loop->region[0], .place = b->place}, next = test;
+	Op *loop = build_while(b, &from, 1);
+	Builder test = build_inside(loop, 0), next = build_inside(loop, 1);
 	Value *on = holds(p, &test, &test.block->arg[0]), *goes_on = on;
 	if (p->taken == 0)
 		goes_on = build2(&test, OP_EQ, on, build_int(&test, on->type, 0));
 	build_yield(&test, (Value *[]){goes_on, &test.block->arg[0]}, 2);
-	next.block = loop->region[1];
 	Value *after = build2(&next, OP_ADD, &next.block->arg[0], p->loop->in[2]);
 	build_yield(&next, &after, 1);
 	return &loop->out[0];

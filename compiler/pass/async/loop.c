@@ -229,10 +229,7 @@ pipeline_carry(Pipeline *p, Value *const *init, int n)
 		in[i] = i < old->nout ? old->in[3 + i] : init[i - old->nout];
 	Op *loop = build_for(&b, old->in, in, old->nout + n, old);
 	Block *to = loop->region[0];
-	for (int i = 0; i < from->narg; i++) {
-		to->arg[i].name = from->arg[i].name;
-		value_replace(&from->arg[i], &to->arg[i]);
-	}
+	block_map_args(from, to, NULL);
 	while (from->first)
 		op_move(from->first, to, NULL);
 	op_replace(old, loop);

@@ -7,6 +7,7 @@
  *     %f = cast %q : bf16                                %f = cast %s : bf16
  *
  * What it writes must follow from the analysis wherever a module claims AXES: the verifier derives it anew. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 
 static void
@@ -160,9 +161,7 @@ narrow_cast(Op *op)
 		op_erase(v->def);
 		return false;
 	}
-	v->name = op->out[0].name;
-	value_replace(&op->out[0], v);
-	op_erase(op);
+	op_become(op, v);
 	return true;
 }
 

@@ -25,6 +25,7 @@
  * Targets with wgmma too: their products choose tiles and stages that fill shared memory for one loop.
  * The cpu device runs a tile's select in one pass over it, which costs less than another loop in its plan.  Metal's
  * compiler was not seen to gain, and the text of attention would be three times as long. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 #include "pass/pass.h"
@@ -207,10 +208,7 @@ static void
 copy_block(Split *s, const Block *from, Block *to)
 {
 	Builder b = {.m = s->m, .block = to};
-	for (int i = 0; i < from->narg; i++) {
-		s->copy[from->arg[i].id] = &to->arg[i];
-		to->arg[i].name = from->arg[i].name;
-	}
+	block_map_args(from, to, s->copy);
 	for (const Op *op = from->first; op; op = op->next)
 		copy_op(s, &b, op);
 }

@@ -243,12 +243,6 @@ with_row(const Strip *s, const Type *t, int64_t row)
 	return type_with_extent(s->m, t, t->rank - 1, row);
 }
 
-static Value *
-mapped(const Strip *s, Value *v)
-{
-	return value_mapped(s->map, v);
-}
-
 /* As the op, of a part of its row. */
 static Op *
 copy_op(Strip *s, Builder *b, const Op *op)
@@ -258,7 +252,7 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
 	b->place = op->place;
 	for (int i = 0; i < op->nin; i++)
-		in[i] = mapped(s, op->in[i]);
+		in[i] = value_mapped(s->map, op->in[i]);
 	for (int i = 0; i < op->nout; i++)
 		want[i] = is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type;
 	int at = op_is_access(op) ? row_index(op) : 0;
@@ -297,7 +291,7 @@ copy_iota(Strip *s, Builder *b, Builder *before, const Op *op)
 static bool
 is_invariant(const Strip *s, const Op *op)
 {
-	return op_has(op, PURE) && ALL_OF(i, op->nin, !value_inside(mapped(s, op->in[i]), s->loop->region[0]));
+	return op_has(op, PURE) && ALL_OF(i, op->nin, !value_inside(value_mapped(s->map, op->in[i]), s->loop->region[0]));
 }
 
 static Value *

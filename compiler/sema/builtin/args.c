@@ -1,5 +1,6 @@
 /* What the functions behind builtins.def share: arguments as values of the kinds they want, with one message for
  * "must be … not …", and the small shape and conversion helpers that emit IR. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
 bool
@@ -155,15 +156,11 @@ Value *
 ir_permute(Elab *e, Value *v, const int *dims)
 {
 	int64_t d[MAX_RANK];
-	bool same = true;
-	for (int i = 0; i < v->type->rank; i++) {
-		d[i] = dims[i];
-		same &= dims[i] == i;
-	}
-	if (same)
+	if (ALL_OF(i, v->type->rank, dims[i] == i))
 		return v;
-	Attr a = attr_new_dims(e->m, d, v->type->rank);
-	return op_make(&e->b, OP_PERMUTE, &v, 1, &a, 1, NULL, 0)->out;
+	for (int i = 0; i < v->type->rank; i++)
+		d[i] = dims[i];
+	return build_permute(&e->b, v, d);
 }
 
 Value *
@@ -176,9 +173,7 @@ ir_const_int(Elab *e, DType t, int64_t i)
 Value *
 ir_counted(Elab *e, DType t, int64_t n)
 {
-	Attr axis = attr_new_axis(e->m, 0);
-	const Type *type = type_tile(e->m, t, 1, &n);
-	return op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
+	return build_iota(&e->b, type_tile(e->m, t, 1, &n), 0);
 }
 
 int64_t

@@ -1,4 +1,5 @@
 /* The make and shape families: tiles without operands, and the same elements in another arrangement. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
 #include <string.h>
@@ -94,9 +95,7 @@ make_iota(Call *c)
 		return val_poison(c->place);
 	if (!dtype_is_int(t) || dtype_is_packed(t))
 		return call_wrong(c, 2, "an integer dtype of 8 bits or more");
-	Attr a = attr_new_axis(e->m, axis);
-	const Type *type = type_tile(e->m, t, rank, extent);
-	return val_tile(c->place, op_make(&e->b, OP_IOTA, NULL, 0, &a, 1, &type, 1)->out);
+	return val_tile(c->place, build_iota(&e->b, type_tile(e->m, t, rank, extent), axis));
 }
 
 /* Argument i as a tile of anything that can be moved about: packed elements and pointers too. */

@@ -6,6 +6,7 @@
  *                                     %r = select %0 < n (unsigned), %1, broadcast v
  *
  * roll's by is first brought to 0 .. n - 1; indices below 0 then go up by n. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
 /* The operand, the axis and the distance as i64: what both take. */
@@ -33,8 +34,7 @@ static Value *
 sources(Elab *e, const Moved *m, Value *by)
 {
 	const Type *t = type_with_elem(e->m, m->x->type, m->index);
-	Attr axis = attr_new_axis(e->m, m->axis);
-	Value *along = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
+	Value *along = build_iota(&e->b, t, m->axis);
 	return build2(&e->b, OP_SUB, along, build1(&e->b, OP_BROADCAST, ir_convert(e, by, m->index), t));
 }
 

@@ -28,9 +28,7 @@ index_dtype(const Type *t)
 static Value *
 iota(Elab *e, const Type *t, DType elem, int d)
 {
-	Attr axis = attr_new_axis(e->m, d);
-	const Type *want = type_tile(e->m, elem, t->rank, t->extent);
-	return op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &want, 1)->out;
+	return build_iota(&e->b, type_tile(e->m, elem, t->rank, t->extent), d);
 }
 
 static bool

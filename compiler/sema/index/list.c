@@ -9,6 +9,7 @@
  *                         %r = select (iota < 2), %a, %b
  *
  * where equal neighbours are one. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
 #include <string.h>
@@ -138,15 +139,14 @@ chosen(Elab *e, const List *l, DType t)
 {
 	int64_t n = l->item.n, step;
 	const Type *type = type_tile(e->m, t, 1, &n), *indices = type_tile(e->m, TY_I32, 1, &n);
-	Attr axis = attr_new_axis(e->m, 0);
 	if (!ALL_OF(i, l->item.n, val_literal_fits(e, &l->item.at[i], t)))
 		return NULL;
 	if (is_even(l, t, &step)) {
-		Value *i = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &type, 1)->out;
+		Value *i = build_iota(&e->b, type, 0);
 		i = build2(&e->b, OP_MUL, i, build_int(&e->b, type, int_wrap(t, step)));
 		return build2(&e->b, OP_ADD, i, val_const_tile(e, &l->item.at[0], type));
 	}
-	Value *index = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &indices, 1)->out;
+	Value *index = build_iota(&e->b, indices, 0);
 	return by_halves(e, l, type, index, 0, l->item.n);
 }
 

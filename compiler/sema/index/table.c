@@ -7,6 +7,7 @@
  *     TABLE[i, j +: 4]            lookup (where(i < 2, i * 8 + j + iota(4), -1))
  *
  * and what is outside is 0, or the value after else. */
+#include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 #include "num/num.h"
 
@@ -172,7 +173,6 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 	bool all = !s || s->kind == SUB_ALL;
 	Val start = all ? val_int(e->b.place, 0) : *given;
 	Val extent = all ? val_int(e->b.place, d->extent) : elab_expr(e, s->extent);
-	Attr axis = attr_new_axis(e->m, 0);
 	if (val_is_poison(&extent))
 		return false;
 	extent = val_folded(e, &extent);
@@ -189,7 +189,7 @@ part_dim(Elab *e, const Subscript *s, const Val *given, TableDim *d)
 		return false;
 	const Type *t = type_tile(e->m, TY_I32, 1, &d->part);
 	d->is_inside = start.kind == VAL_INT && start.i >= 0 && start.i <= d->extent - d->part;
-	d->at = op_make(&e->b, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
+	d->at = build_iota(&e->b, t, 0);
 	if (start.kind == VAL_INT && start.i == 0)
 		return true;
 	from = ir_broadcast(e, narrowed(e, from, d->extent, d->part), 1, &d->part, e->b.place);

@@ -5,12 +5,6 @@
 
 enum { EARLY_SLOTS = 2 };
 
-static Value *
-mapped(Value *const *map, Value *v)
-{
-	return map[v->id] ? map[v->id] : v;
-}
-
 static Value **
 new_map(Skew *s)
 {
@@ -121,14 +115,14 @@ make_ahead(Skew *s, Builder *b, Value *const *first, Value *const *column, Value
 		if (is_late_column(s, i))
 			map[s->body->arg[1 + i].id] = column[i];
 	for (int i = 0; i < s->crossing.n; i++)
-		map[s->crossing.at[i]->id] = mapped(first, s->crossing.at[i]);
+		map[s->crossing.at[i]->id] = value_mapped(first, s->crossing.at[i]);
 	for (int i = 0; i < s->feeds.n; i++)
-		map[s->feeds.at[i]->id] = mapped(first, s->feeds.at[i]);
+		map[s->feeds.at[i]->id] = value_mapped(first, s->feeds.at[i]);
 	for (const Op *op = s->body->first; op && s->ahead.n; op = op->next)
 		if (is_ready_tile(s, op) || (op->nout == 1 && skew_is_free(&op->out[0])))
 			op_clone(b, op, map);
 	for (int i = 0; i < s->ahead.n; i++)
-		out[i] = mapped(map, s->ahead.at[i]);
+		out[i] = value_mapped(map, s->ahead.at[i]);
 }
 
 /* Part 2 waits for a slot of which it knows the number by then, and which a ring of more than two has likely filled. */
@@ -234,7 +228,7 @@ clone_starts(Skew *s, Builder *b, Value **first, Value **second)
 	for (const Op *op = last->next; op != yield; op = op->next)
 		if (is_of_part(s, op, true) && is_ready(s, op) && !is_ready_tile(s, op))
 			op_clone(b, op, second);
-	Value **column = MAP_OF(s->tmp, Value *, i, s->loop->nout, mapped(second, yield->in[i]));
+	Value **column = MAP_OF(s->tmp, Value *, i, s->loop->nout, value_mapped(second, yield->in[i]));
 	make_awaits(s, b, column);
 	for (const Op *op = s->body->first; op != last; op = op->next)
 		if (op->kind == OP_AWAIT && skew_is_made_late(s, op) && !is_early_await(s, op) && is_kept(s, op))
@@ -253,9 +247,9 @@ make_loop(Skew *s, Builder *b, Value *const *first)
 	Value **init = NEW_ARRAY(s->tmp, Value *, all), *from = build2(b, OP_ADD, old->in[0], old->in[2]);
 
 	for (int i = 0; i < n; i++)
-		init[i] = is_late_column(s, i) ? old->in[3 + i] : mapped(first, s->body->last->in[i]);
+		init[i] = is_late_column(s, i) ? old->in[3 + i] : value_mapped(first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
-		init[n + i] = mapped(first, s->crossing.at[i]);
+		init[n + i] = value_mapped(first, s->crossing.at[i]);
 	make_awaits(s, b, old->in + 3);
 	make_ahead(s, b, first, old->in + 3, init + cross);
 	Op *loop = build_for(b, (Value *[]){from, old->in[1], old->in[2]}, init, all, old);
@@ -285,9 +279,9 @@ fill_loop(Skew *s, Op *loop)
 	clone_starts(s, &b, first, second);
 	Value **out = NEW_ARRAY(s->tmp, Value *, cross + s->ahead.n);
 	for (int i = 0; i < n; i++)
-		out[i] = mapped(is_late_column(s, i) ? second : first, s->body->last->in[i]);
+		out[i] = value_mapped(is_late_column(s, i) ? second : first, s->body->last->in[i]);
 	for (int i = 0; i < s->crossing.n; i++)
-		out[n + i] = mapped(first, s->crossing.at[i]);
+		out[n + i] = value_mapped(first, s->crossing.at[i]);
 	make_ahead(s, &b, first, out, out + cross);
 	build_yield(&b, out, cross + s->ahead.n);
 	warpgroup_leave(s->m, loop->region[0]);
@@ -310,7 +304,7 @@ finish(Skew *s, Builder *b, Op *loop)
 		second[s->ahead.at[i]->id] = &loop->out[n + s->crossing.n + i];
 	clone_part(s, b, second, true, s->body->first, s->body->last);
 	for (int i = 0; i < n; i++)
-		out[i] = is_late_column(s, i) ? mapped(second, s->body->last->in[i]) : &loop->out[i];
+		out[i] = is_late_column(s, i) ? value_mapped(second, s->body->last->in[i]) : &loop->out[i];
 	build_yield(b, out, n);
 }
 

@@ -93,12 +93,6 @@ is_late_column(const Producer *p, int i)
 	return p->need[1][p->body->arg[1 + i].id];
 }
 
-static Value *
-mapped(Value *const *map, Value *v)
-{
-	return map[v->id] ? map[v->id] : v;
-}
-
 /* What a part does at an index, with its columns; those of the next iteration go to `out`. */
 static void
 clone(Producer *p, Builder *b, int part, Value *at, Value *const *column, Value **out)
@@ -115,7 +109,7 @@ clone(Producer *p, Builder *b, int part, Value *at, Value *const *column, Value 
 	}
 	for (int i = 0; i < n; i++)
 		if (is_late_column(p, i) == part)
-			out[i] = mapped(map, p->body->last->in[i]);
+			out[i] = value_mapped(map, p->body->last->in[i]);
 }
 
 /* The loop carries the index of the iteration before, then the columns. */
