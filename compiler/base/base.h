@@ -112,6 +112,7 @@ void text_printf(Text *t, const char *fmt, ...) PRINTF(2, 3);
 /* s in quotes: newline, tab and return as the letters given for them, other control characters by a format. */
 void text_quoted(Text *t, const char *s, const char *letters, const char *other);
 void text_json(Text *t, const char *s);             /* s as a quoted JSON string */
+bool words_have(const char *words, const char *word);   /* is it one of these, each between blanks?  NULL: none */
 char *text_trim(char *s);                           /* without blanks at its ends, in place */
 bool text_same(const char *a, const char *b);       /* but for upper and lower case of ASCII */
 void text_close(Text *t);

@@ -111,3 +111,13 @@ text_take(Text *t, Arena *mem)
 	text_close(t);
 	return s;
 }
+
+bool
+words_have(const char *words, const char *word)
+{
+	size_t n = strlen(word);
+	for (const char *at = words; at && n && (at = strstr(at, word)); at++)
+		if (at[-1] == ' ' && at[n] == ' ')
+			return true;
+	return false;
+}

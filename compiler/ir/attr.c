@@ -155,17 +155,6 @@ attr_unknown(Module *m, OpKind kind, const char *text)
 }
 
 static bool
-is_choice(const char *choices, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *at = choices; n && (at = strstr(at, word)); at++)
-		if (at[-1] == ' ' && at[n] == ' ')
-			return true;
-	return false;
-}
-
-static bool
 check_one(Module *m, OpKind kind, const Attr *a, const char **why)
 {
 	const AttrInfo *info = &attr_info[a->name];
@@ -178,7 +167,7 @@ check_one(Module *m, OpKind kind, const Attr *a, const char **why)
 	if (info->kind != KIND_ANY && info->kind != a->kind)
 		return fail(m, why, "attribute '%s' is %s; expected %s", info->text, kind_text[a->kind],
 		    kind_text[info->kind]);
-	if (use && use->choices && !is_choice(use->choices, a->text))
+	if (use && use->choices && !words_have(use->choices, a->text))
 		return fail(m, why, "attribute '%s' is \"%s\"; expected one of%.*s", info->text, a->text,
 		    (int)strlen(use->choices) - 1, use->choices);
 	return true;

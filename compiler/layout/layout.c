@@ -466,3 +466,10 @@ layout_match_boxed(const Layout *l, int elem_bytes, int order[LAYOUT_RANK], int 
 	}
 	return false;
 }
+
+int
+layout_bits_along(const Layout *l, InDim in, int dim)
+{
+	uint64_t along = ((UINT64_C(1) << l->out[dim]) - 1) << layout_out_at(l, dim);
+	return COUNT_OF(i, l->in[in], (l->map.col[layout_in_at(l, in) + i] & along) != 0);
+}

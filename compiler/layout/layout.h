@@ -56,6 +56,7 @@ typedef struct Layout {
 
 int layout_in_bits(const Layout *l);                /* of all inputs */
 int layout_out_bits(const Layout *l);
+int layout_bits_along(const Layout *l, InDim in, int dim);      /* bits of the input that move along it */
 int layout_in_at(const Layout *l, InDim d);         /* index of the first map column of input d */
 int layout_out_at(const Layout *l, int dim);        /* index of the lowest output bit of dimension dim */
 bool layout_equal(const Layout *a, const Layout *b);

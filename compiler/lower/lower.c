@@ -183,3 +183,10 @@ lower_region(Lower *l, const Block *region, const Reg *in, Reg *out)
 		out[i] = lower_regs(l, region->last->in[i])[0];
 }
 
+Reg
+lower_byte_permute(Lower *l, Reg a, Reg b, Reg which)
+{
+	Reg in[] = {a, b, which}, out;
+	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
+	return out;
+}

@@ -272,6 +272,8 @@ Reg lower_wrap(Lower *l, DType t, Reg r);
 /* math/cast_round.c: f32 to the nearest integers of 8 or 16 bits */
 void lower_round(Lower *l, DType t, const Reg *x, int n, Reg *out);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
+/* Four bytes of a and b, by the digits of `which` (prmt). */
+Reg lower_byte_permute(Lower *l, Reg a, Reg b, Reg which);
 void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
 void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* memory/atomic.c */

@@ -186,11 +186,7 @@ target_gather_registers(const Target *t, int warpgroups)
 bool
 target_has_function(const Target *t, const char *name)
 {
-	size_t n = strlen(name);
-	for (const char *s = t->functions; s && (s = strstr(s, name)); s += n)
-		if (s[-1] == ' ' && s[n] == ' ')
-			return true;
-	return false;
+	return words_have(t->functions, name);
 }
 
 bool

@@ -100,9 +100,7 @@ bool
 tensor_image(const TglTensor *t, Image *out)
 {
 	Device *d = &t->dev->dev;
-	out->size = (size_t)(t->high - t->data);
-	out->memory = malloc(out->size ? out->size : 1);
-	return out->memory && d->copy_out(d, out->memory, t->data, out->size, true);
+	return image_room(t, out) && d->copy_out(d, out->memory, t->data, out->size, true);
 }
 
 bool

@@ -162,6 +162,7 @@ void llvm_asm_result(LlvmAsm *a, RegType type);
 void llvm_asm_in(LlvmAsm *a, LLVMValueRef v, RegType type);
 void llvm_asm_tie(LlvmAsm *a, LLVMValueRef v, int result);      /* what stands in a result's register before */
 void llvm_attribute(EmitLlvm *l, LLVMValueRef call, const char *name);  /* of a call: "convergent" */
+void llvm_function_attribute(EmitLlvm *l, LLVMValueRef fn, const char *name);
 /* Makes the call of a's text; results in out as values of the types they were added with. */
 void llvm_asm_make(LlvmAsm *a, unsigned flags, LLVMValueRef *out);
 /* One result, up to three operands of one type. */

@@ -47,8 +47,8 @@ fixed_field(EmitLlvm *l, int offset, LLVMTypeRef type)
 
 /* ---- calls ---- */
 
-static void
-attribute(EmitLlvm *l, LLVMValueRef fn, const char *name)
+void
+llvm_function_attribute(EmitLlvm *l, LLVMValueRef fn, const char *name)
 {
 	unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
 	LLVMAddAttributeAtIndex(
@@ -63,12 +63,12 @@ llvm_host_call(EmitLlvm *l, const char *name, LLVMTypeRef result, LLVMValueRef *
 	LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n, false);
 	if (!fn) {
 		fn = LLVMAddFunction(l->m, name, type);
-		attribute(l, fn, "nounwind");
+		llvm_function_attribute(l, fn, "nounwind");
 		if (flags & HOST_CONVERGENT)
-			attribute(l, fn, "convergent");
+			llvm_function_attribute(l, fn, "convergent");
 		if (flags & HOST_PURE) {
-			attribute(l, fn, "memory"); /* value 0: none */
-			attribute(l, fn, "willreturn");
+			llvm_function_attribute(l, fn, "memory"); /* value 0: none */
+			llvm_function_attribute(l, fn, "willreturn");
 		}
 	}
 	return LLVMBuildCall2(l->b, type, fn, arg, (unsigned)n, "");
@@ -170,8 +170,8 @@ llvm_simt_kernel(EmitLlvm *l, const ThreadKernel *k)
 	l->fn = LLVMAddFunction(l->m, l->kernel, LLVMFunctionType(l->none, types, 2, false));
 	/* a frame larger than the guard page behind the stack touches it all the same */
 	LLVMAddTargetDependentFunctionAttr(l->fn, "probe-stack", "inline-asm");
-	attribute(l, l->fn, "nounwind");
-	attribute(l, l->fn, "convergent");
+	llvm_function_attribute(l, l->fn, "nounwind");
+	llvm_function_attribute(l, l->fn, "convergent");
 	l->host.thread = LLVMGetParam(l->fn, 0);
 	LLVMPositionBuilderAtEnd(l->b, llvm_block(l, "entry"));
 	make_room(l);

@@ -178,11 +178,8 @@ static void
 describe(EmitLlvm *l, LLVMValueRef fn)
 {
 	static const char *const word[] = {"nounwind", "willreturn", "memory", "noinline", "cold"}; /* memory 0: none */
-	for (int i = 0; i < LEN(word); i++) {
-		unsigned kind = LLVMGetEnumAttributeKindForName(word[i], strlen(word[i]));
-		LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-		    LLVMCreateEnumAttribute(l->cx, kind, 0));
-	}
+	for (int i = 0; i < LEN(word); i++)
+		llvm_function_attribute(l, fn, word[i]);
 }
 
 static void

@@ -34,16 +34,6 @@ starts_reserved(const char *s)
 	return ANY_OF(i, LEN(reserved_start), strncmp(s, reserved_start[i], strlen(reserved_start[i])) == 0);
 }
 
-static bool
-is_reserved(const char *s)
-{
-	size_t n = strlen(s);
-	for (const char *p = strstr(reserved, s); p; p = strstr(p + 1, s))
-		if (p[-1] == ' ' && p[n] == ' ')
-			return true;
-	return false;
-}
-
 static int
 find_name(const Msl *m, const char *s)
 {
@@ -75,7 +65,7 @@ msl_fresh(Msl *m, const char *hint)
 	if (starts_reserved(hint))
 		hint = arena_printf(m->mem, "v_%s", hint);
 	int at = find_name(m, hint);
-	bool taken = is_reserved(hint) || is_vector_word(hint);
+	bool taken = words_have(reserved, hint) || is_vector_word(hint);
 	if (at < 0 && !taken) {
 		take_name(m, arena_strdup(m->mem, hint));
 		return vec_last(&m->names);
@@ -87,7 +77,7 @@ msl_fresh(Msl *m, const char *hint)
 	bool ends_in_digit = char_is_digit(hint[strlen(hint) - 1]);
 	for (;;) {
 		char *s = arena_printf(m->mem, ends_in_digit ? "%s_%d" : "%s%d", hint, ++m->numbered.at[at]);
-		if (find_name(m, s) < 0 && !is_vector_word(s) && !is_reserved(s)) {
+		if (find_name(m, s) < 0 && !is_vector_word(s) && !words_have(reserved, s)) {
 			take_name(m, s);
 			return s;
 		}

@@ -274,9 +274,8 @@ has_slow_conversions(const Lower *l, DType t)
 static Reg
 permute(Lower *l, Reg a, int64_t b, int64_t which)
 {
-	Reg in[] = {a, lower_i32(l, b), lower_i32(l, which)}, out;
-	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
-	return out;
+	Reg second = lower_i32(l, b);
+	return lower_byte_permute(l, a, second, lower_i32(l, which));
 }
 
 static bool

@@ -109,12 +109,8 @@ copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const Th
 static int64_t
 row_bytes_of_warp(const Type *tile, const Layout *elements)
 {
-	int last = tile->rank - 1, at = layout_out_at(elements, last), bits = elements->out[last];
+	int last = tile->rank - 1, bits = elements->out[last] - layout_bits_along(elements, IN_WARP, last);
 
-	for (int i = 0; i < elements->in[IN_WARP]; i++) {
-		uint64_t image = elements->map.col[layout_in_at(elements, IN_WARP) + i] >> at;
-		bits -= (image & ((UINT64_C(1) << elements->out[last]) - 1)) != 0;
-	}
 	return (INT64_C(1) << bits) * dtype_info[tile->elem].bits / 8;
 }
 

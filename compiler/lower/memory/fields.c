@@ -18,14 +18,6 @@ typedef struct Field {
 	bool is_signed;                                 /* above them are copies of the highest one */
 } Field;
 
-static Reg
-permute(Lower *l, Reg a, Reg b, int64_t which)
-{
-	Reg in[] = {a, b, lower_i32(l, which)}, out;
-	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &out, 1);
-	return out;
-}
-
 /* A byte that was loaded with its neighbours, or taken out of a word. */
 static bool
 byte_of_word(Lower *l, const ThreadNode *n, int at, Field *f)
@@ -120,12 +112,12 @@ pair_of(Lower *l, const Field *a, const Field *b)
 		return (LowerPair){.word = a->word, .nibble = a->shift / BITS_MOST};
 	if (a->shift % HALF == b->shift % HALF) {
 		int64_t low = a->shift < HALF ? 0x10 : 0x32, high = b->shift < HALF ? 0x54 : 0x76;
-		Reg both = permute(l, a->word, b->word, low | high << 8);
+		Reg both = lower_byte_permute(l, a->word, b->word, lower_i32(l, low | high << 8));
 		return (LowerPair){.word = both, .nibble = a->shift % HALF / BITS_MOST};
 	}
 	Reg x = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift));
 	Reg y = lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, b->shift));
-	return (LowerPair){.word = permute(l, x, y, 0x5410)};
+	return (LowerPair){.word = lower_byte_permute(l, x, y, lower_i32(l, 0x5410))};
 }
 
 LowerPair *

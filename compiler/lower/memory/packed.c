@@ -231,20 +231,11 @@ lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *
 
 /* ---- casts of pairs ---- */
 
-/* Bytes of low and high, chosen by `which`. */
-static Reg
-permute(Lower *l, Reg low, Reg high, Reg which)
-{
-	Reg in[] = {low, high, which}, x;
-	thread_prim(l->b, PRIM_BYTE_PERMUTE, in, 3, NULL, 0, &x, 1);
-	return x;
-}
-
 /* The pair's byte in either half of a word, with others above. */
 static Reg
 byte_in_halves(Lower *l, const LowerPair *p)
 {
-	return permute(l, p->word, p->word, lower_op2(l, THREAD_MUL, p->byte, lower_i32(l, 0x1111)));
+	return lower_byte_permute(l, p->word, p->word, lower_op2(l, THREAD_MUL, p->byte, lower_i32(l, 0x1111)));
 }
 
 /* The pair's bits at the bottom of either half of a word, with others above. */
@@ -254,7 +245,7 @@ pair_at_bottom(Lower *l, const LowerPair *p)
 	if (!p->byte)
 		return lower_op2(l, THREAD_LSHR, p->word, lower_i32(l, 4 * p->nibble));
 	Reg which = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, p->byte, lower_i32(l, 0x1111)), lower_i32(l, 0x4400));
-	return permute(l, p->word, lower_op2(l, THREAD_LSHR, p->word, lower_i32(l, 4)), which);
+	return lower_byte_permute(l, p->word, lower_op2(l, THREAD_LSHR, p->word, lower_i32(l, 4)), which);
 }
 
 static Reg
@@ -306,7 +297,7 @@ find_less(Lower *l, Reg zero, bool is_signed, bool is_half)
 	Less less = {.zero = zero, .low = less_zero(l, low, zero, is_half)};
 	if (is_half) {                                  /* a 16th of 1024 + 16 n, or of 1024 + 16 (n + 8) */
 		less.high = less_zero(l, (int32_t)(is_signed ? 0xd480d480 : 0xd400d400), zero, true);
-		less.byte = zero ? permute(l, less.low, less.high, lower_i32(l, 0x7610))
+		less.byte = zero ? lower_byte_permute(l, less.low, less.high, lower_i32(l, 0x7610))
 		                 : lower_i32(l, (int32_t)(is_signed ? 0xd480e408 : 0xd400e400));
 	}
 	return less;

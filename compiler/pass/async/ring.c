@@ -70,12 +70,7 @@ sliced_lines(const Staged *s, int d, int parts)
 static bool
 is_divided(const Layout *l, int d, int64_t parts)
 {
-	int at = layout_out_at(l, d), n = 0;
-
-	n += COUNT_OF(i, l->in[IN_WARP],
-	    (l->map.col[layout_in_at(l, IN_WARP) + i] >> at & ((UINT64_C(1) << l->out[d]) - 1)) !=
-		0);
-	return 1 << n == parts;
+	return 1 << layout_bits_along(l, IN_WARP, d) == parts;
 }
 
 static bool

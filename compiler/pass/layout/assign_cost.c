@@ -133,25 +133,16 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * touched);
 }
 
-static int
-bits_along(const Layout *l, InDim in, int dim)
-{
-	int n = 0, at = layout_out_at(l, dim);
-	n += COUNT_OF(i, l->in[in],
-	    (l->map.col[layout_in_at(l, in) + i] >> at & ((UINT64_C(1) << l->out[dim]) - 1)) != 0);
-	return n;
-}
-
 static double
 reduce_cost(const Op *op, const Layout *l)
 {
-	int axis = (int)attr_axis(op), lanes = bits_along(l, IN_LANE, axis);
+	int axis = (int)attr_axis(op), lanes = layout_bits_along(l, IN_LANE, axis);
 	int warps = 1 << l->in[IN_WARP];
 	Layout left = layout_slice(l, axis);
 	left = layout_drop_broadcast(&left);
 	double out = op_family(op) == FAMILY_REDUCE ? registers(&left) : registers(l);
 	double cost = warps * (registers(l) * ALU + out * lanes * (SHUFFLE + ALU));
-	if (bits_along(l, IN_WARP, axis))
+	if (layout_bits_along(l, IN_WARP, axis))
 		cost += BARRIERS + warps * out * ACCESS * 2;
 	return cost;
 }
