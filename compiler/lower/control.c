@@ -79,8 +79,8 @@ count_carried(const Lower *l, const Op *op)
 	return SUM_OF(int, i, op->nout, carried_count(l, &op->out[i]));
 }
 
-/* Within roles numbers of slots and phases go from trip to trip in 32 bits: in 64 a trip of products took 2 to 4 instructions
- * more, and ptxas spilled 12 bytes of the 40 registers of a thread that copies (attention in clusters). */
+/* Within roles numbers of slots and phases go from trip to trip in 32 bits: in 64 a trip of products took 2 to 4
+ * instructions more, and ptxas spilled 12 bytes of the 40 registers of a thread that copies (attention in clusters). */
 static bool
 is_narrow(const Lower *l, const Value *v)
 {

@@ -66,8 +66,9 @@ grows(const Value *v, const Block *body, int depth)
 	case OP_ADD: case OP_MIN: case OP_MAX:
 		return first ? !depends(op->in[1], body, 0, 0) || grows(op->in[1], body, depth + 1)
 		             : !depends(op->in[0], body, 0, 0) && grows(op->in[1], body, depth + 1);
-	case OP_SELECT:                                 /* an early return: no iteration (exit.c) */
-		return !depends(op->in[1], body, 0, 0) && grows(op->in[2], body, depth + 1);
+	case OP_SELECT:                                 /* an early return, or a branch around all: no iteration (exit.c) */
+		return (!depends(op->in[1], body, 0, 0) && grows(op->in[2], body, depth + 1)) ||
+		    (!depends(op->in[2], body, 0, 0) && grows(op->in[1], body, depth + 1));
 	default:
 		return false;
 	}
@@ -85,10 +86,9 @@ program_grows(const Value *v, const Block *body)
 	return grows(v, body, 0);
 }
 
-/* Which programs have the longer loops: those whose position on the first axis is greater (1), or less (-1); 0: neither.
- * A loop ends at what grows, or begins there. */
-static int
-longer_loops(Block *body)
+/* A loop ends at what grows, or begins there. */
+int
+order_of_loops(const Block *body)
 {
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		if (op->kind != OP_FOR)
@@ -152,7 +152,7 @@ typedef struct Walk {
 	Value *n, *others;                              /* positions on the first axis, and on the others together */
 	Value *width;                                   /* of a group, on the others */
 	Value *rounds;                                  /* of a group */
-	int longer;                                     /* which programs are: see longer_loops */
+	int longer;                                     /* which programs are: see order_of_loops */
 } Walk;
 
 static Walk
@@ -251,7 +251,7 @@ order_programs(Module *m, Op *programs)
 {
 	Block *body = programs->region[0];
 	Func *f = body->func;
-	int longer = longer_loops(body);
+	int longer = order_of_loops(body);
 	if (f->schedule.group > 1 || f->schedule.ctas > 1 || !longer || !can_leave_out(body))
 		return NULL;
 	VEC(Op *) positions = {0};

@@ -181,6 +181,8 @@ void exit_guard(Op *op, Value *condition, int taken);
 /* order.c: programs whose loops are longer come first, where the loop over programs has such.  Is there a program in this
  * turn of the loop?  NULL: the order is the grid's, and there always is. */
 Value *order_programs(Module *m, Op *programs);
+/* Which programs have the longer loops: those whose position on the first axis is greater (1), or less (-1); 0: neither. */
+int order_of_loops(const Block *body);
 /* Of a scalar in the body of the loop over programs: may it differ along an axis of the grid, is it never less along the
  * first? */
 bool program_depends(const Value *v, const Block *body, int axis);

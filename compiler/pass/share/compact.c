@@ -9,9 +9,10 @@
  *
  *     %plane, %sum, %count = while … { more = %number >= %sum + count(%plane) * %columns } do { next plane }
  *
- * In its plane programs are walked in groups of rows as on a grid.  Then no block draws a program that does nothing: of 64
- * experts with 256 rows each, half of the draws found one, at a round trip to the counter each.  Consumers read the
- * indices and divide nothing. */
+ * In its plane programs are walked in groups of rows as on a grid, or, where later rows have longer loops, as of causal
+ * attention over sequences of their own lengths, from the last row to the first.  Then no block draws a program that does
+ * nothing: of 64 experts with 256 rows each, half of the draws found one, at a round trip to the counter each.  Consumers
+ * read the indices and divide nothing. */
 #include "pass/share/draw.h"
 
 #include "ir/derive.h"
@@ -107,21 +108,32 @@ find_axes(const Func *f, Compact *c)
 	return c->plane >= 0;
 }
 
-/* The number is used for nothing but the indices, and the number after it. */
+/* The number is used for nothing but the indices, by a walk perhaps (async/order.c), and the number after it. */
 static bool
-is_only_for_indices(const Block *body)
+is_only_for_indices(const Compact *c, const Block *body)
 {
-	return !ANY_OP(op, body,
-	    ANY_OF(i, op->nin,
-		op->in[i] == &body->arg[0] && op->kind != OP_PROGRAM_AT &&
-		    &op->out[0] != body->last->in[0]));
+	bool *follows = NEW_ARRAY(body->func->module->cx->tmp, bool, c->leave->values);
+	follows[body->arg[0].id] = true;
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		bool is_index = op->kind == OP_PROGRAM_AT && attr_ranks(op) <= 1;
+		bool uses = false, ends = is_index || &op->out[0] == body->last->in[0];
+		for (int i = 0; i < op->nin; i++)
+			uses |= follows[op->in[i]->id];
+		if (uses && !ends && (!op_has(op, PURE) || op->nregion || op->out[0].type->rank))
+			return false;
+		for (int i = 0; i < op->nout; i++)
+			follows[op->out[i].id] = uses && !ends;
+	}
+	return true;
 }
 
 bool
 compact_find(const Func *f, const Leave *l, const Op *producer, Compact *c)
 {
-	return l->n > 0 && l->is_tail && is_only_for_indices(l->programs->region[0]) &&
-	    is_only_for_indices(producer->region[0]) && find_bound(l, c) && find_axes(f, c);
+	if (l->n == 0 || !l->is_steady || !find_bound(l, c) || !find_axes(f, c))
+		return false;
+	c->longest_last = order_of_loops(l->programs->region[0]) > 0;
+	return is_only_for_indices(c, l->programs->region[0]) && is_only_for_indices(c, producer->region[0]);
 }
 
 /* ---- code ---- */
@@ -205,6 +217,14 @@ find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *t
 	Value *one = build_int(b, type_scalar(b->m, TY_U32), 1), *rows = build2(b, OP_MAX, narrow(b, count), one);
 	Value *n = narrow(b, at), *first = NULL, *row;
 
+	if (c->longest_last) {                          /* those come first, of all columns */
+		Value *columns = narrow(b, programs_along(b, c->column)), *column, *passed = divide(b, n, columns, &column);
+		Value *last = build2(b, OP_SUB, rows, one);
+		to->index[0] = widen(b, build2(b, OP_SUB, last, build2(b, OP_MIN, passed, last)));
+		if (c->column >= 0)
+			to->index[c->column] = widen(b, column);
+		return;
+	}
 	if (c->column < 0) {
 		to->index[0] = at;
 		return;
@@ -237,7 +257,7 @@ void
 compact_replace(Block *body, Value *const *index)
 {
 	for (Op *op = body->first; op; op = op_after(op, body))
-		if (op->kind == OP_PROGRAM_AT && op->in[0] == &body->arg[0]) {
+		if (op->kind == OP_PROGRAM_AT) {
 			op_set_in(op, 0, index[attr_axis(op)]);
 			attr_set_known(body->func->module, op, true);
 		}

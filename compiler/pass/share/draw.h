@@ -13,7 +13,8 @@ typedef struct Leave {
 	const Op *guard[GUARDS_MOST];                   /* branches that hold all of a program's effects */
 	bool taken[GUARDS_MOST];                        /* the branch has effects where its condition does not hold */
 	int n;                                          /* 0: each program does something, or that is not known */
-	bool is_tail, is_plane;                         /* so do all that follow along the first axis, along the second */
+	bool is_steady;                                 /* so do all that follow along the first axis, … */
+	bool is_tail, is_plane;                         /* … which have the next numbers; along the second */
 	int64_t values;                                 /* of the function */
 } Leave;
 
@@ -25,6 +26,7 @@ typedef struct Compact {
 	int64_t times;
 	bool with_end;
 	int plane, column;                              /* axes of the grid; column -1: there is none */
+	bool longest_last;                              /* along the first axis */
 } Compact;
 
 /* A program, and from where the walk to the next one goes on. */

@@ -40,6 +40,8 @@ can_compute(Func *f, const Leave *l, const Value *v, int depth)
 
 	if (!value_inside(v, l->roles->region[1]) || v == &l->programs->region[0]->arg[0])
 		return true;
+	if (op && op->kind == OP_PROGRAM_AT)            /* of the number, by a walk perhaps (async/order.c) */
+		return true;
 	if (!op || depth == DEEP || op->nregion || op->nout != 1 || v->type->kind != TYPE_TILE || v->type->rank)
 		return false;
 	if (!op_has(op, PURE) && !(op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0])))
@@ -112,7 +114,7 @@ counts_along_grid(const Leave *l)
 static bool
 ends_rows(const Leave *l)
 {
-	bool ends = counts_along_grid(l);
+	bool ends = true;
 
 	ends = ends && ALL_OF(i, l->n, steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0));
 	return ends;
@@ -141,7 +143,8 @@ leave_find(Func *f, const Op *roles, Op *programs)
 		else
 			known = !has_effect(op) && !(op->nregion && region_acts(op->region[0]));
 	l.n = known ? l.n : 0;
-	l.is_tail = ends_rows(&l);
+	l.is_steady = ends_rows(&l);
+	l.is_tail = l.is_steady && counts_along_grid(&l);
 	l.is_plane = ends_planes(&l);
 	func_number(f);
 	l.values = f->nvalues;
