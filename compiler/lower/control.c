@@ -79,13 +79,13 @@ count_carried(const Lower *l, const Op *op)
 	return SUM_OF(int, i, op->nout, carried_count(l, &op->out[i]));
 }
 
-/* Within roles numbers of slots and phases go from trip to trip in 32 bits: in 64 a trip of products took 2 to 4
- * instructions more, and ptxas spilled 12 bytes of the 40 registers of a thread that copies (attention in clusters). */
+/* Numbers of slots and phases go from trip to trip in 32 bits where one thread of few registers copies: in 64 ptxas spilled
+ * 12 bytes of those that 40 are too few for (attention in clusters). */
 static bool
 is_narrow(const Lower *l, const Value *v)
 {
 	const Type *t = v->type;
-	return l->role && t->kind == TYPE_TILE && t->rank == 0 && t->elem == TY_I64 && ring_is_small(v);
+	return l->is_lone && t->kind == TYPE_TILE && t->rank == 0 && t->elem == TY_I64 && ring_is_small(v);
 }
 
 /* What a loop carries as `column`; back: to 64 bits. */
