@@ -17,10 +17,10 @@
  * Small tiles that a pipelined loop reads in each iteration, such as the scales of a group of weights, are read an
  * iteration ahead, into registers: else each iteration waits for memory once more, behind its products.
  *
- *     for … do (%k: i64, %c: …) {                       %first = if %lo < %hi { read %scale, %n, %lo } else { zeros }
+ *     for … do (%k: i64, %c: …) {                       %first = read %scale, %n, %lo
  *         wait …; %w = get …; %d = dot …                for … do (%k: i64, %c: …, %s: f16[64] #8) {
  *         %s = read %scale, %n, %k : f16[64] #8   =>        wait …
- *         … %s …                                            %next = if %k + %step < %hi { read … } else { zeros }
+ *         … %s …                                            %next = read %scale, %n, %k + %step
  *         yield %e                                          %w = get …; %d = dot …
  *     }                                                     … %s …
  *                                                           yield %e, %next
@@ -70,27 +70,6 @@ behind_wait(const Block *body)
 		if (op->kind == OP_COMMIT || op->kind == OP_GET || op->kind == OP_DOT)
 			return op->kind == OP_COMMIT ? op->next : op;
 	return body->first;
-}
-
-void
-pipeline_in_registers(Pipeline *p)
-{
-	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
-	int n = p->reads.n;
-	Value **value = NEW_ARRAY(p->tmp, Value *, n);
-
-	Op *first = read_if(p, &b, p->loop->in[0]);
-	for (int i = 0; i < n; i++)
-		value[i] = &first->out[i];
-	Value *held = pipeline_carry(p, value, n);
-	b = (Builder){.m = p->m, .block = p->body, .before = behind_wait(p->body), .place = p->loop->place};
-	Op *ahead = read_if(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]));
-	for (int i = 0; i < n; i++) {
-		value[i] = &ahead->out[i];
-		value_replace(&p->reads.at[i].read->out[0], &held[i]);
-		op_erase(p->reads.at[i].read);
-	}
-	pipeline_yield(p, value, n);
 }
 
 void
@@ -170,23 +149,81 @@ thread_bytes(const Op *read)
 	return (int64_t)dtype_tile_size(read->out[0].type->elem) << read->out[0].layout->in[IN_REGISTER];
 }
 
+/* Does a test of bounds do for a branch?  Elements of a row that are known to be inside may come in vectors that reach over
+ * its end in an iteration behind the last. */
+static bool
+may_test(const Pipeline *p, const Op *read)
+{
+	const IntList *inside = attr_inside(read);
+	bool moves = false;
+	for (int d = 0; inside && d < read->in[0]->type->rank; d++, moves = false)
+		if (attr_index(read)[d] == 'p' && inside->at[d] && follows(p, read->in[1 + d], DEPTH, &moves) && moves)
+			return false;
+	return true;
+}
+
+/* The read for the iteration of that index, which may be behind the last.  No branch: halves of words would be put together
+ * in it, and wait there for what is read (72 x 5120 x 6912 of 8 bits in groups of 64: a microsecond a trip). */
+static Value *
+read_tested(Pipeline *p, const Builder *b, const Staged *s, Value *index)
+{
+	Builder at = {.m = p->m, .block = b->block, .before = b->before, .place = s->read->place};
+	Op *op = pipeline_access(p, &at, s, OP_READ, NULL, index);
+	const IntList *inside = attr_inside(op);
+	int64_t still[KERNEL_RANK] = {0};
+	int rank = op->in[0]->type->rank;
+	for (int d = 0; inside && d < rank; d++)
+		still[d] = inside->at[d] && op->in[1 + d] == s->read->in[1 + d];        /* it does not move */
+	if (inside)
+		attr_set_inside(p->m, op, still, rank);
+	return &op->out[0];
+}
+
+static void
+read_next(Pipeline *p, Builder *b, Value *index, bool tested, Value **out)
+{
+	const Op *branch = tested ? NULL : read_if(p, b, index);
+	for (int i = 0; i < p->reads.n; i++)
+		out[i] = tested ? read_tested(p, b, &p->reads.at[i], index) : (Value *)&branch->out[i];
+}
+
+static void
+read_in_registers(Pipeline *p, bool tested)
+{
+	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
+	int n = p->reads.n;
+	Value **value = NEW_ARRAY(p->tmp, Value *, n);
+
+	read_next(p, &b, p->loop->in[0], tested, value);
+	Value *held = pipeline_carry(p, value, n);
+	b = (Builder){.m = p->m, .block = p->body, .before = behind_wait(p->body), .place = p->loop->place};
+	read_next(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]), tested, value);
+	for (int i = 0; i < n; i++) {
+		value_replace(&p->reads.at[i].read->out[0], &held[i]);
+		op_erase(p->reads.at[i].read);
+	}
+	pipeline_yield(p, value, n);
+}
+
 void
 pipeline_read_ahead(Pipeline *of)
 {
 	Pipeline p = *of;
 	int64_t bytes = 0;
 	p.ahead = NULL;
-	p.reads.at = NULL;
-	p.reads.n = p.reads.cap = 0;
-	for (Op *op = p.body->first; op; op = op->next) {
-		if (!may_be_ahead(&p, op) || bytes + thread_bytes(op) > BYTES_MOST)
-			continue;
-		Staged s = {.read = op};
-		vec_push(p.tmp, &p.reads, s);
-		bytes += thread_bytes(op);
+	for (int tested = 0; tested <= 1; tested++) {
+		p.reads.at = NULL;
+		p.reads.n = p.reads.cap = 0;
+		for (Op *op = p.body->first; op; op = op->next) {
+			if (!may_be_ahead(&p, op) || may_test(&p, op) != tested || bytes + thread_bytes(op) > BYTES_MOST)
+				continue;
+			Staged s = {.read = op};
+			vec_push(p.tmp, &p.reads, s);
+			bytes += thread_bytes(op);
+		}
+		if (p.reads.n)
+			read_in_registers(&p, tested);
 	}
-	if (p.reads.n)
-		pipeline_in_registers(&p);
 	of->loop = p.loop;
 	of->body = p.body;
 }

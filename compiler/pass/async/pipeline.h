@@ -259,8 +259,6 @@ Value *pipeline_next(Builder *b, Value *v, int n);
 
 /* double_buffer.c: two slots where they take no more than `room` bytes */
 void pipeline_double_buffer(Pipeline *p, int64_t room);
-/* No slots: each thread holds what it will use, in the layout that the reads have. */
-void pipeline_in_registers(Pipeline *p);
 
 /* double_buffer.c: the pipelined loop's other reads, if a thread holds little of them, are made an iteration ahead */
 void pipeline_read_ahead(Pipeline *p);
