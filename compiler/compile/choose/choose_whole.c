@@ -38,7 +38,7 @@ enum { ROWS_LEAST = 17, ROWS_MOST = 64 };
 /* Loops with a merge whose warps divide them: 276 us by the bill where the header's form has 304, and on an H200 207, 192
  * (attention_decode, 64 lengths of 1000 to 4096). */
 static const double MERGED = 0.9;
-static const double SAME = 0.99, CLEARLY = 0.95, IDLE = 1.01;
+static const double SAME = 0.99, CLEARLY = 0.95, FEW_CLEARLY = 0.98, IDLE = 1.01;
 /* Registers that a thread holds by its IR for one that ptxas takes: of those that need more than there are so, ptxas spills
  * (450 forms of 13 kernels with decoded weights: in 30 of 43, and in 2 of the others).  What that costs. */
 static const double HELD = 1.5, SPILLED = 1.25;
@@ -381,7 +381,7 @@ search(Whole *s, const Bound *first, Arena *apart)
 	}
 	for (int i = 0; i < MIN(n, NAMES_MOST - 1) && !s->is_by_warps; i++)
 		try_all(s, first, &all[i]);
-	if (s->best > CLEARLY * header)                 /* a step may be small, all of them not */
+	if (s->best > (s->is_by_warps ? FEW_CLEARLY : CLEARLY) * header)       /* a step may be small, all of them not */
 		s->best_n = 0;
 	s->best = s->best_n ? s->best : header;
 	drop_idle(s);
