@@ -20,6 +20,8 @@ enum { SHARP = 8, BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILL
 
 static const double LOADED = 0.4;                       /* how much longer a path takes while memory is busy */
 
+static const double BY_OP = 1.16;                       /* of instructions that are taken from ops, which are too few */
+
 static const double LITTLE = 0.005;                     /* of the total: what is left out */
 
 const char *const bill_part_names[BILL_PARTS] = {
@@ -81,11 +83,9 @@ fetched(const ProgramCost *c, double issue)
 	return c->loops || c->products > 0 || issue <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(issue / CACHED);
 }
 
-/* Instructions that are taken from ops are fewer than the code's. */
 static double
 begun(const ProgramCost *c, double issue, const TargetRates *r)
 {
-	static const double BY_OP = 1.16;
 	if (!c->is_counted)
 		return BY_OP * issue / r->issue_rate;
 	return MAX(issue * fetched(c, issue) / r->issue_rate, c->integer / r->integer_rate);
@@ -118,13 +118,23 @@ taken(const Bill *b, int i)
 }
 
 /* Loads and stores of either memory and shuffles go through one unit: they add. */
+static bool
+is_moved(const Bill *b, int i)
+{
+	return b->is_straight && (i == BILL_REQUESTS || i == BILL_SHUFFLES || i == BILL_SHARED);
+}
+
 void
 bill_again(Bill *b)
 {
-	double moved = b->part[BILL_REQUESTS] + b->part[BILL_SHUFFLES] + b->part[BILL_SHARED], each = pow(moved, SHARP);
+	double each = 0, moved = 0;
 	for (int i = 0; i < BILL_PARTS; i++)
-		each += i == BILL_REQUESTS || i == BILL_SHUFFLES || i == BILL_SHARED ? 0 : pow(taken(b, i), SHARP);
-	b->each = pow(each, 1.0 / SHARP) * b->fewer;
+		if (is_moved(b, i))
+			moved += b->part[i];
+		else
+			each += i == BILL_START ? 0 : pow(taken(b, i), SHARP);
+	each = (each + pow(moved, SHARP)) * pow(b->fewer, SHARP);
+	b->each = pow(each + pow(b->part[BILL_START], SHARP), 1.0 / SHARP);
 	b->cycles = b->programs * b->each + b->fill;
 }
 
@@ -145,7 +155,8 @@ static double
 between(const ProgramCost *c, const TargetRates *r)
 {
 	static const double ABREAST = 0.6;
-	return c->products > 0 ? ABREAST * r->issue_alone : MAX(r->issue_alone, c->warps / 4.0 / r->issue_rate);
+	double rate = r->issue_rate / (c->is_counted ? 1 : BY_OP);
+	return c->products > 0 ? ABREAST * r->issue_alone : MAX(r->issue_alone, c->warps / 4.0 / rate);
 }
 
 /* With as many warps again to hide what others wait for, straight code takes 0.96 of its bill; where blocks stay, all of a
@@ -187,6 +198,8 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->programs = fullest <= out->blocks ? fullest : share;
 	out->fill = fullest <= out->blocks ? 0 : path / 2;
 	out->in_turn = c->loops;
+	out->is_straight = c->is_straight;
+	out->live = c->registers;
 	out->fewer = fewer_warps(c, t, MIN(out->blocks, fullest) * c->warps);
 	bill_again(out);
 	return true;

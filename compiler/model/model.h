@@ -456,10 +456,9 @@ typedef struct Bill {
 	double programs;                                /* that the fullest multiprocessor runs */
 	double cycles;                                  /* of the launch */
 	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
-	double each, fill;                              /* of `cycles`: of a program, what fills and drains; 0: not known */
-	double fewer;                                   /* by how much the warps that stand fewer make each longer */
-	bool in_turn;                                   /* device memory and waiting follow one another in trips */
-	int blocks, registers;                          /* that a multiprocessor holds; that a thread is given */
+	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; each's factor for few warps */
+	bool is_straight, in_turn;                      /* no loops; device memory and waiting follow one another in trips */
+	int blocks, registers, live;                    /* that a multiprocessor holds; a thread is given; by live ranges */
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */

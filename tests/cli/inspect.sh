@@ -129,6 +129,11 @@ expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64
 refuse "chosen"
 
+# records of three of rows of any width stay in threads, and histograms have larger tiles where those behind the end do not count
+expect 0 "extract  *u8.*of each thread's registers" inspect "$top/tests/semantics/interleaved.tgl" gray --example "odd rows"
+refuse "the part alone through shared memory"
+expect 0 'chosen: B = [0-9]*, warps = [0-9]*; the default would take .*: atomics' inspect "$top/tests/choose/counts.tgl" counts_turned --example large
+
 # --explain: what was compared, what bounds each, and what was refused, with no GPU
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64

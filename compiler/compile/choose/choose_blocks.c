@@ -8,8 +8,7 @@
  * not suffice is read in parts (pass strip).  Each candidate goes through the passes, and the model (model/bill.c) says
  * what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is clearly better: the
  * model is off by more than the last percents that those rules were tuned for.  It is further off where registers spill,
- * in loops, of which the compiler behind overlaps trips, and for launches that are shorter than their overhead; and who
- * lists warps in tune(...) measured something. */
+ * in loops, and for launches shorter than their overhead; and who lists warps in tune(...) measured something. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
@@ -20,8 +19,7 @@
 #include <string.h>
 
 enum { VALUES_MOST = TILE_SIZES + 8, WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
-/* Live registers of a thread that runs several programs: beyond, ptxas needs more than the model counts (log_softmax in
- * bench/warps/aside.tgl: 20 bytes spilled at 128). */
+/* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled). */
 enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
@@ -30,16 +28,16 @@ enum { BATCH_ELEMENTS = 32 };
  * warps, 151 in 16; with 148 cross entropy's gradient of 10000 109 in 4, 144 in 16. */
 enum { REGISTERS_ROWS = 160 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
- * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 59.2 with 16 and 8, 64.0 with 8 and 16, 72.6 with 4 and 32:
- * the more blocks, the more rows are under way, until the L2 cache does not hold them from one loop to the next. */
+ * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
 static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
-/* What distance from the rule's warps adds, in loops of one trip at a time, and of several, and more work at once, for which
- * there are no measured rules. */
-static const double DISTANCE = 0.02, DISTANCE_TRIP = 0.1, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005;
-/* CLEARLY, without loops: of 65 kernels an H200 was 5 to 20 % faster so in seven, 1 % slower in one. */
-static const double CLEARLY_WARPS = 0.97;
+/* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
+ * fitted; of several trips), and more work at once, for which there are no measured rules. */
+static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01,
+	MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+/* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
+static const double CLEARLY_WARPS = 0.99;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
@@ -47,8 +45,7 @@ static const double WAITS = 0.7;
 /* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
 enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
 static const double MANY = 1.06;
-/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps).
- * Of rows in parts it took 0.79 to 1.08 in eight forms of cross entropies. */
+/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
 static const double KEPT = 1.15;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
  * in shared memory, estimated at 97 and 98. */
@@ -73,6 +70,7 @@ typedef struct Blocks {
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
+	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
 	bool loops, rows;                               /* it has loops; it has none, and reduces */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
@@ -147,14 +145,14 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	double reads = blocks_reads_ahead(f);
 	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
 		return "so many copies of the loop's body would make the code too long";
-	if (reads > 0 && (reads > READS_AHEAD || bill->registers > REGISTERS_AHEAD))
+	if (reads > 0 && (reads > READS_AHEAD || bill->live > REGISTERS_AHEAD))
 		return "the reads of so many trips at once would take too many registers";
 	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
 		return "a thread would hold many elements";
-	if (s->rows && x.strip == 0 && x.warps > 0 && x.warps < s->rule && bill->registers > REGISTERS_ROWS)
+	if (s->rows && x.strip == 0 && x.warps > 0 && x.warps < s->rule && bill->live > REGISTERS_ROWS)
 		return "so few warps would take most of the registers, and few blocks fit";
 	bool together = x.programs > 1 || f->schedule.batch > 1;
-	together &= bill->registers > REGISTERS_TOGETHER;
+	together &= bill->live > REGISTERS_TOGETHER;
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
@@ -169,10 +167,11 @@ try(Blocks *s, const Bound *first, Form x)
 	double cycles = -1;
 	if (!reason) {
 		int warps = x.warps ? x.warps : s->rule;
-		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->loops ? DISTANCE_TRIP : DISTANCE;
+		double far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : DISTANCE;
+		far = far == DISTANCE && warps > s->rule ? DISTANCE_MORE : far;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
 		cycles = bill.cycles * (x.batch ? 1 : 1 + far);
-		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1));
+		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + MORE_TILE * MAX(s->now - 1, 0);
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
 	if (x.keep && !x.strip)
@@ -402,7 +401,7 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
 	if (n > 0 && s->tile[0].is_small)
 		s->best = (s->any ? s->best : s->own) * SMALL_TILE;
-	else if (!s->any)
+	else if (!s->any && s->is_fitted)
 		s->best = MIN(s->best, CLEARLY * s->own);
 	for (s->now = 1; s->now <= n; s->now++)
 		try_tile(s, most, warps_open, apart);
@@ -459,8 +458,9 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
 	s->rows = !s->loops && blocks_reduce(f);
+	s->is_fitted = s->loops || choose_count_dots(f) > 0;
 	s->own = s->bill.cycles;
-	s->best = s->own * (listed ? LISTED : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	s->best = s->own * (listed ? LISTED : s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);
 	if (is_rough) {
 		try_rough(s, first, all, n, most);
 		return;
