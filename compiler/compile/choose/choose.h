@@ -118,7 +118,6 @@ int blocks_longest_loop(const Func *f);         /* its ops */
 bool blocks_modelled(const Func *f);
 bool blocks_privatize(const Func *f);               /* do programs add to the same places? (pass privatize) */
 bool blocks_loop(const Func *f);                /* has it one? */
-bool blocks_reduce(const Func *f);
 /* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */
 int blocks_repeated_trips(const Func *f, const Bound *b);
 

@@ -24,9 +24,6 @@ enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MO
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
 enum { BATCH_ELEMENTS = 32 };
-/* Of what is reduced at once, live registers of fewer warps than the rule's: with 212 kl_div of 16000 took 163 us in 8
- * warps, 151 in 16; with 148 cross entropy's gradient of 10000 109 in 4, 144 in 16. */
-enum { REGISTERS_ROWS = 160 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
@@ -71,7 +68,7 @@ typedef struct Blocks {
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
-	bool loops, rows;                               /* it has loops; it has none, and reduces */
+	bool loops;                               /* it has loops; it has none, and reduces */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
@@ -149,8 +146,6 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 		return "the reads of so many trips at once would take too many registers";
 	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
 		return "a thread would hold many elements";
-	if (s->rows && x.strip == 0 && x.warps > 0 && x.warps < s->rule && bill->live > REGISTERS_ROWS)
-		return "so few warps would take most of the registers, and few blocks fit";
 	bool together = x.programs > 1 || f->schedule.batch > 1;
 	together &= bill->live > REGISTERS_TOGETHER;
 	return together ? "so many programs at once would take too many registers" : NULL;
@@ -457,7 +452,6 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	int most = programs_most(s, first, f, all, n, &reason);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
-	s->rows = !s->loops && blocks_reduce(f);
 	s->is_fitted = s->loops || choose_count_dots(f) > 0;
 	s->own = s->bill.cycles;
 	s->best = s->own * (listed ? LISTED : s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);

@@ -101,15 +101,6 @@ blocks_loop(const Func *f)
 	return false;
 }
 
-bool
-blocks_reduce(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op_family(op) == FAMILY_REDUCE)
-			return true;
-	return false;
-}
-
 int
 blocks_repeated_trips(const Func *f, const Bound *b)
 {
