@@ -167,7 +167,7 @@ Layout split_layout(const Op *op);
 /* Are all parts of a cat alike, and a power of two of them?  Then each is wanted in cat_layout. */
 bool cat_is_even(const Op *op);
 Layout cat_layout(const Op *op);
-/* What to exchange so that coordinate `axis` is inverted: bits of registers, then of lanes, and of warps, which is false. */
+/* What to exchange so that coordinate `axis` is inverted: bits of registers, of lanes, and of warps: false. */
 bool flip_exchange(const Op *op, uint64_t *exchange);
 /* Bytes of a gather's operand that stand in scratch at once: all of them, or a power of two. */
 int64_t gather_piece(const Op *op, const Target *t);
@@ -456,13 +456,13 @@ typedef struct Bill {
 	double programs;                                /* that the fullest multiprocessor runs */
 	double cycles;                                  /* of the launch */
 	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
-	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; each's factor for few warps */
-	bool is_straight, in_turn;                      /* no loops; device memory and waiting follow one another in trips */
+	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; for few warps */
+	bool is_straight, in_turn;                      /* no loops; memory and waiting take turns in trips */
 	int blocks, registers, live;                    /* that a multiprocessor holds; a thread is given; by live ranges */
 	double spilled;                                 /* registers that it lacks */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */
-	double least, once;                             /* bytes that all schedules move; a program's share of what is once */
+	double least, once;                             /* bytes that all schedules move; share of what is once */
 	const char *refused;                            /* why there is none, where cycles are below 0; or NULL */
 } Bill;
 

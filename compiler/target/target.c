@@ -38,8 +38,8 @@ enum { KB = 1024 };
 #define APPLE_FIGURES(name, cores, mhz, bytes)                                                           \
 	{.card = name, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes, .l2_rate = 37,        \
 	    .shared_rate = 65,                                                                             \
-	    .products_warp = 128, .special_rate = 32, .integer_rate = 1, .issue_rate = 1, .issue_alone = 4, .latency = 400,   \
-	    .shared_latency = 55, .barrier = 40}
+	    .products_warp = 128, .special_rate = 32, .integer_rate = 1, .issue_rate = 1, .issue_alone = 4,     \
+	    .latency = 400, .shared_latency = 55, .barrier = 40}
 static const TargetRates figures_m1 = APPLE_FIGURES("M1", 8, 1278, 39);
 static const TargetRates figures_m2 = APPLE_FIGURES("M2", 10, 1398, 53);
 static const TargetRates figures_m3 = APPLE_FIGURES("M3", 10, 1380, 53);
@@ -69,8 +69,9 @@ static const TargetRates rates_h200 = {
 	{.is_public = true, .card = name, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,     \
 	    .l2_bytes = cache, .l2_rate = l2, .products_warp = fma, .products_warpgroup = fma,             \
 	    .atomic_line = 4.4, .atomic_rate = 41,                                                         \
-	    .special_rate = 16, .integer_rate = 0.5, .issue_rate = 0.93, .issue_alone = 2.5, .latency = memory,                  \
-	    .shared_latency = 30, .shuffle_latency = 24, .barrier = 30, .start_latency = 400, .start_block = 139}
+	    .special_rate = 16, .integer_rate = 0.5, .issue_rate = 0.93, .issue_alone = 2.5,                   \
+	    .latency = memory, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30,                     \
+	    .start_latency = 400, .start_block = 139}
 static const TargetRates rates_a100 = NVIDIA_FIGURES("A100", 108, 1410, 1330, 40e6, 47, 1024, 564);
 static const TargetRates rates_l40s = NVIDIA_FIGURES("L40S", 142, 2520, 315, 96e6, 46, 512, 1008);
 static const TargetRates rates_b200 = NVIDIA_FIGURES("B200", 148, 1850, 3980, 126e6, 46, 1024, 740);

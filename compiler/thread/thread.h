@@ -295,7 +295,7 @@ typedef struct ThreadCounter {
 	double once;                                    /* how often what is in no loop is executed */
 } ThreadCounter;
 /* Of a warp: all instructions; those of the pipe for integers, comparisons and selections, which begins one every second
- * cycle; exchanges between lanes; and cycles of loads and stores of shared memory, 128 bytes each, without bank conflicts. */
+ * cycle; exchanges between lanes; and cycles of shared memory, 128 bytes each, without bank conflicts. */
 typedef struct ThreadWork { double issue, integer, shuffles, shared; } ThreadWork;
 ThreadWork thread_count(const ThreadModule *m, const ThreadCounter *to);
 

@@ -30,10 +30,10 @@ enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
 static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
 /* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
- * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds, in which
- * no element goes to another thread, are better small. */
-static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01, MORE_PROGRAMS = 0.01,
-	MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+ * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
+ * without exchanges between threads, are better small. */
+static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
+	MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
 /* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
 static const double CLEARLY_WARPS = 0.99;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
@@ -166,7 +166,8 @@ try(Blocks *s, const Bound *first, Form x)
 		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
 		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : far;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
-		bool is_plain = s->now > 1 && bill_most(&bill) == BILL_MEMORY && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
+		bool is_plain = s->now > 1 && bill_most(&bill) == BILL_MEMORY && bill.part[BILL_SHARED] == 0;
+		is_plain = is_plain && bill.part[BILL_SHUFFLES] == 0;
 		cycles = bill.cycles * (x.batch ? 1 : 1 + far);
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + (is_plain ? MORE_TILE * (s->now - 1) : 0);
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));

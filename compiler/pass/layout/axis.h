@@ -58,7 +58,6 @@ bool access_adds_pairs(const Op *op, const Target *t);
 /* Of a read of one channel of interleaved records of 8 or 16 bits, %x[i +: n, 1] of u8[N, 3]: the 32-bit words that WINDOW
  * neighbours along *dim of the tile share, aligned and inside or outside together; 0: it is no such read. */
 enum { WINDOW = 4 };
-bool access_is_record(const Op *op, int *dim);
 int access_window(const Op *op, int *dim);
 /* v as a root and a few elements more. */
 const Value *access_root(const Value *v, int64_t *shift);

@@ -276,19 +276,6 @@ access_records(const Op *op, const Target *t, int *dim)
 	return MIN(k, log2_floor(t->vector_bytes) - bytes);
 }
 
-bool
-access_is_record(const Op *op, int *dim)
-{
-	enum { ELEMENTS_MOST = 8 };
-	if (op->in[0]->type->kind != TYPE_TENSOR || op->kind != OP_READ)
-		return false;
-	Span x = access_open(op);
-	int last = x.rank - 1;
-	int64_t n = last > 0 ? x.tensor->type->extent[last] : 0;
-	*dim = last >= 0 ? x.at[last] : 0;
-	return n >= 3 && n <= ELEMENTS_MOST && takes_rows(&x, last);
-}
-
 int
 access_records_held(const Op *op, const Layout *l, const Target *t)
 {

@@ -292,6 +292,21 @@ is_near(const Op *op, Near *n)
 	return n->any;
 }
 
+/* Whole records of few elements, which are no power of two and begin anywhere, as of rows of odd width. */
+static bool
+reads_records(const Op *op, int *dim)
+{
+	enum { RECORD_MOST = 8 };
+	const Type *t = op->in[0]->type, *tile = anchor_type(op);
+	const IntList *valid = attr_valid(op);
+	int last = t->rank - 1;
+	int64_t n = op->kind == OP_READ && t->kind == TYPE_TENSOR && last > 0 ? t->extent[last] : 0;
+	*dim = tile->rank - 1;
+	return n >= 3 && n <= RECORD_MOST && attr_index(op)[last] == 'p' && attr_index(op)[last - 1] == 'p' &&
+	    value_is_zero(op->in[1 + last]) &&
+	    tile->extent[*dim] == INT64_C(1) << log2_ceil(n) && (!valid || valid->at[*dim] == n);
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t, Near *n)
 {
@@ -306,7 +321,7 @@ preferred(const Op *op, const Target *t, Near *n)
 	} else if (k == 0 && access_window(op, &along)) {       /* a thread has all of its words */
 		k = log2_floor(WINDOW);
 		dim = along;
-	} else if (k == 0 && access_is_record(op, &along)) {
+	} else if (k == 0 && reads_records(op, &along)) {
 		k = log2_ceil(tile->extent[along]);
 		dim = along;
 	}

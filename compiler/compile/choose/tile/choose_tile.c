@@ -295,7 +295,7 @@ visit_branch(Pair *x, const Op *a, const Op *b)
 	return ok;
 }
 
-/* What is only added up, element by element, as of loops: integers, in kernels with products others, too.  A sum over a part
+/* What is only added up, element by element, as of loops: integers, with products others, too.  A sum over a part
  * goes to the same place in all programs of the axis. */
 static bool
 visit_atomic(Pair *x, const Op *a)

@@ -181,7 +181,8 @@ tile_visit_write(Pair *x, const Op *a)
 	const Value *tile = a->in[access_data(a)];
 	const char *index = attr_index(a);
 	bool covers[MAX_AXES] = {false}, gathered = false;
-	if (!tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile) || (strchr(index, 'g') && !x->multiplies && a->kind != OP_ATOMIC) ||
+	if (!tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile) ||
+	    (strchr(index, 'g') && !x->multiplies && a->kind != OP_ATOMIC) ||
 	    (x->leaves && !tile_leaves_rows(x, a)))
 		return false;
 	for (int i = 0, d = 0; index[i]; i++) {
