@@ -330,6 +330,16 @@ warps_across(const Op *op)
 	return 1 << bits;
 }
 
+/* Does it stand behind the loop that its line of the source is in? */
+static bool
+is_deferred(const Op *op)
+{
+	for (const Op *loop = op->home->first; loop != op; loop = loop->next)
+		if (op_is_loop(loop) && loop->place.line < op->place.line && op->place.line <= loop->place.end_line)
+			return true;
+	return false;
+}
+
 static bool
 note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Arena *mem)
 {
@@ -380,6 +390,8 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		    : op->home->func->schedule.warps > 1 ? "across warps"
 		                                         : "through shared memory";
 		x->across = x->smem_bytes ? warps_across(op) : 1;
+		if (is_deferred(op))
+			x->way = arena_printf(mem, "%s, behind the loop", x->way);
 		break;
 	case OP_FOR:
 		x->kind = INSPECT_LOOP;

@@ -116,6 +116,19 @@ inspect_sectors(const InspectArg *arg, const Op *op, int vector, InspectLine *x)
 
 /* ---- why ---- */
 
+/* Do the thread's other accesses take all that lies between its lanes? */
+static bool
+fills(Worst *worst, const Op *op, const Type *tile, const Layout *l, int vector, int64_t bytes, int64_t apart)
+{
+	int64_t first, bits, taken = 0;
+	if (address_at(&worst->in, op, tile, l, 0, worst->first, &first) != AT_KNOWN)
+		return false;
+	for (int r = 0; r < 1 << l->in[IN_REGISTER]; r += vector)
+		if (address_at(&worst->in, op, tile, l, 0, r, &bits) == AT_KNOWN && llabs(bits - first) / 8 < apart)
+			taken += bytes;
+	return taken >= apart;
+}
+
 /* What lies between the lanes of the worst access, where that costs sectors. */
 static void
 put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Text *out)
@@ -138,7 +151,9 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		text_printf(out, "a warp begins %s%lld bytes into a sector",
 		    worst.in.takes_guess ? "where data says, at worst " : "", (long long)(at[0] % SECTOR));
 	else if (run == 1 && n > 1)
-		text_printf(out, "neighbouring lanes are %lld bytes apart", llabs(at[1] - at[0]));
+		text_printf(out, "neighbouring lanes are %lld bytes apart%s", llabs(at[1] - at[0]),
+		    fills(&worst, op, tile, l, vector, bytes, llabs(at[1] - at[0]))
+			? ": its accesses beside it take the rest of the same sectors" : "");
 	else if (run < n)
 		text_printf(out, "%lld bytes of %d lanes are adjacent, the next are %lld bytes apart%s",
 		    (long long)(run * bytes), run, llabs(at[run] - at[0]),

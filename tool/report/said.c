@@ -133,7 +133,7 @@ said_with(const Said *s, BillPart p, double less)
 double
 said_alone(const Said *s)
 {
-	static const double MUCH = .25;
+	static const double MUCH = .15;
 	double alone = s->us - said_part(s, said_longest(s, -1));
 	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 && alone > MUCH * s->us
 		   ? alone

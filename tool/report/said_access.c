@@ -69,12 +69,19 @@ said_cost(const Said *s, const SaidLine *l)
 	       passes * said_spent_us(s, spent, BILL_SHARED);
 }
 
+/* Do its accesses have sectors in common, so that together they take the fewest? */
+static bool
+is_shared(const SaidLine *l)
+{
+	return l->x->cause && strstr(l->x->cause, "the rest of the same sectors");
+}
+
 const char *
 said_waste(const Said *s, const SaidLine *l, bool *weighs)
 {
 	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
 	BillPart part = said_banks(l) ? BILL_SHARED : BILL_SECTORS;
-	bool any = (least > 0 && n > least) || said_banks(l), is_much = said_matters(s, cost);
+	bool any = (least > 0 && n > least && !is_shared(l)) || said_banks(l), is_much = said_matters(s, cost);
 	*weighs = any && (cost <= 0 ||
 			     (is_much && said_part(s, part) >= REPORT_NEAR * said_part(s, said_longest(s, -1))));
 	if (!any || cost <= 0)
@@ -192,8 +199,8 @@ add_narrow(const Said *s, const SaidLine *l, Accesses *a)
 	if (is_narrow(s, l))
 		said_add(s, &a->narrow,
 		    arena_printf(s->mem,
-			"line %d %s, %d of %d bytes a thread where %d would be possible%s", l->line,
-			l->what, l->x->accesses, l->x->bytes, l->x->wider,
+			"line %d %s, %d access%s of %d bytes a thread where %d bytes would be possible%s",
+			l->line, l->what, l->x->accesses, l->x->accesses > 1 ? "es" : "", l->x->bytes, l->x->wider,
 			l->x->accesses > 1 ? "" : " in a larger tile"));
 }
 
@@ -219,7 +226,7 @@ add_access(const Said *s, const SaidLine *l, Accesses *a)
 	add_narrow(s, l, a);
 	if (n < 0) {
 		said_add(s, &a->unknown, arena_printf(s->mem, "line %d %s", l->line, l->what));
-	} else if (n <= least) {
+	} else if (n <= least || is_shared(l)) {
 		said_add(s, &a->good, arena_printf(s->mem, "%d:%d %s", l->line, l->col, l->what));
 	} else if (ratio(l) >= SLIGHT) {
 		said_add(s, &a->wasted, say_sectors(s, l));

@@ -253,7 +253,7 @@ say_inside(const Said *s, const SaidLine *l)
 		text_printf(&t, " of %.*s%s%s", has ? (int)(end - of) : 0, of,
 		    has && *l->tile ? " " : "", l->tile);
 	}
-	text_put(&t, ", ");
+	text_put(&t, strstr(l->details, ", behind the loop") ? " behind the loop, " : ", ");
 	if (n > 1)
 		text_printf(&t, "with %d barriers, ", n);
 	text_printf(&t, "whose threads exchange values in %lld bytes at %lld of shared memory%s%s",
@@ -295,7 +295,7 @@ unlike(const Said *s, int line)
 		SaidLine l = s->lines.at[i], never = l;
 		int k = 0;
 		never.most = -1;
-		const char *key = l.line == line ? said_barrier(s, &never) : "";
+		const char *key = l.line == line && l.most != 0 ? said_barrier(s, &never) : "";
 		if (!*key)
 			continue;
 		for (; k < all.n; k++) {
@@ -331,8 +331,9 @@ say_line(const Said *s, int line, int n)
 				       of == 1 ? "it" : "them", said_unrolled(s))
 				 : "";
 	if (!said.n)
-		said_add(s, &said, "in roles or waits of the pipeline");
-	return arena_printf(s->mem, "line %d has %d%s: %s", line, *copies ? of : n, copies,
+		said_add(s, &said, "in roles or waits of the pipeline, or not executed at these sizes");
+	const char *kinds = !*copies && said.n > 1 && n > of ? arena_printf(s->mem, " of %d kinds", said.n) : "";
+	return arena_printf(s->mem, "line %d has %d%s%s: %s", line, *copies ? of : n, kinds, copies,
 	    said_join(s, &said, "; "));
 }
 

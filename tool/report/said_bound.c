@@ -299,6 +299,23 @@ names_of(const Said *s, const SaidList *l)
 		   : arena_printf(s->mem, "%s and %s", said_join(s, &head, ", "), l->at[l->n - 1]);
 }
 
+/* "line 9 14.3 µs, line 10 3 µs": instructions of lines below the last product. */
+static const char *
+behind_products(const Said *s)
+{
+	SaidList all = {0};
+	int last = 0;
+	for (int i = 0; i < s->lines.n; i++)
+		last = strncmp(s->lines.at[i].what, "dot", 3) == 0 ? MAX(last, s->lines.at[i].line) : last;
+	for (int i = 0; last > 0 && i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		if (l->file == s->x->f->place.file && l->line > last && said_spent_us(s, l, BILL_ISSUE) > s->us / 100)
+			said_add(s, &all, arena_printf(s->mem, "line %d, %s of instructions", l->line,
+					      said_micro(s, said_spent_us(s, l, BILL_ISSUE))));
+	}
+	return said_join(s, &all, "; ");
+}
+
 static const char *
 say_parts(const Said *s)
 {
@@ -332,10 +349,12 @@ say_parts(const Said *s)
 		bill_total(&s->x->bill, s->x->t, &total);
 		text_printf(&t, " %s.", sentence(s, total.at));
 		text_close(&total);
+		const char *behind = behind_products(s);
 		if (said_alone(s) > 0 && s->x->blocks > 0)
 			text_printf(&t,
-			    " Only other blocks of a multiprocessor hide that, which holds %d at once.",
-			    s->x->blocks);
+			    " Meanwhile the block multiplies nothing%s%s; only other blocks of a multiprocessor hide "
+			    "that, which holds %d at once.",
+			    *behind ? ": behind the products are " : "", behind, s->x->blocks);
 	}
 	const json_t *w, *own = said_own_reads(s);
 	size_t i;
@@ -385,6 +404,9 @@ say_remarks(const Said *s)
 		if (is_remark(at))
 			said_add(s, &all, arena_strndup(s->mem, at, strcspn(at, "\n")));
 	}
+	for (int i = 0; i < s->lines.n; i++)
+		if (strcmp(s->lines.at[i].what, "roles") == 0 && strstr(s->lines.at[i].details, "registers)"))
+			said_add(s, &all, arena_printf(s->mem, "those are of the launch, then %s", s->lines.at[i].details));
 	for (int k = 0; k < all.n; k++)
 		all.at[k] = sentence(s, all.at[k]);
 	return all.n ? arena_printf(s->mem, "%s.", said_join(s, &all, ". ")) : "";

@@ -1,6 +1,7 @@
 /* What the schedules and tiles that the compiler compared say of this one. */
 #include "tool/report/said.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ said_compared(const Said *s)
 		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
 		why_values(next, &t);
 		const char *times = said_round(s, next->bill.cycles / taken->bill.cycles);
-		bool same = strcmp(times, "1") == 0;
+		bool same = fabs(next->bill.cycles / taken->bill.cycles - 1) < 0.005;
 		text_printf(&t, ", %s%s%s", less ? "" : "would take ", same ? "" : times,
 		    same ? "as long" : " times as long");
 		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",

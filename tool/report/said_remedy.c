@@ -450,9 +450,10 @@ said_remedies(const Said *s, SaidList *out)
 		text_printf(&t, "%s%d. %s%s", i ? "; " : "", i + 1, about, r->text);
 	}
 	bool any = all.n > 0 && all.at[0].us > 0;
-	const char *none = "By the model nothing else makes the launch faster by 3 %: no other "
-			   "tile, no further block on a multiprocessor, no "
-			   "better access";
+	const char *none = arena_printf(s->mem,
+	    "%s: no other tile, further block on a multiprocessor or better access makes the launch "
+	    "faster by 3 %% by the model",
+	    t.n ? "The estimate has no figure for these, and of what it has one for nothing is left" : "Nothing is left");
 	if (t.n)
 		said_add(s, out,
 		    arena_printf(s->mem, "What to change%s: %s.%s%s%s",

@@ -223,6 +223,7 @@ keep_apart(Sums *s)
 {
 	Pipeline *p = &s->loop;
 	Builder b = build_before(s->reduce), before = build_before(p->loop);
+	const Builder at = b;
 	int axis = (int)attr_axis(s->reduce);
 	Value *part = reduced(s, &b, reduced(s, &b, parted(s, &b), axis + 2), axis), *init = p->loop->in[3 + s->column];
 	Value *mine = begin(s, &before, init, part);
@@ -234,6 +235,8 @@ keep_apart(Sums *s)
 	Value *next = joined(s, &b, old, part);
 	pipeline_yield(p, &next, 1);
 	b = build_before(p->loop->next);
+	b.place = at.place;
+	b.call = at.call;
 	Value *total = reduced(s, &b, &p->loop->out[p->loop->nout - 1], axis);
 	if (!s->fade && s->add->kind == OP_ADD)
 		total = joined(s, &b, init, total);
