@@ -98,6 +98,7 @@ const char *said_unrolled(const Said *s); /* why the code has a loop's barriers 
 const char *said_coalesced(const Said *s);
 /* Is an access of few bytes, where its rows would permit more, and does it take time? */
 bool said_is_narrow(const Said *s, const SaidLine *l);
+bool said_is_spread(const SaidLine *l); /* elements a few apart, whose sectors have others between them */
 const char *said_widen(
     const Said *s, const SaidLine *l); /* what would make it wider; "": not known */
 /* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */

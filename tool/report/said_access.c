@@ -160,9 +160,8 @@ is_narrow(const Said *s, const SaidLine *l)
 	       (x->accesses > 1 || !is_copy) && (s->us <= 0 || said_weighs(s, l->line));
 }
 
-/* Elements a few apart, whose sectors have others between them. */
-static bool
-is_spread(const SaidLine *l)
+bool
+said_is_spread(const SaidLine *l)
 {
 	double least, n = said_sectors(l, &least);
 	return l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 && n > 1.5 * least && n < 8 * least &&
@@ -174,7 +173,7 @@ said_is_narrow(const Said *s, const SaidLine *l)
 {
 	bool rows = is_access(l) && l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 &&
 		    *said_pitch(s, l);
-	bool spread = is_access(l) && is_spread(l);
+	bool spread = is_access(l) && said_is_spread(l);
 	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)));
 }
 
@@ -183,7 +182,7 @@ said_widen(const Said *s, const SaidLine *l)
 {
 	const char *cause = l->x->cause ? l->x->cause : "", *pitch = said_pitch(s, l);
 	return *pitch ? pitch + 2
-	       : is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and "
+	       : said_is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and "
 				"their neighbours, permits that"
 	       : strstr(cause, "strides are known at launch only")
 		   ? "a tensor that is contiguous, or declared without `strided`, permits that"

@@ -62,7 +62,7 @@ static bool
 any_is_narrow(const Said *s)
 {
 	for (int i = 0; i < s->lines.n; i++)
-		if (said_is_narrow(s, &s->lines.at[i]))
+		if (said_is_narrow(s, &s->lines.at[i]) && !said_is_spread(&s->lines.at[i]))
 			return true;
 	return false;
 }
