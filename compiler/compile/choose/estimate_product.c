@@ -35,8 +35,9 @@ static const double JOIN_MEMORY = 7129, PART_MEMORY = 289, RATE_MEMORY = 202;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
 static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.12;
-/* The same of programs for half of the multiprocessors at most, each shared by several. */
-static const double FEW_JOIN = 3000, FEW_SLOW = 1.15, FEW_PARTS = 0.02;
+/* The same of programs for half of the multiprocessors at most, each shared by several; joins cost what 7 to 16 trips of a
+ * part gain: 339 x 144 x 6040 takes 12.1 us so and 7.9 flat in clusters, 512 x 768 x 32768 52 and 60. */
+static const double FEW_JOIN = 6400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x
  * 1024 x 640 and 1536 x 2048 x 512 with a residual take 14.5 and 11.2 us flat, 12.4 and 9.3 in roles. */
 static const double BEHIND = 1500, BEHIND_RATE = 22, PARTED_BEHIND_RATE = 60;
