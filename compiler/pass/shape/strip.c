@@ -319,10 +319,9 @@ carry_place(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value 
 {
 	const Type *t = carried[1].type;
 	Builder before = build_before(s->loop);
-	Attr axis = attr_new_axis(s->m, t->rank - 1);
-	Value *first = op_make(&before, OP_IOTA, NULL, 0, &axis, 1, &t, 1)->out;
+	Value *first = build_iota(&before, t, t->rank - 1);
 	Value *at = build1(b, OP_BROADCAST, build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem)), t);
-	Value *next = mapped(s, reduce->in[0]), *takes = takes_place(b, reduce, carried, next);
+	Value *next = value_mapped(s->map, reduce->in[0]), *takes = takes_place(b, reduce, carried, next);
 	out[0] = build3(b, OP_SELECT, takes, next, carried);
 	out[1] = build3(b, OP_SELECT, takes, build2(b, OP_ADD, first, at), carried + 1);
 }
