@@ -469,6 +469,20 @@ kernel warps<BM = 64, BN = 64, BK = 32>(x: in f32[M, K], w: in f32[K, N], y: out
 END
 expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few -D M=512 -D N=512 -D K=4096
 expect 0 "mostly line 8, which waits for other threads' values" inspect whole.tgl sums -D R=300 -D C=3000
+# tiles that cut the grid alone are the compiler's; not where an element's place in one counts, or the size is a value
+cat >free.tgl <<'END'
+kernel turned<BM = 32, BN = 16>(x: in f16[M, N], y: out f16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) {
+    let j = pn * BN + arange(0, BN);
+    y[pm * BM +: BM, pn * BN +: BN] = flip(x[(pm * BM + arange(0, BM))[:, new], (j + 1) % N], axis = 1);
+}
+kernel value<BM = 8, BN = 16>(x: in f16[M, N], y: out f16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) {
+    y[pm * BM +: BM, pn * BN +: BN] = x[pm * BM +: BM, pn * BN +: BN] + BN % 5;
+}
+example turned { M = 16; N = 300000; x = 0; }
+example value { M = 16; N = 300000; x = 0; }
+END
+expect 0 'read x  *f16.32, 16.' inspect free.tgl turned
+expect 0 'read x  *f16.8, \(16\|256\).' inspect free.tgl value
 expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large

@@ -337,8 +337,8 @@ compile_apple(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a)
 	return ok;
 }
 
-/* Values of the schedule that were chosen for a launch's sizes may have no effect in code that knows less of them: that is
- * no news, where nobody asked for them. */
+/* Values of the schedule that were chosen for a launch's sizes may have no effect in code that knows less of them.  Where
+ * none was given, nothing is said of that. */
 static void
 drop_idle(Pack *p, const PackSizes *s, const Diag *before)
 {

@@ -76,6 +76,7 @@ typedef struct Sizes {
 	Pair at[TILE_SIZES];
 	int64_t programs, bytes;                        /* as the header says; of the largest tile that moves */
 	int element;                                    /* bytes */
+	Func *own;                                      /* of the header's sizes; NULL: nothing may change */
 } Sizes;
 
 static Module *
@@ -142,9 +143,35 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		Module *one = elaborate(k, b, t);
 		if (!one)
 			continue;
-		measure(s, one->funcs.at[0]);
+		s->own = one->funcs.at[0];
+		measure(s, s->own);
 		s->n++;
 	}
+}
+
+/* With such sizes, are all numbers what the header's own make of them, but for those that parts follow from?  A size that
+ * is a value as well, `x + B % 5`, may be alike in the modules that were compared. */
+static bool
+keeps_numbers(const Sizes *s, Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *value, int n)
+{
+	Bound with;
+	Module *m = how->bind(how->user, value, n, &with) ? elaborate(k, &with, t) : NULL;
+	const Op *q = m ? m->funcs.at[0]->body->first : NULL;
+	if (!m)
+		return false;
+	func_number(s->own);
+	for (const Op *p = s->own->body->first; p; p = op_after(p, s->own->body), q = op_after(q, m->funcs.at[0]->body)) {
+		bool follows = false;
+		if (!q || p->kind != q->kind)
+			return false;
+		if (p->kind != OP_CONST || attr_same(attr_value(p), attr_value(q)))
+			continue;
+		for (int i = 0; i < s->n; i++)
+			follows |= s->at[i].f->nvalues == s->own->nvalues && s->at[i].part[p->out[0].id].differs;
+		if (!follows)
+			return false;
+	}
+	return !q;
 }
 
 /* Elements of the dimension that the parameter cuts, about. */
@@ -225,7 +252,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		bool differs = false;
 		for (int j = 0; j < s.n; j++)
 			differs |= size[j] != s.at[j].size;
-		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
+		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes && keeps_numbers(&s, k, t, how, tile.value, s.n))
 			out[n++] = tile;
 	}
 	return n;

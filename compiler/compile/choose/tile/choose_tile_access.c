@@ -104,7 +104,7 @@ bool
 tile_visit_indices(const Pair *x, const Op *a, const Value *tile)
 {
 	const char *index = attr_index(a);
-	bool gathered = false;
+	int shared = -1;                                /* the first dimension that tiles of indices have in common */
 	for (int i = 0, d = 0; index[i]; i++) {
 		const Value *v = a->in[1 + i];
 		if (index[i] == 'p' && !takes_part(x, a, tile, i, d++))
@@ -113,11 +113,15 @@ tile_visit_indices(const Pair *x, const Op *a, const Value *tile)
 			continue;
 		if (!tile_is_plain(x, v))
 			return false;
-		for (int e = 0; index[i] == 'g' && !gathered && e < v->type->rank; e++)
-			if (!tile_take_axis(x, (Value *)tile, d + e, v, e))
+		if (index[i] != 'g')
+			continue;
+		if (shared < 0) {
+			shared = d;
+			d += v->type->rank;
+		}
+		for (int e = 0; e < v->type->rank; e++)
+			if (!tile_take_axis(x, (Value *)tile, shared + e, v, e))
 				return false;
-		d += index[i] == 'g' && !gathered ? v->type->rank : 0;
-		gathered |= index[i] == 'g';
 	}
 	return true;
 }
