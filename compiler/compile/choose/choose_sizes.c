@@ -362,8 +362,9 @@ add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, 
 			more[(*n)++] = sides_of(&s.at[i], f, mem);
 }
 
-/* Up to 128 rows in one tile: in two, weights are decoded twice.  An H200, two tiles of 64 and one of as many as there are:
- * 96 x 9216 x 2304 of int4 25.2 us and 16.9, 88 x 3072 x 8192 of f4e2m1 with scales of 16 40.5 and 23.4. */
+/* Up to 128 rows in one tile, beside the header's, by which the rest of the search knows the product: in two, weights are
+ * decoded twice.  An H200, two tiles of 64 and one of as many as there are: 96 x 9216 x 2304 of int4 25.2 us and 16.9,
+ * 88 x 3072 x 8192 of f4e2m1 with scales of 16 40.5 and 23.4. */
 static void
 keep_all_rows(const Kernel *k, const Bound *b, TuneName *name)
 {
@@ -371,7 +372,7 @@ keep_all_rows(const Kernel *k, const Bound *b, TuneName *name)
 	int64_t rows = choose_divided(k, b, name->name);
 	int kept = 0;
 	for (int v = 0; v < name->nvalue && rows > ONE && rows <= MOST; v++)
-		if (name->value[v].kind == CONST_INT && name->value[v].i >= rows)
+		if (v == 0 || (name->value[v].kind == CONST_INT && name->value[v].i >= rows))
 			name->value[kept++] = name->value[v];
 	name->nvalue = kept ? kept : name->nvalue;
 }
