@@ -218,7 +218,8 @@ find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *t
 	Value *n = narrow(b, at), *first = NULL, *row;
 
 	if (c->longest_last) {                          /* those come first, of all columns */
-		Value *columns = narrow(b, programs_along(b, c->column)), *column, *passed = build_divide(b, n, columns, &column);
+		Value *columns = narrow(b, programs_along(b, c->column)), *column;
+		Value *passed = build_divide(b, n, columns, &column);
 		Value *last = build2(b, OP_SUB, rows, one);
 		to->index[0] = widen(b, build2(b, OP_SUB, last, build2(b, OP_MIN, passed, last)));
 		if (c->column >= 0)
