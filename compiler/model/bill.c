@@ -86,9 +86,8 @@ fetched(const ProgramCost *c, double issue)
 static double
 begun(const ProgramCost *c, double issue, const TargetRates *r)
 {
-	if (!c->is_counted)
-		return BY_OP * issue / r->issue_rate;
-	return MAX(issue * fetched(c, issue) / r->issue_rate, c->integer / r->integer_rate);
+	double all = issue * fetched(c, issue) / r->issue_rate;
+	return c->is_counted ? MAX(all, c->integer / r->integer_rate) : BY_OP * all;
 }
 
 /* Cycles of what has a rate; not device memory, starts and waiting. */

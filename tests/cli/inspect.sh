@@ -118,6 +118,17 @@ for k in pair share ragged columns waves; do
 done
 expect 0 '"bank_conflicts": 0' inspect expect_wrong.tgl --json
 
+# Straight code of many multiplications does not stay in the instruction cache, and in few warps spills.
+cat >long.tgl <<'END'
+kernel twice(x: in f32[R, 32, 32], y: out f32[R, 32, 32]) grid(r: R) {
+    let w = cos((arange(0, 32)[:, new] * arange(0, 32)) as f32);
+    let t = reshape(x[r +: 1, :, :], [32, 32]);
+    y[r +: 1, :, :] = reshape(dot(w, dot(t, w)) - dot(t.T, dot(w, t)), [1, 32, 32]);
+}
+example twice { R = 8192; x = normal(0, 1); }
+END
+expect 0 'chosen: .*warps = [48]' inspect long.tgl
+
 # The bill, and what was chosen for it.
 cat >blocks.tgl <<'END'
 kernel twice<B = 64>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = 2 * x[p * B +: B]; }
