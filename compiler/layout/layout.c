@@ -132,14 +132,15 @@ spread(int rank, const int order[LAYOUT_RANK], int room[LAYOUT_RANK], int bits, 
 }
 
 Layout
-layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
-    int lanes, int warps)
+layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int along, int lanes,
+    int warps)
 {
 	Blocked b = {.rank = rank};
-	int room[LAYOUT_RANK];
+	int room[LAYOUT_RANK], left = -vector - lanes - warps;
 	for (int d = 0; d < rank; d++) {
 		b.order[d] = order[d];
 		room[d] = shape[d];
+		left += shape[d];
 	}
 	if (rank > 0) {
 		for (int i = 0; i < rank; i++) {
@@ -147,6 +148,11 @@ layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 			b.per_thread[order[i]] = take;
 			room[order[i]] -= take;
 			vector -= take;
+		}
+		int held = along < 0 ? 0 : MIN(MAX(left, 0), room[along]);
+		if (held > 0) {
+			b.per_thread[along] += held;
+			room[along] -= held;
 		}
 		spread(rank, order, room, lanes, b.lanes);
 		spread(rank, order, room, warps, b.warps);
@@ -157,6 +163,13 @@ layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 	l.in[IN_WARP] = warps;
 	l.map.nin = lanes + warps;
 	return l;
+}
+
+Layout
+layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
+    int lanes, int warps)
+{
+	return layout_scanned(rank, shape, order, vector, -1, lanes, warps);
 }
 
 /* The same map seen in another shape: out dimension d of the result is dimension from[d] of l (-1: extent 1). */

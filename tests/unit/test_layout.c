@@ -222,6 +222,11 @@ coalescing(void **state)
 	layout_sectors(&l, 4, 512, 2, &touched, &least);
 	assert_int_equal(touched, 16);
 	assert_int_equal(least, 16);
+	/* Scanned down its columns: a thread has 4 rows beside each other, and a warp's access touches as many sectors. */
+	l = layout_scanned(2, (int[LAYOUT_RANK]){6, 7}, (int[LAYOUT_RANK]){1, 0}, 2, 0, 5, 2);
+	assert_int_equal(f2_apply(&l.map, 1 << 2), 1 << 7);
+	layout_sectors(&l, 4, 512, 2, &touched, &least);
+	assert_int_equal(touched, 16);
 	/* The same tile walked down its columns: each lane a row of its own. */
 	Layout column = layout_coalesced(2, (int[LAYOUT_RANK]){6, 7}, (int[LAYOUT_RANK]){0, 1}, 0, 5, 2);
 	layout_sectors(&column, 4, 512, 0, &touched, &least);

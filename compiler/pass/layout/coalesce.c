@@ -307,6 +307,20 @@ reads_records(const Op *op, int *dim)
 	    tile->extent[*dim] == INT64_C(1) << log2_ceil(n) && (!valid || valid->at[*dim] == n);
 }
 
+/* The dimension across memory's rows along which such tiles are scanned, or -1: there a thread has neighbours, so that lanes
+ * and warps exchange one state of each line, not one of each element. */
+static int
+scanned_dim(const Func *f, const Type *tile, int fast)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = op_family(op) == FAMILY_SCAN ? op->in[0]->type : NULL;
+		if (t && t->rank == tile->rank && attr_axis(op) != fast &&
+		    memcmp(t->extent, tile->extent, sizeof *t->extent * (size_t)t->rank) == 0)
+			return (int)attr_axis(op);
+	}
+	return -1;
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t, Near *n)
 {
@@ -343,8 +357,10 @@ preferred(const Op *op, const Target *t, Near *n)
 		return layout_intern(f->module, &apart);
 	}
 	bool near = op_family(op) != FAMILY_ATOMIC && k <= shape[order[0]] && is_near(op, n);
-	Layout l = near ? overlap_rows(tile, order, shape, n->reach, k, lanes, warps)
-			: layout_coalesced(tile->rank, shape, order, k, lanes, warps);
+	int scanned = scanned_dim(f, tile, order[0]);
+	Layout l = near           ? overlap_rows(tile, order, shape, n->reach, k, lanes, warps)
+	           : scanned >= 0 ? layout_scanned(tile->rank, shape, order, k, scanned, lanes, warps)
+	                          : layout_coalesced(tile->rank, shape, order, k, lanes, warps);
 	return layout_intern(f->module, &l);
 }
 
