@@ -204,6 +204,21 @@ conversion(Walk *w, const Op *op, double times)
 	return shared_conversion(w, op, times);
 }
 
+/* Cycles that what a scan joins comes later than by one latency.  ptxas begins so many reads together, and the next ones a
+ * few at a time, between the scan's steps: prefix_odd in bench/warps, 128 reads a thread of one warp, waits 11,500 cycles
+ * for them on an H200, 16 latencies, of 32 reads 2,350. */
+static double
+read_late(const Walk *w, const Value *v)
+{
+	enum { TOGETHER = 32, NEXT = 6 };
+	while (v->def && op_has(v->def, ELEM) && v->def->nin > 0)
+		v = v->def->in[0];
+	if (!v->def || v->def->kind != OP_READ)
+		return 0;
+	double reads = cost_elements(v) * w->inside[v->id] / w->facts->vector(w->facts->user, v->def);
+	return w->r->latency * MAX(reads - TOGETHER, 0) / NEXT;
+}
+
 /* A scan combines twice, elements of a thread and what came before them; lanes exchange what a thread has together. */
 static double
 reduction(Walk *w, const Op *op, double times)
@@ -217,7 +232,7 @@ reduction(Walk *w, const Op *op, double times)
 	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
 		each = 4;
 	add_issue(w, times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0)));
-	latency += 4 * log2_ceil((int64_t)held) * ways;
+	latency += 4 * log2_ceil((int64_t)held) * ways + (ways > 1 ? read_late(w, op->in[0]) : 0);
 	for (int i = 0; i < p.nruns; i++) {
 		const AxisRun *run = &p.run[i];
 		double n = run->n * MAX(states, 1) * p.n;

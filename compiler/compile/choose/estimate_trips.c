@@ -267,13 +267,15 @@ enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form 
 void
 estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
-	bool loops = false;
+	bool loops = false, scans = false;
 	Issued x = {.facts = facts, .f = f, .warps = c->warps};
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		scans |= op_family(op) == FAMILY_SCAN;
 		if (op_is_loop(op)) {
 			vec_push(mem, &x.loop, op);
 			loops |= !op_is_over_programs(op);
 		}
+	}
 	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
 	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || blocks_elements(f) > ELEMENTS_MOST;
 	x.m = is_left ? NULL : lower_func(f, t, mem);
@@ -285,7 +287,8 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 	ThreadWork all = thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, c->stays ? facts->once : 1});
 	if (x.is_fitted)
 		return;
-	c->likely = sqrt(c->registers * (0.7 * thread_live(x.m, &sums) + 14));
+	double held = 0.7 * thread_live(x.m, &sums) + 14;
+	c->likely = scans ? held : sqrt(c->registers * held);
 	c->is_counted = true;
 	c->is_straight = !loops;
 	c->issue = all.issue;
