@@ -372,8 +372,8 @@ expect 1 'does not run what is for apple7' inspect counted.tgl pick --run --targ
 expect 0 '' inspect sectors.tgl rows --run
 refuse 'counted'
 # what moves elements between threads, and the barriers between
-expect 0 'extract .* the part alone through shared memory; 64 bytes at 0 of shared memory, a barrier in between$' inspect lines.tgl row
-expect 0 '^row for sm_90a: 16 warps, 8192 bytes' inspect lines.tgl row -D warps=16
+expect 0 'extract .* the part alone through shared memory; 1024 bytes at 0 of shared memory, a barrier in between$' inspect lines.tgl row
+expect 0 '^row for sm_90a: 32 warps, 16384 bytes' inspect lines.tgl row -D warps=32
 expect 0 'barrier *before this extract: .*, which it writes' inspect lines.tgl row
 expect 0 '^last for sm_90a: 1 warp, 0 bytes' inspect lines.tgl last
 expect 0 'extract *f32.32. *1 shuffle$' inspect lines.tgl last
