@@ -101,7 +101,8 @@ Module *
 kernel_module(Kernel *k, const Bound *b, const char *target)
 {
 	Compile *cx = k->program->cx;
-	int errors = cx->nerrors;
+	const int *count = cx->muted ? &cx->nmuted : &cx->nerrors;
+	int errors = *count;
 
 	if (k->broken)
 		return NULL;
@@ -111,5 +112,5 @@ kernel_module(Kernel *k, const Bound *b, const char *target)
 	bind_axes(e);
 	elab_stmts(e, &k->item->body);
 	trace_end(e);
-	return cx->nerrors == errors ? e->m : NULL;
+	return *count == errors ? e->m : NULL;
 }

@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "pass/layout/dot.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* ---- the header ---- */
@@ -76,7 +77,6 @@ typedef struct Sizes {
 	Pair at[TILE_SIZES];
 	int64_t programs, bytes;                        /* as the header says; of the largest tile that moves */
 	int element;                                    /* bytes */
-	Func *own;                                      /* of the header's sizes; NULL: nothing may change */
 } Sizes;
 
 static Module *
@@ -129,10 +129,90 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 	return free;
 }
 
+/* How a kernel comes from the source: with other sizes than the header's beside the one in question. */
+typedef struct Source {
+	Kernel *k;
+	const Target *t;
+	const ChooseBinding *how;
+	NamedConst size[TILE_SIZES];                    /* the last one is that in question */
+	int n;
+} Source;
+
+static Func *
+elaborate_only(void *user, int64_t size)
+{
+	Source *s = user;
+	Bound b;
+	const PassOptions opt = {.only = ""};
+	Module *m = NULL;
+	s->size[s->n - 1].value.i = size;
+	if (s->how->bind(s->how->user, s->size, s->n, &b))
+		m = compile_kernel(s->k, &b, s->t->name, NULL, &opt);
+	return m ? m->funcs.at[0] : NULL;
+}
+
+/* By all sizes that may be taken: powers of two, and of products multiples of 8 (choose_rows.c). */
+static bool
+only_places(const Pair *x, Source *source, Arena *mem)
+{
+	enum { EACH = 8, POWERS = 17 };
+	int64_t sizes[POWERS + SIDE_MOST / EACH];
+	int n = 0;
+	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= SIDE_MOST); i++)
+		if (x->multiplies || 1 << i > x->given)
+			sizes[n++] = 1 << i;
+	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
+		if (!is_power_of_two(size))
+			sizes[n++] = size;
+	source->size[source->n++] = (NamedConst){x->name, {.kind = CONST_INT}, NOWHERE};
+	return tile_only_places(x, elaborate_only, source, sizes, n, mem);
+}
+
+static void
+say_stays(const Pair *x, const ChooseBinding *how)
+{
+	if (how->why)
+		text_printf(&how->why->chosen,
+		    "  %s stays %" PRId64 ": it is a value, too, not only where tiles begin and end\n", x->name, x->given);
+}
+
+/* The same where the others are as large as those that are tried: `x + (BM >= 128 && BN >= 128)`. */
+static bool
+only_places_beside(const Sizes *s, int i, const Source *only, Arena *mem)
+{
+	bool ok = true;
+	for (int64_t beside = SIDE_MOST / 2; beside <= SIDE_MOST && s->n > 1 && ok; beside *= 2) {
+		Source source = *only;
+		for (int j = 0; j < s->n; j++) {
+			const NamedConst other = {s->at[j].name, {.kind = CONST_INT, .i = beside}, NOWHERE};
+			if (j != i)
+				source.size[source.n++] = other;
+		}
+		ok = only_places(&s->at[i], &source, mem);
+	}
+	return ok;
+}
+
+static void
+keep_joint(Sizes *s, const Source *only, const ChooseBinding *how, Arena *mem)
+{
+	bool stays[TILE_SIZES];
+	int kept = 0;
+	for (int i = 0; i < s->n; i++)
+		stays[i] = !only_places_beside(s, i, only, mem);
+	for (int i = 0; i < s->n; i++)
+		if (stays[i])
+			say_stays(&s->at[i], how);
+		else
+			s->at[kept++] = s->at[i];
+	s->n = kept;
+}
+
 static void
 find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool with_steps, Arena *mem,
     Sizes *s)
 {
+	const Source only = {.k = k, .t = t, .how = how};
 	*s = (Sizes){.programs = 1};
 	for (int i = 0; i < b->naxis; i++)
 		s->programs *= MAX(b->grid[i], 1);
@@ -140,38 +220,18 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		Pair *x = &s->at[s->n];
 		if (!open_pair(x, k, b, how, i, with_steps) || !cuts_freely(x, k, t, how, mem))
 			continue;
+		Source source = only;
+		if (!only_places(x, &source, mem)) {
+			say_stays(x, how);
+			continue;
+		}
 		Module *one = elaborate(k, b, t);
 		if (!one)
 			continue;
-		s->own = one->funcs.at[0];
-		measure(s, s->own);
+		measure(s, one->funcs.at[0]);
 		s->n++;
 	}
-}
-
-/* With such sizes, are all numbers what the header's own make of them, but for those that parts follow from?  A size that
- * is a value as well, `x + B % 5`, may be alike in the modules that were compared. */
-static bool
-keeps_numbers(const Sizes *s, Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *value, int n)
-{
-	Bound with;
-	Module *m = how->bind(how->user, value, n, &with) ? elaborate(k, &with, t) : NULL;
-	const Op *q = m ? m->funcs.at[0]->body->first : NULL;
-	if (!m)
-		return false;
-	func_number(s->own);
-	for (const Op *p = s->own->body->first; p; p = op_after(p, s->own->body), q = op_after(q, m->funcs.at[0]->body)) {
-		bool follows = false;
-		if (!q || p->kind != q->kind)
-			return false;
-		if (p->kind != OP_CONST || attr_same(attr_value(p), attr_value(q)))
-			continue;
-		for (int i = 0; i < s->n; i++)
-			follows |= s->at[i].f->nvalues == s->own->nvalues && s->at[i].part[p->out[0].id].differs;
-		if (!follows)
-			return false;
-	}
-	return !q;
+	keep_joint(s, &only, how, mem);
 }
 
 /* Elements of the dimension that the parameter cuts, about. */
@@ -252,7 +312,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		bool differs = false;
 		for (int j = 0; j < s.n; j++)
 			differs |= size[j] != s.at[j].size;
-		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes && keeps_numbers(&s, k, t, how, tile.value, s.n))
+		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
 	return n;

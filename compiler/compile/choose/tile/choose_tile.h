@@ -50,6 +50,12 @@ typedef struct Pair {
 /* Are the modules of that size and of twice that alike, and the elements of each part apart? */
 bool tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem);
 
+/* The kernel of that size as it comes from the source, before all passes; NULL: the source refuses it. */
+typedef Func *TileSource(void *user, int64_t size);
+/* choose_tile_numbers.c: does the size only place parts, by those sizes and the header's?  Those that are refused are not
+ * looked at. */
+bool tile_only_places(const Pair *x, TileSource *source, void *user, const int64_t *sizes, int n, Arena *mem);
+
 /* What is known of a value. */
 Part *tile_part(const Pair *x, const Value *v);
 /* A value like any other: no number of the modules' own, no start, no index within a part. */
