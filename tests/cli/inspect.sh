@@ -511,12 +511,23 @@ kernel both<BM = 64, BN = 64, BK = 32>(x: in f16[M, K], w: in f16[K, N], y: out 
     }
     y[i * BM +: BM, j * BN +: BN] = where(BM * BN > 16384, acc + 1, acc);
 }
+kernel listed<BM = 128, BN = 64, BK = 32>(x: in f16[M, K], w: in f16[K, N], y: out f32[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN))
+    tune(BM = {64, 128}, BN = {64, 128})
+{
+    var acc = zeros([BM, BN]);
+    for k in range(0, K, BK) {
+        acc += x[i * BM +: BM, k +: BK] @ w[k +: BK, j * BN +: BN];
+    }
+    y[i * BM +: BM, j * BN +: BN] = where(BM > 32, acc, 0);
+}
 example lone { M = 8; N = 512; K = 64; x = 0; w = 0; }
+example listed { M = 8; N = 512; K = 64; x = 0; w = 0; }
 example both { M = 4096; N = 4096; K = 4096; x = 0; w = 0; }
 END
 expect 0 'dot 64x' inspect value.tgl lone
 expect 0 'BM stays 64: it is a value' inspect value.tgl lone
 expect 0 'dot 64x64x' inspect value.tgl both
+expect 0 'chosen: BM = \(64\|128\),' inspect value.tgl listed
 expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large

@@ -94,6 +94,8 @@ bool choose_has_few(const Kernel *k, const Bound *b);
 /* What the kernel is with one value beside the header's, simplified; NULL: it has none. */
 typedef const Func *ChooseProduct(void *user, const NamedConst *value);
 /* choose_rows.c: joins that size to those listed. */
+/* choose_sizes.c: does the size only place parts of tiles, so that one which no header lists may take its place? */
+bool choose_only_places(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const char *name);
 void choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Arena *mem, TuneName *all, int n);
 /* choose_rows.c: of grid(…: cdiv(D, name)) the value of dimension D; -1: there is no such axis */
 int64_t choose_divided(const Kernel *k, const Bound *b, const char *name);

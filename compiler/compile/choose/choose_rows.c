@@ -128,7 +128,8 @@ least_size(const Kernel *k, const Bound *b, const ChooseBinding *how, const Tune
 	int64_t rows = choose_divided(k, b, name->name), size = 1;
 	while (size < rows)
 		size *= 2;
-	bool stays = rows <= 0 || rows > ROWS_MOST || least_value(name) <= 0 || how->is_fixed(how->user, name->name);
+	bool stays = name->is_value || rows <= 0 || rows > ROWS_MOST || least_value(name) <= 0 ||
+	    how->is_fixed(how->user, name->name);
 	return stays || shapes_mention(k, name->name) ? 0 : size;
 }
 
@@ -137,7 +138,8 @@ static bool
 has_two_tiles(const Kernel *k, const Bound *b, const ChooseBinding *how, const TuneName *name)
 {
 	int64_t rows = choose_divided(k, b, name->name);
-	bool stays = least_value(name) <= 0 || how->is_fixed(how->user, name->name) || shapes_mention(k, name->name);
+	bool stays = name->is_value || least_value(name) <= 0 || how->is_fixed(how->user, name->name) ||
+	    shapes_mention(k, name->name);
 	return rows > ROWS_MOST && rows <= 2 * ROWS_MOST && !stays;
 }
 
@@ -176,7 +178,8 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	}
 	for (int i = 0; i < n && any; i++) {
 		int64_t columns = choose_divided(k, b, all[i].name);
-		if (columns > 0 && all[i].nvalue > 1 && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
+		bool is_open = columns > 0 && !all[i].is_value && all[i].nvalue > 1;
+		if (is_open && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
 			add_narrower(&all[i], columns, narrowest, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
 	}
 	return any;
@@ -346,7 +349,7 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 	bool is_lone = false;
 	for (int i = 0; i < n; i++) {
 		int64_t size = choose_divided(k, b, all[i].name);
-		if (size <= 0 || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
+		if (size <= 0 || all[i].is_value || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
 			continue;
 		for (int v = 0; v < all[i].nvalue; v++) {
 			const Func *f = product(user, &(NamedConst){all[i].name, all[i].value[v], NOWHERE});

@@ -437,10 +437,23 @@ keep_all_rows(const Kernel *k, const Bound *b, TuneName *name)
 	name->nvalue = kept ? kept : name->nvalue;
 }
 
+bool
+choose_only_places(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const char *name)
+{
+	int i = ctparam_named(k, name);
+	if (i < 0 || b->ct[i].value.kind != CONST_INT || how->is_fixed(how->user, name) || choose_divided(k, b, name) <= 0)
+		return true;
+	const Pair x = {.name = name, .given = b->ct[i].value.i, .multiplies = true};
+	Source source = {.k = k, .t = t, .how = how};
+	return only_places(&x, &source, k->program->cx->mem);
+}
+
 void
 choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n)
 {
+	for (int i = 0; i < *n; i++)
+		(*all)[i].is_value = !choose_only_places(k, b, t, how, (*all)[i].name);
 	add_sides(k, b, t, how, f, mem, all, n);
 	for (int i = 0; i < *n && choose_decodes(f); i++)
 		keep_all_rows(k, b, &(*all)[i]);

@@ -125,7 +125,8 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 	cx->mem = mem;
 	for (int i = 0; i < x.n; i++) {
 		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
-		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !holds(&x, choose_decodes) || !has_warpgroups(&x))
+		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !holds(&x, choose_decodes) || !has_warpgroups(&x) ||
+		    !choose_only_places(k, b, t, how, values[i].name))
 			continue;
 		*tile = (rows + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
 		*tile = has_warpgroups(&x) ? *tile : was;

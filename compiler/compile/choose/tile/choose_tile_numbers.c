@@ -24,11 +24,16 @@ mix(Numbers *x, const void *bytes, size_t n)
 }
 
 static void
-add_attr(Numbers *x, const Attr *a, Arena *mem)
+add_attr(Numbers *x, const Attr *a, bool is_scalar, Arena *mem)
 {
 	mix(x, &a->name, sizeof a->name);
 	switch (a->kind) {
-	case KIND_INT: case KIND_BOOL: vec_push(mem, &x->at, a->i); break;
+	case KIND_INT: case KIND_BOOL:
+		if (is_scalar)
+			vec_push(mem, &x->at, a->i);
+		else
+			mix(x, &a->i, sizeof a->i);
+		break;
 	case KIND_FLOAT: mix(x, &a->f, sizeof a->f); break;
 	case KIND_TEXT: mix(x, a->text, strlen(a->text)); break;
 	case KIND_INTS:
@@ -53,7 +58,7 @@ add_op(Numbers *x, const Op *op, int *number, int *n, Arena *mem)
 	for (int i = 0; i < op->nin; i++)
 		mix(x, &number[op->in[i]->id], sizeof *number);
 	for (int i = 0; i < op->nattr && op->kind != OP_PROGRAM_ID; i++)        /* notes of the grid */
-		add_attr(x, &op->attr[i], mem);
+		add_attr(x, &op->attr[i], op->kind != OP_CONST || op->out[0].type->rank == 0, mem);
 	for (int i = 0; i < op->nout; i++) {
 		const Type *t = op->out[i].type;
 		number[op->out[i].id] = (*n)++;
