@@ -168,7 +168,7 @@ typedef struct TuneName {
 	Const *value;
 	int nvalue;
 	int more;                                       /* the last ones, which the header does not list (compile/choose) */
-	bool is_value;                                  /* a size that is a value, too: it has no others than those listed */
+	bool is_value;                                  /* a size that is a value, too: only those listed */
 } TuneName;
 
 /* The first that is marked `bench`, or is not; else the first of all; NULL: there is none. */
