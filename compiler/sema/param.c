@@ -235,5 +235,8 @@ result_check(Elab *e, const Item *fn, Val *v)
 		return refuse(&c, arena_printf(e->cx->mem, "a tuple of %d", l->n));
 	}
 	*v = val_tuple(e, v->place, v->items, v->n);
-	return ALL_OF(i, l->n, check(e, &l->at[i], fn->name, &v->items[i], true));
+	bool ok = true;
+	for (int i = 0; i < l->n; i++)                  /* each that does not fit has its message */
+		ok &= check(e, &l->at[i], fn->name, &v->items[i], true);
+	return ok;
 }
