@@ -267,12 +267,12 @@ early_arrival(const Op *get, const Op *product)
 static bool
 stays_in_slot(const Op *get, Op *product)
 {
-	Op *arrival = early_arrival(get, product);
-	for (const Op *op = arrival; op && op != product; op = op->next)
-		if (!op->next || op->kind == OP_AWAIT || op->nregion)
-			return false;
-	if (arrival)
+	for (Op *arrival; (arrival = early_arrival(get, product)) != NULL;) {    /* of any ring with slots of that number */
+		for (const Op *op = arrival; op != product; op = op->next)
+			if (!op->next || op->kind == OP_AWAIT || op->nregion)
+				return false;
 		op_move(arrival, product->home, product->next);
+	}
 	return true;
 }
 

@@ -154,11 +154,11 @@ fills_what_was_read(const Fences *k, const Block *body, const Op *copy)
 	return false;
 }
 
-/* Has its thread fenced for a copy just before it? */
+/* Has its thread fenced for a copy just before it, behind the same barrier? */
 static bool
 is_fenced(const Op *copy)
 {
-	for (const Op *op = copy->prev; op; op = op->prev) {
+	for (const Op *op = copy->prev; op && !attr_sync(copy) && !attr_sync_warp(copy); op = op->prev) {
 		if (op->kind == OP_AWAIT || op->nregion || gets(op) || attr_sync(op))
 			return false;
 		if (op->kind == OP_COPY && attr_fenced(op))
