@@ -261,8 +261,9 @@ put_asserts(const Pack *p, const PackKernel *pk, Text *out)
 	int n = !f ? 0 : f->host ? f->nasserts : f->code.nasserts;
 	for (int i = 0; i < n; i++) {
 		const char *text = f->host ? f->asserts[i] : f->code.asserts[i];
-		text_put(out, i ? "" : " * Asserts, each of which is an error where it is false, of ");
-		text_printf(out, i ? "" : "%s_sync or on the host of the call:\n", p->name);
+		if (i == 0)
+			text_printf(out, " * Asserts, each of which is an error where it is false, of %s_sync or on the host of the "
+			    "call:\n", p->name);
 		text_put(out, " *   ");
 		put_line(text, strcspn(text, "\n"), out);
 		text_put(out, "\n");
