@@ -17,6 +17,7 @@
  * of 32 bytes: i4 in groups of 64, 64 x 8192 x 4096, took 20.0 by one, 25.1 by two.  Sums are added in the same order.
  * Loops that the block's warps divide have their own way (slice_each). */
 #include "ir/derive.h"
+#include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
 
@@ -227,6 +228,7 @@ static bool
 bundle(Func *f, Op *loop, const Target *t)
 {
 	Arena *tmp = f->module->cx->tmp;
+	axis_keep(f);
 	func_number(f);
 	Bundle x = {.f = f, .loop = loop, .body = loop->region[0], .varies = NEW_ARRAY(tmp, bool, f->nvalues),
 	    .part = NEW_ARRAY(tmp, Pieces, f->nvalues)};
@@ -236,6 +238,7 @@ bundle(Func *f, Op *loop, const Target *t)
 	x.n = count_for(&x, t);
 	if (x.n == 1)
 		return false;
+	f->has_axes = false;
 	Builder b = build_before(loop);
 	Op *made = build_for(&b, (Value *[]){loop->in[0], loop->in[1], build_index(&b, x.n * x.step)}, loop->in + 3,
 	    loop->nout, loop);
