@@ -262,8 +262,8 @@ put_asserts(const Pack *p, const PackKernel *pk, Text *out)
 	for (int i = 0; i < n; i++) {
 		const char *text = f->host ? f->asserts[i] : f->code.asserts[i];
 		if (i == 0)
-			text_printf(out, " * Asserts, each of which is an error where it is false, of %s_sync or on the host of the "
-			    "call:\n", p->name);
+			text_printf(out, " * Asserts, each of which is an error where it is false, of %s_sync or on "
+			    "the host of the call:\n", p->name);
 		text_put(out, " *   ");
 		put_line(text, strcspn(text, "\n"), out);
 		text_put(out, "\n");

@@ -300,13 +300,14 @@ int
 access_window(const Op *op, int *dim)
 {
 	enum { WORDS_MOST = 4, LOG_WINDOW = 2, LOG_WORD = 2 };
-	Span x = access_open(op);
-	const FuncParam *p = x.tensor->type->kind == TYPE_TENSOR ? tensor_param(x.tensor) : NULL;
-	int last = x.rank - 1, row = last - 1, bits = dtype_info[x.tile->elem].bits;
-	int64_t channel;
-	if (op->kind != OP_READ || !p || p->strided || row < 0 || (bits != 8 && bits != 16))
+	if (op->kind != OP_READ || op->in[0]->type->kind != TYPE_TENSOR)
 		return 0;
-	int64_t channels = x.tensor->type->extent[last], words = channels * bits / 8;
+	Span x = access_open(op);
+	const FuncParam *p = tensor_param(x.tensor);
+	int last = x.rank - 1, row = last - 1, bits = dtype_info[x.tile->elem].bits;
+	if (!p || p->strided || row < 0 || (bits != 8 && bits != 16))
+		return 0;
+	int64_t channel, channels = x.tensor->type->extent[last], words = channels * bits / 8;
 	if (x.index[last] != 'i' || x.index[row] != 'p' || words < 2 || words > WORDS_MOST ||
 	    !value_constant(op->in[1 + last], &channel) || channel < 0 || channel >= channels)
 		return 0;
