@@ -159,8 +159,8 @@ make_fn_body(Maker *g, int nresult)
 	    "    var r = r0;\n    static for q in range(c) { r = where(r < b, r, min(r, b)); }\n    return r;\n",
 	    "    static if c > 2 { return max(r0, b); } else { return min(b, r0); }\n",
 	    "    var r = r0;\n    for q in range(d) { r = max(r, b); }\n    return r;\n",
-	    "    var r = r0;\n    var q = 2;\n    while q > d { r = min(r, b); q -= 1; }\n    if d > 1 { r = max(r, b); }\n"
-	    "    return r;\n"};
+	    ("    var r = r0;\n    var q = 2;\n    while q > d { r = min(r, b); q -= 1; }\n    if d > 1 { r = max(r, b); }\n"
+	     "    return r;\n")};
 	if (nresult == 1)
 		return one[pick(g, LEN(one))];
 	return nresult == 2 ? "    return (r0, r1);\n" : "    return ((r0, r1), r0);\n";

@@ -125,7 +125,8 @@ try(Variants *v, const char *name, int64_t value)
 	if (value < LEAST || value > MOST || (double)(clock() - v->begun) / CLOCKS_PER_SEC > SECONDS)
 		return;
 	with.define.at = NEW_ARRAY(cx->mem, Pair, with.define.n + 1);
-	memcpy(with.define.at, v->cli->define.at, sizeof *with.define.at * (size_t)with.define.n);
+	for (int i = 0; i < with.define.n; i++)
+		with.define.at[i] = v->cli->define.at[i];
 	with.define.at[with.define.n++] = (Pair){name, arena_printf(cx->mem, "%lld", (long long)value)};
 	cx->muted++;
 	Module *m = cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, &b, NULL);

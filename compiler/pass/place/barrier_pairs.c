@@ -20,9 +20,11 @@ pairs_note(PairNotes *k, const Op *at, const Effect *before, const Effect *after
 {
 	if (!k->pairs)
 		return;
-	for (const BarrierPair *p = k->pairs->at; p < k->pairs->at + k->pairs->n; p++)
+	for (int i = 0; i < k->pairs->n; i++) {
+		const BarrierPair *p = &k->pairs->at[i];
 		if (p->at == at && p->before == before->op && p->after == after->op)
 			return;
+	}
 	BarrierPair pair = {.at = at, .before = before->op, .after = after->op, .before_writes = before->write,
 	    .after_writes = after->write, .is_global = before->global,
 	    .lo = after->hi ? MAX(before->lo, after->lo) : before->lo,
