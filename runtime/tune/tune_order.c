@@ -103,16 +103,16 @@ estimate_all(Tuner *t, Estimated *estimated)
 	bool *done = NEW_ARRAY(t->mem, bool, t->at.n);
 	Arena *apart = arena_open();
 	Program before = *t->k->k->program;             /* `called` grows in the memory of modules */
-	Reports r = reports_hide(cx, apart);
 	for (int k = 0; k < t->at.n && device_clock() < t->start + BUDGET_SHARE * t->budget; k++) {
+		Reports r = reports_hide(cx, apart);
 		int i = t->order[k];
 		if (!done[i] && !t->at.at[i].dropped)
 			estimate_alike(t, estimated, done, i);
 		t->k->k->program->called = before.called;
+		reports_restore(cx, &r);                /* they are gone with `apart` */
 		arena_reset(cx->tmp);
 		arena_reset(apart);
 	}
-	reports_restore(cx, &r);
 	arena_close(apart);
 }
 
