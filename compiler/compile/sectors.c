@@ -149,7 +149,8 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		run++;
 	if (n > 0 && run == n && at[0] % SECTOR)
 		text_printf(out, "a warp begins %s%lld bytes into a sector",
-		    worst.in.takes_guess ? "where data says, at worst " : "", (long long)(at[0] % SECTOR));
+		    worst.in.takes_guess ? "where data says, at worst " : "",
+		    (long long)((at[0] % SECTOR + SECTOR) % SECTOR));      /* at[0] may lie before the tensor */
 	else if (run == 1 && n > 1)
 		text_printf(out, "neighbouring lanes are %lld bytes apart%s", llabs(at[1] - at[0]),
 		    fills(&worst, op, tile, l, vector, bytes, llabs(at[1] - at[0]))

@@ -51,6 +51,17 @@ inspect_is_tile(const Func *f, int64_t v)
 	return is_tile_extent(f, v) || is_tile_extent(f, INT64_C(1) << log2_ceil(v));
 }
 
+/* Does the source compute it, as B = pow2ceil(V) of a row?  Then half of it is another result. */
+static bool
+is_computed(const Bound *b, const char *name)
+{
+	const Item *it = b->kernel->item;
+	for (int i = 0; i < it->ctparams.n; i++)
+		if (it->ctparams.at[i].name == name)
+			return it->ctparams.at[i].value && it->ctparams.at[i].value->kind != EX_INT;
+	return false;
+}
+
 /* The greatest compile-time parameter that could be half; NULL: none. */
 static const NamedConst *
 largest_tile(const Func *f, const Bound *b)
@@ -58,7 +69,8 @@ largest_tile(const Func *f, const Bound *b)
 	const NamedConst *best = NULL;
 	for (int i = 0; b && i < b->nct; i++) {
 		const Const *v = &b->ct[i].value;
-		if (v->kind != CONST_INT || v->i < 32 || v->i % 2 != 0 || is_extent(b, v->i) || !is_tile_extent(f, v->i))
+		if (v->kind != CONST_INT || v->i < 32 || v->i % 2 != 0 || is_extent(b, v->i) || !is_tile_extent(f, v->i) ||
+		    is_computed(b, b->ct[i].name))
 			continue;
 		if (!best || v->i > best->value.i)
 			best = &b->ct[i];

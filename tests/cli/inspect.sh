@@ -317,6 +317,11 @@ expect 0 'read x .* 5 of 4 sectors at worst, 1[.0-9]* times the fewest in the me
 refuse 'write y .* at worst'
 expect 0 '"mean_sectors_ratio": 1' inspect odd.tgl --json
 expect 0 'read x .* 5 of 4 sectors (a warp begins where data says, at worst 28 bytes into a sector)' inspect addresses.tgl based
+cat >left.tgl <<'END'
+kernel left<B = 128>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = x[p * B - 1 +: B]; }
+example left { N = 4096; x = normal(0, 1); }
+END
+expect 0 'read x .* sectors.*(a warp begins 28 bytes into a sector)' inspect left.tgl
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since no dimension of the tile has adjacent elements)' inspect sectors.tgl turned

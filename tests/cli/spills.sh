@@ -53,6 +53,13 @@ expect 0 "80 bytes of stores and loads spill them to local memory .W1220" inspec
 expect 0 'W1220' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
 expect 0 '' build mm.tgl --target=sm_90a --emit=ptx
 refuse W1220
+# half of a tile that the source computes from a row would leave out half of the row
+cat >row.tgl <<'END'
+kernel mm<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R]) grid(r: R) { y[r] = sum(x[r, 0 +: B]); }
+example mm { R = 4; C = 1000; x = normal(0, 1); }
+END
+expect 0 'help: .*smaller tiles leave each thread' inspect row.tgl
+refuse 'B = 512'
 # a few words are scalars that are moved out of the way of a loop
 SAYS=32
 expect 0 'spills 64 bytes' inspect mm.tgl -D warps=1

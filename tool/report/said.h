@@ -120,6 +120,7 @@ const char *said_barriers(const Said *s);
 const char *said_barrier(
     const Said *s, const SaidLine *l); /* "": it is none, and has none inside */
 const char *said_often(const Said *s, const SaidLine *l);
+const char *said_inside(const Said *s, const SaidLine *l); /* details, with as many barriers as the code has inside */
 const char *said_barrier_mend(const Said *s, const SaidLine *l);
 int said_blocks_with(
     const Said *s, double more); /* blocks of a multiprocessor, were shared memory larger */

@@ -81,6 +81,7 @@ said_waste(const Said *s, const SaidLine *l, bool *weighs)
 {
 	double least, n = said_sectors(l, &least), cost = s->us > 0 ? said_cost(s, l) : 0;
 	BillPart part = said_banks(l) ? BILL_SHARED : BILL_SECTORS;
+	double gain = s->us - said_with(s, part, cost); /* less than the cost where another part is then the longest */
 	bool any = (least > 0 && n > least && !is_shared(l)) || said_banks(l), is_much = said_matters(s, cost);
 	*weighs = any && (cost <= 0 ||
 			     (is_much && said_part(s, part) >= REPORT_NEAR * said_part(s, said_longest(s, -1))));
@@ -88,7 +89,7 @@ said_waste(const Said *s, const SaidLine *l, bool *weighs)
 		return "";
 	return !is_much ? "costs next to nothing"
 	       : *weighs
-		   ? arena_printf(s->mem, "costs at most %s of the launch", said_micro(s, cost))
+		   ? arena_printf(s->mem, "costs at most %s of the launch", said_micro(s, gain > 0 ? gain : cost))
 		   : arena_printf(s->mem, "costs %s of the %s of %s, which does not bound the kernel",
 			 said_micro(s, cost), bill_part_names[part], said_micro(s, said_part(s, part)));
 }
@@ -177,6 +178,18 @@ said_is_narrow(const Said *s, const SaidLine *l)
 	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)));
 }
 
+/* Has the kernel a parameter for the size of its tiles? */
+static bool
+has_tile(const Said *s)
+{
+	for (int i = 0; i < s->b->nct; i++)
+		if (report_is_part(s->b->kernel, s->b->ct[i].name))
+			return true;
+	return false;
+}
+
+static const char WITHOUT_TILE[] = "a program for several rows, or a larger tile, permits that";
+
 const char *
 said_widen(const Said *s, const SaidLine *l)
 {
@@ -188,8 +201,9 @@ said_widen(const Said *s, const SaidLine *l)
 		   ? "a tensor that is contiguous, or declared without `strided`, permits that"
 	       : strstr(cause, "an index of its own")
 		   ? "a range (`i +: B`) in place of an index for each element permits that"
-	       : l->x->accesses == 1 ? "a larger tile permits that"
-				     : "";
+	       : l->x->accesses > 1 ? ""
+	       : has_tile(s)        ? "a larger tile permits that"
+				    : WITHOUT_TILE;
 }
 
 static void

@@ -93,6 +93,17 @@ said_blocks_with(const Said *s, double more)
 	return (int)least;
 }
 
+const char *
+said_inside(const Said *s, const SaidLine *l)
+{
+	static const char one[] = "a barrier in between";
+	const char *at = strstr(l->details, one);
+	int n = at ? count_of(s, l) : 1;
+	return n > 1 ? arena_printf(s->mem, "%.*s%d barriers in between%s", (int)(at - l->details), l->details, n,
+			   at + sizeof one - 1)
+		     : l->details;
+}
+
 /* ---- without what it would not be there ---- */
 
 /* The values that a choice has beside its warps, but for switches that are off. */
@@ -220,11 +231,28 @@ mend_refill(const Said *s)
 	    why);
 }
 
+/* Both write a tensor at tiles of indices. */
+static bool
+is_indexed(const SaidLine *l)
+{
+	const BarrierPair *p = l->x->pair;
+	const Op *op = p ? p->after : NULL;
+	if (!p || !p->is_global || !p->before_writes || p->before->kind != OP_WRITE || op->kind != OP_WRITE)
+		return false;
+	for (int i = 1; i < access_data(op); i++)
+		if (op->in[i]->type->kind == TYPE_TILE && op->in[i]->type->rank > 0)
+			return true;
+	return false;
+}
+
 const char *
 said_barrier_mend(const Said *s, const SaidLine *l)
 {
 	if (l->x->across > 1)
 		return mend_rows(s, l);
+	if (is_indexed(l))
+		return " (tiles of indices of two trips may name the same elements, as far as the compiler sees; there "
+		       "is none where a range, as in i +: n, takes the loop's dimension)";
 	for (int i = 0; strcmp(l->what, "convert") == 0 && i < s->lines.n; i++) {
 		const SaidLine *o = &s->lines.at[i];
 		if (o->line == l->line && o->col == l->col && strncmp(o->what, "read ", 5) == 0 &&

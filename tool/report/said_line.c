@@ -97,7 +97,7 @@ put_what(const Said *s, const SaidLine *l, Text *t)
 	else if (*l->details && strncmp(l->what, "dot", 3) != 0 &&
 		 strncmp(l->what, "mbarriers", 9) != 0)
 		text_printf(t, "%s%s",
-		    l->x->pair || strcmp(l->what, "cluster barrier") == 0 ? " " : ", ", l->details);
+		    l->x->pair || strcmp(l->what, "cluster barrier") == 0 ? " " : ", ", said_inside(s, l));
 	if (l->x->reason && !strstr(t->at, l->x->reason))
 		text_printf(t, ": %s", l->x->reason);
 	if (weaker)
@@ -173,7 +173,7 @@ told(const Said *s, const SaidLine *l)
 	else if (*barrier)
 		said_add(s, &parts,
 		    arena_printf(
-			s->mem, "%s%s%s", l->details, said_often(s, l), said_barrier_mend(s, l)));
+			s->mem, "%s%s%s", said_inside(s, l), said_often(s, l), said_barrier_mend(s, l)));
 	else
 		said_add(s, &parts, l->details);
 	if (l->x->not_ahead)

@@ -289,6 +289,29 @@ add_warps(const Said *s, Remedies *all)
 			warps, (double)warps / SCHEDULERS));
 }
 
+/* Blocks take turns to start.  Where the kernel has a branch or a loop the model compares none that stay, and has too
+ * long an estimate of those: norm_rope_kv of 65536 blocks of a warp takes 41.7 us on an H200, with persistent = true 24.6,
+ * estimated at 46.4. */
+static void
+add_starts(const Said *s, Remedies *all)
+{
+	const Schedule *own = &s->x->f->schedule;
+	double us = said_part(s, BILL_START), next = said_part(s, said_longest(s, BILL_START));
+	if (us <= 0 || us < REPORT_NEAR * next || own->persistent > 0)
+		return;
+	bool tried = false;
+	for (int i = 0; i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *v = named_const(c->value, c->n, schedule_info[SCHEDULE_PERSISTENT].text);
+		tried |= c->cycles >= 0 && v && v->value.i > 0;
+	}
+	add(s, all, 0,
+	    arena_printf(s->mem, "fewer blocks: %.0f take turns to start, %s%s", s->x->bill.launched, said_micro(s, us),
+		tried ? "; a program for several rows, or a larger tile, has fewer"
+		      : "; with persistent = true, which was not compared, as many stay as there is room for, or "
+			"a program for several rows has fewer"));
+}
+
 static void
 add_products(const Said *s, Remedies *all)
 {
@@ -400,6 +423,7 @@ collect(const Said *s)
 			"and more for a "
 			"long loop, give each one",
 			s->x->bill.launched, s->x->t->rates->multiprocessors));
+	add_starts(s, &all);
 	add_own_reads(s, &all);
 	add_steps(s, &all);
 	add_warps(s, &all);
