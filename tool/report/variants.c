@@ -113,6 +113,14 @@ put_values(const Bound *now, const Bound *b, Text *out)
 	}
 }
 
+/* Does code need more registers than there are, by an estimate?  A bill of it, before there is code, knows of none. */
+static bool
+would_spill(Func *f, const Target *t)
+{
+	Pressure p;
+	return pressure_estimate(f, t, &p) && pressure_spills(p);
+}
+
 /* With all else as it is given or chosen; what does not compile, or is not modelled, is left out. */
 static void
 try(Variants *v, const char *name, int64_t value)
@@ -133,7 +141,8 @@ try(Variants *v, const char *name, int64_t value)
 	Func *f = m ? m->funcs.at[0] : NULL;
 	bool ok = f && !is_refuted(v->why, &b, name) &&
 	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
-	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0));     /* as cli_inspect does */
+	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0)) &&   /* as cli_inspect does */
+	    !would_spill(f, v->t);
 	cx->muted--;
 	if (!ok)
 		return;
