@@ -195,8 +195,8 @@ said_widen(const Said *s, const SaidLine *l)
 {
 	const char *cause = l->x->cause ? l->x->cause : "", *pitch = said_pitch(s, l);
 	return *pitch ? pitch + 2
-	       : said_is_spread(l) ? "all of the range (`i +: n`), of which a reshape makes a dimension of these and "
-				"their neighbours, permits that"
+	       : said_is_spread(l) ? "one read of these with the elements between them (a range, `i +: n`), which a "
+				"reshape parts, or a tensor in which these are adjacent, permits that"
 	       : strstr(cause, "strides are known at launch only")
 		   ? "a tensor that is contiguous, or declared without `strided`, permits that"
 	       : strstr(cause, "an index of its own")
