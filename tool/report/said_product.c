@@ -68,9 +68,14 @@ say_wider(const Said *s)
 		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
 		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
 	}
-	if (now <= 0 || registers)
+	bool near = shared >= REPORT_NEAR * said_part(s, said_longest(s, -1));
+	if (now <= 0 || (registers && near))
 		return "";
-	if (shared < REPORT_NEAR * said_part(s, said_longest(s, -1)))
+	if (!near && registers)
+		return now < WIDEST ? ". None of wgmma multiplies these faster: more columns (n256) only read shared "
+				      "memory less, which does not bound the kernel"
+				    : ". None of wgmma multiplies these faster";
+	if (!near)
 		return ". None of wgmma multiplies faster: more columns (n256) or a left operand in registers only "
 		       "read shared memory less, which does not bound the kernel";
 	double reads = (ROWS + now) / now, left = 1 / reads, wide = (1 + (double)ROWS / WIDEST) / reads;
