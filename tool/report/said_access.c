@@ -214,7 +214,9 @@ add_narrow(const Said *s, const SaidLine *l, Accesses *a)
 		    arena_printf(s->mem,
 			"line %d %s, %d access%s of %d bytes a thread where %d bytes would be possible%s",
 			l->line, l->what, l->x->accesses, l->x->accesses > 1 ? "es" : "", l->x->bytes, l->x->wider,
-			l->x->accesses > 1 ? "" : " in a larger tile"));
+			l->x->accesses > 1 ? ""
+			: has_tile(s)      ? " in a larger tile"
+					   : " if a program had several rows"));
 }
 
 /* "copy x in rows of 128 bytes": the innermost extent of the box. */

@@ -370,6 +370,9 @@ say_parts(const Said *s)
 		    "may bound the kernel, and less of "
 		    "one alone gains little.",
 		    first);
+	else if (rough_sort(s))
+		text_printf(&t, " Which of them bounds the kernel is not known: line %d's %s has too little of each.",
+		    rough_sort(s)->line, rough_sort(s)->what);
 	else
 		text_printf(&t, " %s bound%s the kernel.", first, is_many(part[0]) ? "" : "s");
 	if (longest < ALONE * s->us) {
