@@ -132,8 +132,8 @@ spread(int rank, const int order[LAYOUT_RANK], int room[LAYOUT_RANK], int bits, 
 }
 
 Layout
-layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int along, int lanes,
-    int warps)
+layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int along,
+    int lanes, int warps)
 {
 	Blocked b = {.rank = rank};
 	int room[LAYOUT_RANK], left = -vector - lanes - warps;
@@ -149,8 +149,8 @@ layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RA
 			room[order[i]] -= take;
 			vector -= take;
 		}
-		int held = along < 0 ? 0 : MIN(MAX(left, 0), room[along]);
-		if (held > 0) {
+		if (along >= 0) {
+			int held = MIN(MAX(left, 0), room[along]);
 			b.per_thread[along] += held;
 			room[along] -= held;
 		}

@@ -76,8 +76,8 @@ Layout layout_blocked(const Blocked *b, const int shape[LAYOUT_RANK]);
 Layout layout_coalesced(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector,
     int lanes, int warps);
 /* The same, but what lanes and warps leave over is neighbours of one thread along dimension `along`; -1: of none. */
-Layout layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int along, int lanes,
-    int warps);
+Layout layout_scanned(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_RANK], int vector, int along,
+    int lanes, int warps);
 Layout layout_slice(const Layout *l, int dim);      /* dimension dim summed away: what a reduction leaves */
 Layout layout_permute(const Layout *l, const int dims[LAYOUT_RANK]);
 Layout layout_reshape(const Layout *l, int rank, const int shape[LAYOUT_RANK]);

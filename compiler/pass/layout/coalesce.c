@@ -307,8 +307,8 @@ reads_records(const Op *op, int *dim)
 	    tile->extent[*dim] == INT64_C(1) << log2_ceil(n) && (!valid || valid->at[*dim] == n);
 }
 
-/* The dimension across memory's rows along which such tiles are scanned, or -1: there a thread has neighbours, so that lanes
- * and warps exchange one state of each line, not one of each element.  In loops, whose trips ptxas reads ahead, only of
+/* The dimension across memory's rows along which such tiles are scanned, or -1: there a thread has neighbours, so that
+ * lanes and warps exchange one state of each line, not one of each element.  In loops, whose trips ptxas reads ahead, only of
  * states of several values: an H200 took 72 us for 93 (linear_recurrence), but by sums 116 for 93 (cumsum_cols in
  * bench/warps), 260 for 247, 175 for 181 (cumsum_mid). */
 static int
@@ -316,7 +316,8 @@ scanned_dim(const Func *f, const Type *tile, int fast)
 {
 	bool loops = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op_family(op) == FAMILY_SCAN && (op->nin > 1 || !loops) ? op->in[0]->type : NULL;
+		bool is_one = op_family(op) == FAMILY_SCAN && (op->nin > 1 || !loops);
+		const Type *t = is_one ? op->in[0]->type : NULL;
 		loops |= op_is_loop(op) && !op_is_over_programs(op);
 		if (t && t->rank == tile->rank && attr_axis(op) != fast &&
 		    memcmp(t->extent, tile->extent, sizeof *t->extent * (size_t)t->rank) == 0)
