@@ -308,9 +308,9 @@ reads_records(const Op *op, int *dim)
 }
 
 /* The dimension across memory's rows along which such tiles are scanned, or -1: there a thread has neighbours, so that
- * lanes and warps exchange one state of each line, not one of each element.  In loops, whose trips ptxas reads ahead, only of
- * states of several values: an H200 took 72 us for 93 (linear_recurrence), but by sums 116 for 93 (cumsum_cols in
- * bench/warps), 260 for 247, 175 for 181 (cumsum_mid). */
+ * lanes and warps exchange one state of each line, not one of each element.  In loops, whose trips ptxas reads ahead,
+ * only of states of several values: an H200 took 72 us for 93 (linear_recurrence), but by sums 116 for 93 (cumsum_cols
+ * in bench/warps), 260 for 247, 175 for 181 (cumsum_mid). */
 static int
 scanned_dim(const Func *f, const Type *tile, int fast)
 {
