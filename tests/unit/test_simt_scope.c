@@ -283,7 +283,7 @@ remote_arrivals(void **state)
 }
 
 /* Block 1 has 64 bytes copied to both blocks, which read them; then it does so again, once block 0 has told it.  Faults:
- * block 0 reads before it has waited; it tells before it has read; nobody is waited for; reads are not fenced. */
+ * block 0 reads before it has waited, or signals before it has read; block 1 does not wait; reads are not fenced. */
 static void
 sent_to_both(SimtThread *t, const uint64_t *param)
 {
