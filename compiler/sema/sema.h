@@ -90,6 +90,7 @@ struct Program {
 
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
+const Expr *dim_name(const Expr *dim, int64_t *more);   /* the name in N, N + 1, 1 + N, N - 1, what is added; or NULL */
 /* The nearest name among everything that a launch may set, and all of them. */
 const char *header_advice(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);

@@ -316,10 +316,12 @@ values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 		    (Const){.kind = CONST_DTYPE, .dtype = (DType)t->dtype});
 	if (p->kind != PARAM_TENSOR || t->rank != p->rank)
 		return;
-	for (int d = 0; d < p->rank; d++)
-		if (p->ast->type->dims.at[d]->kind == EX_NAME)
-			add_value(c, given, n, p->ast->type->dims.at[d]->name,
-			    (Const){.kind = CONST_INT, .i = t->dim[d]});
+	for (int d = 0; d < p->rank; d++) {
+		int64_t more;
+		const Expr *dim = p->ast->type->dims.at[d], *x = dim_name(dim, &more);
+		if (x && (x == dim || symbol_named(k, x->name) >= 0))
+			add_value(c, given, n, x->name, (Const){.kind = CONST_INT, .i = t->dim[d] - more});
+	}
 }
 
 /* Scalars go by name too: the example's would contradict them as arguments. */

@@ -27,6 +27,14 @@ def test_outputs_are_made(k):
     assert k.softmax(X[:0]).shape == (0, 100)
 
 
+def test_extent_of_a_name_and_a_constant(k):
+    np.testing.assert_array_equal(k.lengths(np.array([0, 2, 5, 5], np.int32)), [2, 3, 0])
+    with pytest.raises(tegula.LaunchError, match="B would be -1"):
+        k.lengths(np.zeros(0, np.int32))
+    with pytest.raises(tegula.LaunchError, match="is 4, but B \\+ 1 is 3"):
+        k.lengths(np.zeros(4, np.int32), y=np.zeros(2, np.int32))
+
+
 def test_outputs_are_given(k):
     y = np.empty_like(X)
     assert k.softmax(X, out=y) is y

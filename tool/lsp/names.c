@@ -134,7 +134,7 @@ walk_body(Walk *w, const StmtList *body, const Item *of)
 
 /* ---- items ---- */
 
-/* A plain name among the dimensions, or the element type of a fn's parameter, that nothing else means is bound by it. */
+/* A name that a dimension gives a value, or the element type of a fn's parameter, that nothing else means is bound. */
 static void
 walk_type(Walk *w, const TypeExpr *t, const Item *of)
 {
@@ -146,11 +146,12 @@ walk_type(Walk *w, const TypeExpr *t, const Item *of)
 	else
 		walk_expr(w, t->elem, false);
 	for (int i = 0; i < t->dims.n; i++) {
-		const Expr *x = t->dims.at[i];
-		if (x && x->kind == EX_NAME && find(w, x->name) < 0)
+		int64_t more;
+		const Expr *dim = t->dims.at[i], *x = dim ? dim_name(dim, &more) : NULL;
+		if (x && (x == dim || of->kind == ITEM_KERNEL) && find(w, x->name) < 0)
 			define(w, (NameDef){NAME_SYMBOL, x->name, x->place, .item = of, .type = t});
 		else
-			walk_expr(w, x, false);
+			walk_expr(w, dim, false);
 	}
 }
 

@@ -2,7 +2,8 @@
  * shape symbols, that no name means two things, that `tune` names what exists.
  *
  * A dimension that is a plain name is a symbol unless the name is a compile-time parameter, a scalar parameter or
- * a top-level constant; then it is a requirement (or, for a compile-time parameter, gives it its value). */
+ * a top-level constant; then it is a requirement (or, for a compile-time parameter, gives it its value).  So is a
+ * name beside a constant, as B in `first: in i32[B + 1]`, which gives it a value where no plain dimension does. */
 #include "sema/header.h"
 
 #include <string.h>
@@ -222,20 +223,43 @@ check_param(Kernel *k, KernelParam *p, const Param *ast)
 	}
 }
 
+const Expr *
+dim_name(const Expr *dim, int64_t *more)
+{
+	const Expr *a = dim, *c = NULL;
+
+	*more = 0;
+	if (dim->kind == EX_BINARY && (dim->bin == BIN_ADD || dim->bin == BIN_SUB)) {
+		bool is_first = dim->bin == BIN_ADD && dim->a->kind == EX_INT;
+		a = is_first ? dim->b : dim->a;
+		c = is_first ? dim->a : dim->b;
+		if (c->kind != EX_INT || c->u > INT32_MAX)
+			return NULL;
+		*more = dim->bin == BIN_ADD ? (int64_t)c->u : -(int64_t)c->u;
+	}
+	return a->kind == EX_NAME && !a->scope ? a : NULL;
+}
+
+static bool
+is_declared(const Kernel *k, const char *name)
+{
+	int scalar = param_of_kernel(k, name);
+
+	return ctparam_named(k, name) >= 0 || program_const(k->program, name) || symbol_named(k, name) >= 0 ||
+	    (scalar >= 0 && k->params.at[scalar].kind == PARAM_SCALAR);
+}
+
 static void
 find_symbols(Kernel *k)
 {
+	int64_t more;
+
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
-			const Expr *dim = p->ast->type->dims.at[d];
-			if (dim->kind != EX_NAME || ctparam_named(k, dim->name) >= 0 ||
-			    program_const(k->program, dim->name) || symbol_named(k, dim->name) >= 0)
-				continue;
-			int scalar = param_of_kernel(k, dim->name);
-			if (scalar >= 0 && k->params.at[scalar].kind == PARAM_SCALAR)
-				continue;
-			vec_push(context(k)->mem, &k->symbols, dim->name);
+			const Expr *x = dim_name(p->ast->type->dims.at[d], &more);
+			if (x && !is_declared(k, x->name))
+				vec_push(context(k)->mem, &k->symbols, x->name);
 		}
 	}
 }
@@ -247,9 +271,10 @@ symbol_place(const Kernel *k, const char *name)
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
-			const Expr *dim = p->ast->type->dims.at[d];
-			if (dim->kind == EX_NAME && dim->name == name)
-				return dim->place;
+			int64_t more;
+			const Expr *x = dim_name(p->ast->type->dims.at[d], &more);
+			if (x && x->name == name)
+				return x->place;
 		}
 	}
 	return k->item->name_place;

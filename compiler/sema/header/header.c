@@ -91,24 +91,45 @@ bind_dtype(Binder *b, const KernelParam *p, DType have)
 	return slot_set(b, s, &c, at, arena_printf(b->cx->mem, "the element type of '%s'", p->name));
 }
 
-/* A plain dimension of a tensor; NULL: it is a formula. */
+/* What a tensor's dimension gives a value, plain or with a constant beside it, `more`; NULL: it is a formula. */
 static Slot *
-slot_of_dim(Binder *b, const KernelParam *p, int d)
+slot_of_dim(Binder *b, const KernelParam *p, int d, bool *plain, int64_t *more)
 {
-	const Expr *dim = p->ast->type->dims.at[d];
-	Slot *s = dim->kind == EX_NAME ? slot_find(b, dim->name) : NULL;
-	return s && (s->kind == SLOT_SYMBOL || s->kind == SLOT_CT) ? s : NULL;
+	const Expr *dim = p->ast->type->dims.at[d], *x = dim_name(dim, more);
+	Slot *s = x ? slot_find(b, x->name) : NULL;
+
+	*plain = x == dim;
+	return s && (s->kind == SLOT_SYMBOL || (*plain && s->kind == SLOT_CT)) ? s : NULL;
 }
 
 static bool
 refuse_rank(Binder *b, const KernelParam *p, const ArgInfo *a)
 {
+	int64_t more;
+	bool plain;
+
 	for (int d = 0; d < p->rank; d++) {
-		Slot *s = slot_of_dim(b, p, d);
+		Slot *s = slot_of_dim(b, p, d, &plain, &more);
 		if (s)
 			s->is_refused = true;
 	}
 	return diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank, p->rank == 1 ? "" : "s", a->rank);
+}
+
+/* The plain dimensions of a tensor argument, or those with a constant beside a name that has no value yet. */
+static bool
+bind_dims(Binder *b, const KernelParam *p, const ArgInfo *a, bool plain)
+{
+	bool ok = true, is_plain;
+	int64_t more;
+
+	for (int d = 0; d < p->rank; d++) {
+		Slot *s = slot_of_dim(b, p, d, &is_plain, &more);
+		Const c = {.kind = CONST_INT, .i = a->dim[d] - more};
+		if (s && plain == is_plain && (plain || !s->set))
+			ok &= slot_set(b, s, &c, p->ast->type->dims.at[d]->place, header_dim_words(b, p, d));
+	}
+	return ok;
 }
 
 /* What one tensor argument says: its element type and its plain dimensions. */
@@ -117,15 +138,7 @@ bind_tensor(Binder *b, const KernelParam *p, const ArgInfo *a)
 {
 	bool ok = bind_dtype(b, p, a->dtype);
 
-	if (a->rank != p->rank)
-		return refuse_rank(b, p, a);
-	for (int d = 0; d < p->rank; d++) {
-		Slot *s = slot_of_dim(b, p, d);
-		Const c = {.kind = CONST_INT, .i = a->dim[d]};
-		if (s)
-			ok &= slot_set(b, s, &c, p->ast->type->dims.at[d]->place, header_dim_words(b, p, d));
-	}
-	return ok;
+	return (a->rank == p->rank ? bind_dims(b, p, a, true) : refuse_rank(b, p, a)) && ok;
 }
 
 static bool
@@ -145,6 +158,12 @@ bind_args(Binder *b)
 		else if (a->scalar.kind != CONST_NONE)
 			ok &= slot_set(b, slot_find(b, p->name), &a->scalar, p->ast->name_place,
 			    arena_printf(b->cx->mem, "the argument '%s'", p->name));
+	}
+	for (int i = 0; b->args && i < b->k->params.n; i++) {
+		const ArgInfo *a = &b->args[i];
+		const KernelParam *p = &b->k->params.at[i];
+		if (a->given && p->kind == PARAM_TENSOR && a->rank == p->rank)
+			ok &= bind_dims(b, p, a, false);
 	}
 	return ok;
 }
