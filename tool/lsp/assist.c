@@ -205,9 +205,10 @@ enum { COMPLETE_FUNCTION = 3, COMPLETE_VARIABLE = 6, COMPLETE_PROPERTY = 10, COM
 	COMPLETE_TYPE = 25 };
 
 static const char *const keywords[] = {
-	"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else", "return",
-	"static", "as", "in", "out", "inout", "scratch", "strided", "mut", "where", "grid", "tune", "bench", "expect",
-	"merge", "range", "new", "true", "false", "inf", "nan", "pi", "target",
+	"kernel", "fn", "reference", "example", "import", "const", "let", "var", "for", "while", "if", "else",
+	"return", "static", "as", "break", "continue", "in", "out", "inout", "scratch", "fixed", "strided", "mut",
+	"where", "grid", "tune", "bench", "expect", "merge", "range", "new", "true", "false", "inf", "nan", "pi",
+	"target",
 };
 
 static void
