@@ -23,15 +23,21 @@ draw_layouts(const Module *m, Text *out)
 	}
 }
 
-/* The estimate, which costs little beside making the text: cubin, sass and inspect ask an assembler. */
+/* An assembler is asked, if there is one, where the estimate would warn: the estimate alone costs little beside making the text. */
 static bool
 put_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *times)
 {
 	Pressure p;
-	if (!compile_ptx(m, t, b, out, NULL, times) || !pressure_estimate(m->funcs.at[0], t, &p))
-		return false;
-	spill_warn_likely(m, t, b, p);
-	return true;
+	Text ptx = {0};
+	int registers, spills, stack;
+	bool ok = compile_ptx(m, t, b, &ptx, NULL, times) && pressure_estimate(m->funcs.at[0], t, &p);
+	if (ok && pressure_spills(p) && cli_resources(t, &ptx, &registers, &spills, &stack))
+		spill_warn(m, t, b, spills);
+	else if (ok)
+		spill_warn_likely(m, t, b, p);
+	text_putn(out, ptx.at ? ptx.at : "", ptx.n);
+	text_close(&ptx);
+	return ok;
 }
 
 /* Appends a kernel's stage to out; false after errors in m->cx or printing. */

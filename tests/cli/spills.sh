@@ -53,6 +53,7 @@ expect 0 "80 bytes of stores and loads spill them to local memory .W1220" inspec
 expect 0 'W1220' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
 expect 0 '' build mm.tgl --target=sm_90a --emit=ptx
 refuse W1220
+expect 0 "80 bytes of stores and loads spill them to local memory .W1220" build mm.tgl --target=sm_90a --emit=ptx -D warps=1
 # half of a tile that the source computes from a row would leave out half of the row
 cat >row.tgl <<'END'
 kernel mm<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R]) grid(r: R) { y[r] = sum(x[r, 0 +: B]); }
@@ -66,6 +67,8 @@ expect 0 'spills 64 bytes' inspect mm.tgl -D warps=1
 refuse 'W1220'
 SAYS=0
 expect 0 'spills 0 bytes' inspect mm.tgl -D warps=1
+refuse 'W1220'
+expect 0 '' build mm.tgl --target=sm_90a --emit=ptx -D warps=1
 refuse 'W1220'
 expect 0 '' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
 holds grep -q '^code$' k.cubin
