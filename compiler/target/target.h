@@ -34,7 +34,7 @@ enum {
 	HAS_GRID_WAIT = 1 << 21,                        /* a grid may start early, and waits in its code */
 	HAS_FP8_SYNC = 1 << 24,                         /* products of a warp take fp8; else ptxas converts to f16 */
 	HAS_PRINTF = 1 << 23,                           /* code prints to the device's output */
-	HAS_LANE_LOOKUPS = 1 << 24,                     /* lanes that hold a table answer sooner than memory does */
+	HAS_LANE_LOOKUPS = 1 << 25,                     /* lanes that hold a table answer sooner than memory does */
 	HAS_LONG_DIVIDE = 1 << 19,                      /* a division is so many instructions that an inverse pays */
 };
 

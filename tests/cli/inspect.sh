@@ -263,6 +263,18 @@ expect 0 "read x *f32\[8192\]" inspect rows.tgl
 expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096 -D R=32768
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
+# products of a warp take fp8 on sm_89; on sm_90a ptxas converts the operands
+cat >f8.tgl <<'END'
+kernel f8(a: in f8e4m3[M, K], b: in f8e4m3[K, N], c: out f32[M, N]) grid(i: cdiv(M, 64), j: cdiv(N, 64)) tune(warps = {4}) {
+    var acc = zeros([64, 64]);
+    for k in range(0, K, 64) { acc += a[i * 64 +: 64, k +: 64] @ b[k +: 64, j * 64 +: 64]; }
+    c[i * 64 +: 64, j * 64 +: 64] = acc;
+}
+example f8 { M = 2048; N = 2048; K = 2048; a = normal(0, 1); b = normal(0, 1); }
+END
+expect 0 "estimated .*special functions" inspect f8.tgl
+expect 0 "estimated" inspect f8.tgl --target=sm_89
+refuse "special functions"
 expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
 expect 0 '"chosen": "  chosen: B = ' inspect blocks.tgl --json
 expect 0 "twice for sm_86" inspect blocks.tgl --target=sm_86
