@@ -96,18 +96,21 @@ evaluate(Env *e, const Op *op)
 	set(e, out, known, v);
 }
 
+/* A buffer that a product of a warpgroup reads may hold the operand's transpose. */
 static double
 dot_flops(const Op *op)
 {
-	const Type *a = op->in[0]->type;
-	return 2.0 * (double)type_count(op->out[0].type) * (double)a->extent[a->rank - 1];
+	const Type *a = op->in[0]->type, *out = op->out[0].type;
+	double depth = op->kind == OP_DOT_START ? (double)type_count(a) / (double)out->extent[0]
+						: (double)a->extent[a->rank - 1];
+	return 2.0 * (double)type_count(out) * depth;
 }
 
 /* One trip of the op itself, regions apart. */
 static double
 op_flops(const Op *op)
 {
-	if (op_family(op) == FAMILY_DOT)
+	if (op_family(op) == FAMILY_DOT || op->kind == OP_DOT_START)
 		return dot_flops(op);
 	if (op->nout == 0 || op->out[0].type->ptr || !dtype_is_float(op->out[0].type->elem))
 		return 0;

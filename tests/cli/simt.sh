@@ -156,4 +156,6 @@ example scatter { N = 256; x = normal(0, 1); p = iota([256], 0) * 37 % 256; }
 END2
 expect 0 "scatter.tgl:3:5: warning: a warp's write takes 16 sectors here; the compiler could not predict it, the indices are data .W1401" \
     race scatter.tgl --target=sm_90a
+# operations are counted where warpgroups multiply, too
+expect 0 "time .*, [0-9.]* GFLOP/s" run "$top/dsl_examples/matmul.tgl" --device=simt:sm_90a -D M=256 -D N=256 -D K=256
 finish
