@@ -230,11 +230,32 @@ slot_of_number(Builder *b, Value *buffer, Value *number)
 	return &op->out[0];
 }
 
-/* A buffer with what v is, filled behind its definition; of as many slots as that of `turn`, NULL: one. */
-static Value *
-put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn)
+/* Does the block run once a program? */
+static bool
+runs_once(const Func *f, const Block *b)
+{
+	return b == f->body || (b->parent->kind == OP_FOR && block_find(b, OP_PROGRAM_AT) && b->parent->home == f->body);
+}
+
+/* The op before which v is put into its buffer: the one behind its definition.  In a block that runs once a program, what
+ * is ready before a product starts is put there all at once: a store makes threads wait for what is read before it, and
+ * reads behind it would begin only then. */
+static Op *
+place_of_put(const Func *f, const Value *v, const Op *product)
 {
 	Op *at = v->def ? v->def->next : v->block->first;
+	if (v->block != product->home || !runs_once(f, v->block))
+		return at;
+	while (at != product && !at->nregion && at->kind != OP_DOT && at->kind != OP_DOT_START)
+		at = at->next;
+	return at->prev && at->prev->kind == OP_PROXY_FENCE ? at->prev : at;
+}
+
+/* A buffer with what v is; of as many slots as that of `turn`, NULL: one. */
+static Value *
+put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn, const Op *product)
+{
+	Op *at = place_of_put(f, v, product);
 	Builder b = {.m = m, .block = v->block, .before = at, .place = at->place};
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = at->place};
 	const Type *t = v->type;
@@ -282,7 +303,7 @@ slot_of(Module *m, Func *f, const Target *t, Op *product, int i, bool *flipped)
 {
 	Value *v = dot_operand_root(product->in[i], flipped);
 	if (!v->def || v->def->kind != OP_GET || !stays_in_slot(v->def, product))
-		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0, put_in_turn(f, t, product, v));
+		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0, put_in_turn(f, t, product, v), product);
 	Value *slot = v->def->in[0];
 	fence_slot(m, f, slot, product);
 	return slot;
@@ -356,7 +377,7 @@ take_apart(Module *m, Func *f, const Op *dot, Op *start)
 		bool flipped;
 		Value *v = dot_operand_root(dot->in[i], &flipped);
 		if (start->in[i]->type->kind == TYPE_BUFFER && v->def && v->def->kind == OP_GET)
-			op_set_in(start, i, put_operand(m, f, v, (i == 0) != flipped ? 1 : 0, NULL));
+			op_set_in(start, i, put_operand(m, f, v, (i == 0) != flipped ? 1 : 0, NULL, start));
 	}
 }
 

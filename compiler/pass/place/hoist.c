@@ -10,16 +10,21 @@
  * of a tensor that is only read, atomics too.  What its address is made of goes along if it is plain arithmetic.  Pointers
  * may go anywhere: nothing passes a store through them, nor messages, PTX, loops and branches.
  *
+ * Nor do loads move across the barriers of a product: outside of loops reads go before products too, so that the taps of a
+ * convolution that is written out, each a product, come together.  Loops have pipelines for what products take, and stay
+ * as they are in kernels that multiply.
+ *
  * A tile that is read early stands in registers meanwhile: WORDS_MOST of a thread, over each write, are so many as reads
- * under way hold at once (model/live.c). */
+ * under way hold at once (model/live.c), PRODUCT_WORDS_MOST in kernels that multiply. */
 #include "model/model.h"
 #include "pass/pass.h"
 
-enum { WORDS_MOST = 32, ALONG_MOST = 32 };
+enum { WORDS_MOST = 32, PRODUCT_WORDS_MOST = 64, ALONG_MOST = 32 };
 
 typedef struct Early {
 	const Func *f;
-	int *words;                                     /* that pass the n'th write of a block, of a thread */
+	bool multiplies;                                /* the kernel */
+	int *words;                                     /* that pass the n'th post of a block, of a thread */
 	Op *along[ALONG_MOST];                          /* the read, then what it needs, from back to front */
 	int n;
 } Early;
@@ -54,11 +59,18 @@ may_pass(const Early *e, const Op *read, const Op *op)
 	return op->kind == OP_READ || op->kind == OP_LOAD || op_has(op, PURE);
 }
 
-/* Before which write the read may go, and, in e->along[0 .. *n), with what; NULL: it stays. */
-static Op *
-find_place(Early *e, Op *read, int writes, int *n)
+/* What reads go before. */
+static bool
+is_post(const Op *op)
 {
-	int words = live_words(&read->out[0]);
+	return op_has(op, WRITES) || op->kind == OP_DOT;
+}
+
+/* Before which post the read may go, and, in e->along[0 .. *n), with what; NULL: it stays. */
+static Op *
+find_place(Early *e, Op *read, int posts, int *n)
+{
+	int words = live_words(&read->out[0]), most = e->multiplies ? PRODUCT_WORDS_MOST : WORDS_MOST;
 	Op *place = NULL;
 	e->along[0] = read;
 	e->n = 1;
@@ -69,10 +81,10 @@ find_place(Early *e, Op *read, int writes, int *n)
 			e->along[e->n++] = op;
 		} else if (!may_pass(e, read, op)) {
 			break;
-		} else if (op_has(op, WRITES)) {
-			if (e->words[--writes] + words > WORDS_MOST)
+		} else if (is_post(op)) {
+			if (e->words[--posts] + words > most)
 				break;
-			e->words[writes] += words;
+			e->words[posts] += words;
 			place = op;
 			*n = e->n;
 		}
@@ -83,26 +95,25 @@ find_place(Early *e, Op *read, int writes, int *n)
 static void
 walk(Early *e, Block *b)
 {
-	int writes = 0, all = 0;
+	int posts = 0, all = 0;
 	for (const Op *op = b->first; op; op = op->next)
-		all += op_has(op, WRITES);
+		all += is_post(op);
 	int *words = NEW_ARRAY(e->f->module->cx->tmp, int, MAX(all, 1));
 	for (Op *op = b->first, *next; op; op = next) {
 		next = op->next;
-		for (int r = 0; r < op->nregion; r++)
+		for (int r = 0; r < op->nregion && !e->multiplies; r++)
 			walk(e, op->region[r]);
-		writes += op_has(op, WRITES);
+		posts += is_post(op);
 		if (op->kind != OP_READ || !access_is_tensor(op))
 			continue;
 		int n = 0;
 		e->words = words;
-		Op *place = find_place(e, op, writes, &n);
+		Op *place = find_place(e, op, posts, &n);
 		while (place && n > 0)
 			op_move(e->along[--n], b, place);
 	}
 }
 
-/* Kernels with products have pipelines for what they read. */
 static bool
 multiplies(const Func *f)
 {
@@ -112,7 +123,6 @@ multiplies(const Func *f)
 void
 pass_hoist(Func *f, const Target *t)
 {
-	Early e = {.f = f};
-	if (!multiplies(f))
-		walk(&e, f->body);
+	Early e = {.f = f, .multiplies = multiplies(f)};
+	walk(&e, f->body);
 }
