@@ -43,6 +43,7 @@ typedef struct Lower {
 	int role;                                       /* within roles: its number from 1, its barrier's … */
 	Reg role_copy;                                  /* … plus this (REG_I32) where several groups run it; 0: one does */
 	bool is_lone;                                   /* one thread runs the role: its thread 0 */
+	VEC(const Op *) together;                       /* products that one before them has computed (matrix/dot_fma.c) */
 	VEC(Reg) held;                                  /* by products under way, until the next dot_wait */
 	int nscratch;                                   /* uses of its scratch that the current op has made */
 	bool stores_through_pointers;                   /* so that any tensor may be written */
@@ -302,7 +303,7 @@ void lower_shuffle(Lower *l, const ShufflePlan *p, const Layout *src, const Layo
 void lower_reduce(Lower *l, Op *op);                    /* across/reduce.c: reduce reduce_fn */
 void lower_scan(Lower *l, Op *op);                      /* across/scan.c: scan scan_fn */
 void lower_dot(Lower *l, Op *op);                       /* matrix/dot.c: dot dot_scaled */
-void lower_dot_fma(Lower *l, Op *op, Reg *out);         /* matrix/dot_fma.c */
+void lower_dot_fma(Lower *l, const Op *op);             /* matrix/dot_fma.c */
 void lower_order(Lower *l, Op *op);                     /* across/order.c: sort topk histogram */
 void lower_scatter(Lower *l, Op *op);                   /* across/scatter.c */
 /* matrix/matrix.c: a tile from shared memory by ldmatrix, if its layout is made of fragments that it loads; else false */

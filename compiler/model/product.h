@@ -121,4 +121,25 @@ void plan_fma(const Op *op, const Target *t, FmaPlan *out);
 /* The register of `want` for value r at step k. */
 int fma_register(const FmaPlan *p, const FmaSide *s, int r, int k);
 
+/* plan_dot_together.c: of these, what is computed together */
+
+enum { FMA_TOGETHER_MOST = 4 };
+
+typedef struct FmaTogether {
+	struct {
+		FmaPlan p;
+		int sum;                                /* number of the product whose sum it adds to, or its own */
+	} at[FMA_TOGETHER_MOST];
+	int n;
+} FmaTogether;
+
+/* The first and those behind it that can be computed as early. */
+void plan_fma_together(const Op *first, const Target *t, FmaTogether *out);
+/* Do both read the same elements into the same registers? */
+bool fma_reads_alike(const FmaSide *a, const FmaSide *b);
+/* Does another product follow before a barrier? */
+bool fma_reads_again(const Op *last);
+/* Loads of a thread from shared memory, and their words of 4 bytes, that others computed with the dot have not made. */
+void fma_loads(const Op *dot, const Target *t, double *loads, double *words);
+
 #endif

@@ -172,9 +172,8 @@ lower_dot(Lower *l, Op *op)
 		lower_refuse(l, op, arena_printf(l->mem, "the matrix instruction '%s'", name));
 		return;
 	}
-	Reg *out = lower_new(l, &op->out[0]);
 	if (plan_mma(op, &p))
-		lower_mma(l, &p, op, out);
+		lower_mma(l, &p, op, lower_new(l, &op->out[0]));
 	else
-		lower_dot_fma(l, op, out);
+		lower_dot_fma(l, op);
 }

@@ -1,4 +1,5 @@
-/* Operands of products by multiplications that a loop does not change: they go to shared memory before it, once.
+/* Operands of products by multiplications that a loop does not change, or that several products of a block have: they go to
+ * shared memory once, before the loop or where they are computed.
  *
  *     %v = read %x, …                                     %v = read %x, …
  *                                                         put %buffer, %v
@@ -8,12 +9,15 @@
  *     }                                                   }
  *     … %v …                                              %w = get %buffer    … %w …
  *
- * Else each iteration would write them to scratch, between two barriers, and threads would hold them all the time. */
+ * Else each iteration, or each product, would write them to scratch, between two barriers, and threads would hold them all
+ * the time.  With a product's one operand the other one goes too: what is in slots needs no scratch. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
 #include <string.h>
+
+enum { SHARED_BYTES = 48 << 10 };                       /* of operands that several products of a block have */
 
 static bool
 is_by_multiplications(const Op *op)
@@ -22,14 +26,43 @@ is_by_multiplications(const Op *op)
 	    op->out[0].type->rank == 2 && op->in[0]->type->elem == op->out[0].type->elem;
 }
 
+/* Operand i as it is before it is transposed, if it can go to a buffer. */
+static Value *
+root_of(const Op *dot, int i, bool *flipped)
+{
+	Value *v = dot_operand_root(dot->in[i], flipped);
+	return v->def && v->layout && v->def->kind != OP_GET && v->def->kind != OP_CONST ? v : NULL;
+}
+
 /* Operand i as it is before the loop around its product; NULL: the loop makes it, or it is in shared memory. */
 static Value *
 fixed_operand(const Op *dot, int i, bool *flipped)
 {
 	Op *loop = dot->home->parent;
-	Value *v = dot_operand_root(dot->in[i], flipped);
-	bool stays = loop && op_is_loop(loop) && v->def && v->def->home == loop->home;
-	return stays && v->layout && v->def->kind != OP_GET && v->def->kind != OP_CONST ? v : NULL;
+	Value *v = root_of(dot, i, flipped);
+	return v && loop && op_is_loop(loop) && v->def->home == loop->home ? v : NULL;
+}
+
+/* The buffer with v; NULL: none, yet. */
+static Value *
+buffer_of(const Value *v)
+{
+	for (const Op *op = v->def->next; op && op->kind == OP_PUT; op = op->next)      /* others: of the same op */
+		if (op->in[1] == v && op->in[0]->def->kind == OP_ALLOC)
+			return op->in[0];
+	return NULL;
+}
+
+/* Do several operands of products of the dot's block come from v? */
+static bool
+is_shared(const Op *dot, const Value *v)
+{
+	int n = 0;
+	bool flipped;
+	for (const Op *op = dot->home->first; op; op = op->next)
+		for (int i = 0; i < 2 && is_by_multiplications(op); i++)
+			n += dot_operand_root(op->in[i], &flipped) == v;
+	return n > 1 || buffer_of(v);
 }
 
 static Value *
@@ -55,16 +88,19 @@ get_behind(Op *loop, Value *buffer, Value *v)
 		}
 }
 
+/* The product takes v, operand i of it, from a buffer with it. */
 static void
-put_operand(Module *m, Func *f, Op *dot, int i, Value *v, bool flipped)
+take_from_buffer(Module *m, Func *f, Op *dot, int i, Value *v, bool flipped)
 {
-	Op *loop = dot->home->parent;
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = v->def->place};
-	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, v->type->elem, 1, v->type->rank, v->type->extent));
-	Layout l = pipeline_swizzle(v->layout, v->type->elem);
-	buffer->layout = layout_intern(m, &l);
+	Value *buffer = buffer_of(v);
 	Builder b = build_before(v->def->next);
-	op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0);
+	if (!buffer) {
+		buffer = build0(&start, OP_ALLOC, type_buffer(m, v->type->elem, 1, v->type->rank, v->type->extent));
+		Layout l = pipeline_swizzle(v->layout, v->type->elem);
+		buffer->layout = layout_intern(m, &l);
+		op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0);
+	}
 	b = build_before(dot);
 	Value *tile = get(&b, buffer, v);
 	if (flipped) {
@@ -75,17 +111,51 @@ put_operand(Module *m, Func *f, Op *dot, int i, Value *v, bool flipped)
 		tile->layout = given;
 	}
 	op_set_in(dot, i, tile);
-	get_behind(loop, buffer, v);
+	if (dot->home != v->block)
+		get_behind(dot->home->parent, buffer, v);
+}
+
+/* Does the op stand before the other one, of its block? */
+static bool
+precedes(const Op *op, const Op *other)
+{
+	while (op && op != other)
+		op = op->next;
+	return op != NULL;
+}
+
+/* A product with an operand that others of its block have: both come from buffers, as long as these are small.  The last
+ * one that is put is got first: a barrier before that is for both, and none stands between a get and the product. */
+static void
+share(Module *m, Func *f, Op *dot, int64_t *bytes)
+{
+	bool flipped[2];
+	Value *v[2] = {root_of(dot, 0, &flipped[0]), root_of(dot, 1, &flipped[1])};
+	if (!v[0] || !v[1] || !(is_shared(dot, v[0]) || is_shared(dot, v[1])))
+		return;
+	int64_t more = 0;
+	for (int i = 0; i < (v[0] == v[1] ? 1 : 2); i++)
+		more += buffer_of(v[i]) ? 0 : tile_bytes(v[i]->type);
+	if (*bytes + more > SHARED_BYTES)
+		return;
+	*bytes += more;
+	int first = v[0]->block == v[1]->block && precedes(v[0]->def, v[1]->def);
+	take_from_buffer(m, f, dot, first, v[first], flipped[first]);
+	take_from_buffer(m, f, dot, !first, v[!first], flipped[!first]);
 }
 
 void
 pipeline_fixed(Module *m, Func *f)
 {
 	bool flipped;
-	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+	int64_t bytes = 0;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		for (int i = 0; i < 2 && is_by_multiplications(op); i++) {
 			Value *v = fixed_operand(op, i, &flipped);
 			if (v)
-				put_operand(m, f, op, i, v, flipped);
+				take_from_buffer(m, f, op, i, v, flipped);
 		}
+		if (is_by_multiplications(op))
+			share(m, f, op, &bytes);
+	}
 }
