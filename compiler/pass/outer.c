@@ -1,4 +1,4 @@
-/* Reads by tiles of indices of which each counts along its own dimension are reads of parts.
+/* Accesses by tiles of indices of which each counts along its own dimension are accesses of parts.
  *
  *     %r = broadcast (reshape (add %k, (div (iota), 8))) : i64[128, 64]      rows k + i / 8
  *     %c = broadcast (reshape (add %n, (iota))) : i64[128, 64]               columns n + j
@@ -8,12 +8,23 @@
  *     %w = reshape (broadcast (reshape %p : i32[16, 1, 64]) : i32[16, 8, 64]) : i32[128, 64]
  *
  * as kernels that are ported from pointers reach words of eight weights.  What is outside of the tensor is so either way.
+ * Of indices that are the same along a dimension, as a convolution's pixel, which three say, and its channels, those of one
+ * dimension are left to be gathered:
+ *
+ *     %v = read %x, %n, %i, %j, %c {index = "gggg"} : f16[64, 32]
+ *  =>
+ *     %v = read %x, %m, %y, %z, %start {index = "gggp", extents = [32]} : f16[64, 32]         %m, %y, %z: i64[64]
+ *
+ * A tile whose dimensions come in the other order than the tensor's is transposed beside its access.
+ *
  * A part comes by copies ahead, each word once.  What the word is shifted by, 4 (i % 8), is written as numbers 0 to 7 that
  * repeat, so that threads which hold eight neighbours shift by constants. */
 #include "ir/derive.h"
 #include "model/digits/digits.h"
 #include "pass/layout/axis.h"
 #include "pass/outer.h"
+
+#include <string.h>
 
 enum { DEPTH = 8 };
 
@@ -85,56 +96,130 @@ find_run(Builder *b, const Value *line, Run *out)
 	return true;
 }
 
+/* Of each dimension of a tensor: its run, or the line of indices that is still gathered. */
+typedef struct Outer {
+	Run run[KERNEL_RANK];
+	const Value *line[KERNEL_RANK];
+	bool turned;                                    /* the second dimension of the tiles of indices comes first */
+} Outer;
+
+/* The first two dimensions of v's that tiles of indices have, exchanged. */
 static Value *
-read_parts(Builder *b, const Op *read, const Run *run)
+turn(Builder *b, Value *v, const Op *access)
 {
-	const char *old = attr_index(read);
-	const IntList *had = attr_extents(read);
-	int rank = read->in[0]->type->rank, n = 0, e = 0, at = 0;
+	int64_t dims[MAX_RANK];
+	int at = 0;
+	for (const char *c = attr_index(access); *c && *c != 'g'; c++)
+		at += *c == 'p';
+	for (int d = 0; d < v->type->rank; d++)
+		dims[d] = d == at ? d + 1 : d == at + 1 ? d - 1 : d;
+	return build_permute(b, v, dims);
+}
+
+static Op *
+access_parts(Builder *b, const Op *op, const Outer *o)
+{
+	const char *old = attr_index(op);
+	const IntList *had = attr_extents(op);
+	int rank = op->in[0]->type->rank, n = 0, e = 0;
 	int64_t extent[MAX_RANK];
 	char index[KERNEL_RANK + 1] = {0};
-	Value *in[1 + KERNEL_RANK] = {read->in[0]};
+	Value *in[2 + KERNEL_RANK] = {op->in[0]};
 	for (int d = 0; d < rank; d++) {
-		index[d] = run[d].start ? 'p' : old[d];
-		in[1 + d] = run[d].start ? run[d].start : read->in[1 + d];
+		index[d] = o->run[d].start ? 'p' : old[d];
+		in[1 + d] = o->run[d].start ? o->run[d].start : o->line[d] ? (Value *)o->line[d] : op->in[1 + d];
 		if (index[d] == 'p')
-			extent[n++] = run[d].start ? run[d].n : had->at[e++];
+			extent[n++] = o->run[d].start ? o->run[d].n : had->at[e++];
 	}
-	Value *v = access_like(b, read, in, 1 + rank, index, extent, n)->out;
-	for (int d = 0; d < rank; d++)
+	if (op->kind == OP_WRITE)
+		in[1 + rank] = o->turned ? turn(b, op->in[1 + rank], op) : op->in[1 + rank];
+	return access_like(b, op, in, op->nin, index, extent, n);
+}
+
+/* Words of which each was read `times` one after the other. */
+static Value *
+repeat_words(Builder *b, Value *v, const Op *parts, const Outer *o)
+{
+	const char *index = attr_index(parts);
+	for (int d = 0, at = 0, gathers = 0; index[d]; d++) {
 		if (index[d] == 'p')
-			v = build_repeat_each(b, v, at++, run[d].start ? run[d].times : 1);
+			v = build_repeat_each(b, v, at, o->run[d].start ? o->run[d].times : 1);
+		at += index[d] == 'p' || (index[d] == 'g' && !gathers++);
+	}
 	return v;
 }
 
-bool
-flatten_outer(Op *read)
+/* Along which dimension of the tiles of indices is each, and is it alone there?  False: one is along several, or the
+ * tensor's dimensions come in another order than the tile's. */
+static bool
+find_lines(const Op *op, int first, int last, int along[KERNEL_RANK], int alone[KERNEL_RANK], bool *turned)
 {
-	const char *index = attr_index(read);
-	int rank = read->in[0]->type->rank, first = -1, last = -1;
-	Run run[KERNEL_RANK] = {{0}};
-	bool any = false, is_repeated = false;
-	for (int d = 0; d < rank; d++)
-		if (index[d] == 'g') {
-			first = first < 0 ? d : first;
-			last = d;
-		}
-	if (read->kind != OP_READ || first < 0 || read->nin != 1 + rank || read->out[0].type->rank + 1 > KERNEL_RANK)
-		return false;
-	int tiles = read->in[1 + first]->type->rank;
-	if (tiles > 2 || last - first + 1 != tiles)
-		return false;
-	Builder b = build_before(read);
+	const char *index = attr_index(op);
+	int rank = op->in[1 + first]->type->rank, now = -1;
+	memset(alone, 0, KERNEL_RANK * sizeof *alone);
+	*turned = rank == 2 && !line_of(op->in[1 + first], 0);
 	for (int d = first; d <= last; d++) {
-		const Value *line = index[d] == 'g' ? line_of(read->in[1 + d], d - first) : NULL;
-		if (!line || !flatten_fits(line) || !find_run(&b, line, &run[d]))
+		int t = 0;
+		if (index[d] == 'p')
 			return false;
-		any = true;
-		is_repeated |= run[d].times > 1;
+		if (index[d] != 'g')
+			continue;
+		while (t < rank && !line_of(op->in[1 + d], t))
+			t++;
+		if (t == rank || (*turned ? 1 - t : t) < now)
+			return false;
+		along[d] = t;
+		now = *turned ? 1 - t : t;
+		alone[t]++;
 	}
-	if (!any || (tiles == 1 && !is_repeated))       /* a part alone is flatten's own */
+	return ALL_OF(t, rank, alone[t] > 0);
+}
+
+static bool
+find_parts(Builder *b, const Op *op, int first, int last, Outer *o)
+{
+	int along[KERNEL_RANK], alone[KERNEL_RANK], gathered = -1, tiles = op->in[1 + first]->type->rank;
+	bool any = false, is_repeated = false;
+	if (!find_lines(op, first, last, along, alone, &o->turned))
 		return false;
-	op_become(read, read_parts(&b, read, run));
+	for (int d = first; d <= last; d++) {
+		if (attr_index(op)[d] != 'g')
+			continue;
+		const Value *line = line_of(op->in[1 + d], along[d]);
+		if (alone[along[d]] == 1 && flatten_fits(line) && find_run(b, line, &o->run[d])) {
+			any = true;
+			is_repeated |= o->run[d].times > 1;
+			continue;
+		}
+		if (gathered >= 0 && gathered != along[d])
+			return false;
+		gathered = along[d];
+		o->run[d].start = NULL;
+		o->line[d] = line;
+	}
+	return any && (tiles > 1 || is_repeated) && !(is_repeated && op->kind == OP_WRITE);     /* a part alone: flatten's */
+}
+
+bool
+flatten_outer(Op *op)
+{
+	const char *g = strchr(attr_index(op), 'g'), *end = strrchr(attr_index(op), 'g');
+	int rank = op->in[0]->type->rank;
+	const Value *tile = access_tile(op);
+	Outer o = {.line = {NULL}};
+	if (!g || attr_merged(op) || op->nin != 1 + rank + (op->kind == OP_WRITE) ||
+	    (tile && tile->type->rank + 1 > KERNEL_RANK))
+		return false;
+	Builder b = build_before(op);
+	if (!find_parts(&b, op, (int)(g - attr_index(op)), (int)(end - attr_index(op)), &o))
+		return false;
+	Op *parts = access_parts(&b, op, &o);
+	if (op->kind == OP_WRITE) {
+		op_erase(op);
+		return true;
+	}
+	Value *v = repeat_words(&b, parts->out, parts, &o);
+	op_become(op, o.turned ? turn(&b, v, op) : v);
 	return true;
 }
 

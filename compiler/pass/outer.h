@@ -12,8 +12,8 @@ Value *flatten_start(Builder *b, const Value *v);
 /* Are its numbers as they would be in 64 bits? */
 bool flatten_fits(const Value *v);
 
-/* outer.c: such a read becomes one of parts; false: it stays. */
-bool flatten_outer(Op *read);
+/* outer.c: such an access becomes one of parts; false: it stays. */
+bool flatten_outer(Op *op);
 /* Writes what a word is shifted by so that its repetition shows. */
 void flatten_shift(Op *shift);
 

@@ -68,6 +68,8 @@ bool choose_gathers(const Func *f);
 /* Does a loop carry the sum of a product whose operands are as they were read? */
 bool choose_sums(const Func *f);
 int choose_count_dots(const Func *f);
+/* Are there several products, and none in a loop? */
+bool choose_written_out(const Func *f);
 /* estimate_leave.c: do programs return early, before their products? */
 bool choose_leaves(const Func *f);
 /* Would the block's warps divide the loop of its first product, if the schedule does not say (pass slice_k), though it has

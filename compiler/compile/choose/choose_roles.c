@@ -81,6 +81,13 @@ choose_count_dots(const Func *f)
 	return n;
 }
 
+bool
+choose_written_out(const Func *f)
+{
+	return choose_count_dots(f) > 1 &&
+	    !ANY_OP(op, f->body, op_is_loop(op) && ANY_OF(r, op->nregion, block_find(op->region[r], OP_DOT)));
+}
+
 int
 choose_warps(Func *f, const Target *t, const int *warps, int n)
 {

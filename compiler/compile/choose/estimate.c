@@ -62,7 +62,7 @@ static const double PAIRS_LEAST = 0.75;                          /* 80 programs:
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as spill.c has it */
-enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, READ_WORDS = 64 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
 static const double UNEVEN_SET = 1.15;          /* all at once: 497 us, not 402 (f32, 512 x 4096 x 4096, 64 x 128) */
@@ -438,7 +438,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
-	    .mapped = true};
+	    .mapped = true, .written_out = choose_written_out(f)};
 	if (e.split > 1 && (e.parted || b->schedule.persistent == 1)) {
 		e.stream = e.split;
 		e.split = 1;
@@ -468,6 +468,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
 		    "products does not know padded tiles");
 	walk(&e, f->body, false, 1, &e.block);
+	if (e.written_out)                              /* what it reads comes so many words of a thread at once (pass hoist) */
+		e.serial += MEMORY_LATENCY * MAX(1, e.behind / (4 * READ_WORDS * e.warps * t->lanes));
 	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
 	const char *reason = model_reason(&e, chain, each <= 1);
 	if (reason)

@@ -398,8 +398,9 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
-		/* what a product behind the loop reads has room of its own; in roles it comes by the ring */
-		if (!in_loop && !e->parted && e->trips > 0 && estimate_multiplies(&op->out[0]))
+		/* what a product behind the loop reads has room of its own, in roles by the ring; so has what products have that are written out */
+		bool behind = e->written_out || (!e->parted && e->trips > 0);
+		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;
 		e->once += in_loop || op->out[0].type->rank < 2 || begins_loop(e, &op->out[0]) ? 0 : bytes;
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && map_reason(op, e->t))
