@@ -88,16 +88,38 @@ get_behind(Op *loop, Value *buffer, Value *v)
 		}
 }
 
+/* As rings have them; but where products read along K and lanes have rows some apart, as many as a thread holds, it is by the
+ * number of such a group of rows that chunks change places. */
+static Layout
+lie_in_slot(const Target *t, const Block *b, const Value *v)
+{
+	const Layout *l = v->layout;
+	int fast = pipeline_fast_dim(l, 1), vector = log2_ceil(16 / element_bytes(v->type)), apart = 0;
+	for (const Op *op = b->first; op; op = op->next)
+		for (int i = 0; i < 2 && is_by_multiplications(op); i++) {
+			bool flipped;
+			FmaPlan p;
+			if (dot_operand_root(op->in[i], &flipped) != v || fast != ((i == 0) != flipped))
+				continue;
+			plan_fma(op, t, &p);
+			apart = MAX(apart, p.side[i].nregs);
+		}
+	if (apart == 0 || l->out[fast] <= vector)
+		return pipeline_swizzle(l, v->type->elem);
+	return layout_swizzled(2, l->out, (int[LAYOUT_RANK]){fast, 1 - fast}, vector, apart, MIN(l->out[fast] - vector, 3));
+}
+
 /* The product takes v, operand i of it, from a buffer with it. */
 static void
-take_from_buffer(Module *m, Func *f, Op *dot, int i, Value *v, bool flipped)
+take_from_buffer(Func *f, const Target *t, Op *dot, int i, Value *v, bool flipped)
 {
+	Module *m = f->module;
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = v->def->place};
 	Value *buffer = buffer_of(v);
 	Builder b = build_before(v->def->next);
 	if (!buffer) {
 		buffer = build0(&start, OP_ALLOC, type_buffer(m, v->type->elem, 1, v->type->rank, v->type->extent));
-		Layout l = pipeline_swizzle(v->layout, v->type->elem);
+		Layout l = lie_in_slot(t, dot->home, v);
 		buffer->layout = layout_intern(m, &l);
 		op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0);
 	}
@@ -127,7 +149,7 @@ precedes(const Op *op, const Op *other)
 /* A product with an operand that others of its block have: both come from buffers, as long as these are small.  The last
  * one that is put is got first: a barrier before that is for both, and none stands between a get and the product. */
 static void
-share(Module *m, Func *f, Op *dot, int64_t *bytes)
+share(Func *f, const Target *t, Op *dot, int64_t *bytes)
 {
 	bool flipped[2];
 	Value *v[2] = {root_of(dot, 0, &flipped[0]), root_of(dot, 1, &flipped[1])};
@@ -140,12 +162,12 @@ share(Module *m, Func *f, Op *dot, int64_t *bytes)
 		return;
 	*bytes += more;
 	int first = v[0]->block == v[1]->block && precedes(v[0]->def, v[1]->def);
-	take_from_buffer(m, f, dot, first, v[first], flipped[first]);
-	take_from_buffer(m, f, dot, !first, v[!first], flipped[!first]);
+	take_from_buffer(f, t, dot, first, v[first], flipped[first]);
+	take_from_buffer(f, t, dot, !first, v[!first], flipped[!first]);
 }
 
 void
-pipeline_fixed(Module *m, Func *f)
+pipeline_fixed(Func *f, const Target *t)
 {
 	bool flipped;
 	int64_t bytes = 0;
@@ -153,9 +175,9 @@ pipeline_fixed(Module *m, Func *f)
 		for (int i = 0; i < 2 && is_by_multiplications(op); i++) {
 			Value *v = fixed_operand(op, i, &flipped);
 			if (v)
-				take_from_buffer(m, f, op, i, v, flipped);
+				take_from_buffer(f, t, op, i, v, flipped);
 		}
 		if (is_by_multiplications(op))
-			share(m, f, op, &bytes);
+			share(f, t, op, &bytes);
 	}
 }

@@ -423,7 +423,7 @@ pass_pipeline(Func *f, const Target *t)
 	pipeline_sink(f);
 	pipeline_early(f);
 	walk(f->module, t, f, f->body);
-	pipeline_fixed(f->module, f);
+	pipeline_fixed(f, t);
 	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
 	if (has_windows(f))                             /* their tiles of indices are dead */

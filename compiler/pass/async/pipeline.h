@@ -135,7 +135,7 @@ void warpgroup_leave(Module *m, Block *b);
 int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
 /* fixed.c: operands of products by multiplications that loops do not change go to shared memory before these */
-void pipeline_fixed(Module *m, Func *f);
+void pipeline_fixed(Func *f, const Target *t);
 
 /* decode.c: operands that threads decode, an iteration ahead */
 enum { DECODED_AHEAD = 3 };                         /* slots of rings that it needs */
