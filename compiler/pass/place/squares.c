@@ -62,7 +62,9 @@ goes_through_squares(const Op *c)
 	F2 to;
 	const Value *v = &c->out[0];
 	int rank = v->type->rank;
-	if (rank < 2 || !convert_scratch(c->in[0]->layout, v->layout, element_bytes(v->type)))
+	if (rank < 2 || MIN(v->layout->out[rank - 2], v->layout->out[rank - 1]) < 3)        /* 8 x 8 */
+		return false;
+	if (!convert_scratch(c->in[0]->layout, v->layout, element_bytes(v->type)))
 		return false;
 	Layout squares = layout_squares(rank, v->layout->out);
 	return layout_fits_squares(v->layout, &squares, &to, &stride, &transposed);
