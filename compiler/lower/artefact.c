@@ -1,17 +1,15 @@
 /* Artefacts as bytes and back: a cache's file holds what artefact_write made.
  *
  * The form is ours alone and is not meant for another machine: a line that names form and version, then every field in
- * order, numbers as 8 bytes, texts with their length before them, and a sum over all of it at the end.  A file that was
- * cut short or damaged is refused, never half read. */
+ * order as it is in memory, lists and texts with their length before them, and a sum over all of it at the end.  A file that
+ * was cut short or damaged is refused, never half read. */
 #include "lower/artefact.h"
 #include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 7\n";
-
-enum { MOST = 1 << 30 };                                /* bytes of a text, entries of a list: more is damage */
+static const char heading[] = "tegula artefact 8\n";
 
 size_t
 artefact_arrivals(const Artefact *a, size_t blocks)
@@ -34,219 +32,94 @@ artefact_close(Artefact *a)
 	*a = (Artefact){0};
 }
 
-static void
-put_number(Text *out, int64_t v)
-{
-	text_putn(out, (const char *)&v, sizeof v);
-}
+/* One walk over the fields writes them, or reads them back.  Once something does not fit, what is read is 0. */
+typedef struct Fields {
+	Text *out;                                      /* NULL: they are read */
+	const char *at, *end;
+	bool bad;
+} Fields;
 
 static void
-put_bytes(Text *out, const char *s, size_t n)
+field(Fields *x, void *value, size_t n)
 {
-	put_number(out, (int64_t)n);
-	text_putn(out, s, n);
-}
-
-static void
-put_sum(Text *out, const LaunchSum *s)
-{
-	put_number(out, s->number);
-	put_number(out, s->n);
-	for (int i = 0; i < s->n; i++) {
-		put_number(out, s->term[i].factor);
-		put_number(out, s->term[i].param);
-		put_number(out, s->term[i].dim);
+	if (x->out) {
+		text_putn(x->out, value, n);
+	} else if (x->bad || (size_t)(x->end - x->at) < n) {
+		x->bad = true;
+	} else {
+		memcpy(value, x->at, n);
+		x->at += n;
 	}
 }
 
-static void
-put_map(Text *out, const TensorMap *m)
+/* A count of things of at least `least` bytes each, of which there is still room in the file; reading, room for as many of
+ * `size` bytes and a zero. */
+static void *
+counted(Fields *x, void *at, int64_t *n, size_t least, size_t size)
 {
-	put_number(out, m->param);
-	put_number(out, m->elem_bytes);
-	put_number(out, m->swizzle);
-	put_number(out, m->is_stored + m->is_added);
-	put_number(out, m->rank);
-	for (int d = 0; d < KERNEL_RANK; d++) {
-		put_number(out, m->dim[d]);
-		put_number(out, m->merged[d]);
-		put_number(out, m->box[d]);
-	}
-	put_number(out, m->windows);
-	for (int i = 0; i < m->windows; i++) {
-		put_number(out, m->window[i].step);
-		put_sum(out, &m->window[i].lower);
-		put_sum(out, &m->window[i].count);
-		put_sum(out, &m->window[i].reach);
-	}
+	field(x, n, sizeof *n);
+	if (x->out)
+		return at;
+	x->bad = x->bad || *n < 0 || *n > (x->end - x->at) / (int64_t)least;
+	*n = x->bad ? 0 : *n;
+	at = calloc((size_t)*n + 1, size);
+	x->bad |= !at;
+	return at;
+}
+
+static void *
+list(Fields *x, void *at, int64_t *n, size_t size)
+{
+	at = counted(x, at, n, size, size);
+	if (*n > 0 && at)
+		field(x, at, (size_t)*n * size);
+	return at;
+}
+
+static char *
+text(Fields *x, char *s)
+{
+	int64_t n = s ? (int64_t)strlen(s) : 0;
+	return list(x, s, &n, 1);
+}
+
+static bool
+is_sound(const TensorMap *m)
+{
+	return m->rank >= 1 && m->rank <= KERNEL_RANK && m->windows >= 0 && m->windows <= WINDOW_RANK;
+}
+
+static void
+fields(Fields *x, Artefact *a)
+{
+	int64_t size = (int64_t)a->size, nabi = a->nabi, nmaps = a->nmaps, nasserts = a->nasserts;
+	field(x, &a->form, sizeof a->form);
+	a->bytes = list(x, a->bytes, &size, 1);
+	a->size = (size_t)size;
+	a->kernel = text(x, a->kernel);
+	field(x, a->target, sizeof a->target);
+	a->abi = list(x, a->abi, &nabi, sizeof *a->abi);
+	a->nabi = (int)nabi;
+	a->map = list(x, a->map, &nmaps, sizeof *a->map);
+	a->nmaps = (int)nmaps;
+#define X(type, name) field(x, &a->name, sizeof a->name);
+	ARTEFACT_FIGURES(X)
+#undef X
+	a->asserts = counted(x, a->asserts, &nasserts, sizeof nasserts, sizeof *a->asserts);
+	for (a->nasserts = 0; a->nasserts < nasserts && !x->bad; a->nasserts++)
+		a->asserts[a->nasserts] = text(x, a->asserts[a->nasserts]);
+	x->bad |= a->target[sizeof a->target - 1] || !ALL_OF(i, a->nmaps, is_sound(&a->map[i]));
 }
 
 void
 artefact_write(const Artefact *a, Text *out)
 {
 	size_t start = out->n;
+	Artefact whole = *a;
 	text_put(out, heading);
-	put_number(out, a->form);
-	put_bytes(out, a->bytes, a->size);
-	put_bytes(out, a->kernel, strlen(a->kernel));
-	put_bytes(out, a->target, strlen(a->target));
-	put_number(out, a->nabi);
-	for (int i = 0; i < a->nabi; i++) {
-		put_number(out, a->abi[i].kind);
-		put_number(out, a->abi[i].param);
-		put_number(out, a->abi[i].dim);
-		put_number(out, a->abi[i].bytes);
-	}
-	put_number(out, a->nmaps);
-	for (int i = 0; i < a->nmaps; i++)
-		put_map(out, &a->map[i]);
-#define X(type, name) put_number(out, a->name);
-	ARTEFACT_FIGURES(X)
-#undef X
-	put_number(out, a->nasserts);
-	for (int i = 0; i < a->nasserts; i++)
-		put_bytes(out, a->asserts[i], strlen(a->asserts[i]));
-	put_number(out, (int64_t)checksum(out->at + start, out->n - start));
-}
-
-/* reading: once something does not fit, every further answer is 0 */
-
-typedef struct Reader {
-	const char *at, *end;
-	bool bad;
-} Reader;
-
-static int64_t
-get_number(Reader *r)
-{
-	int64_t v = 0;
-	if (r->bad || (size_t)(r->end - r->at) < sizeof v) {
-		r->bad = true;
-		return 0;
-	}
-	memcpy(&v, r->at, sizeof v);
-	r->at += sizeof v;
-	return v;
-}
-
-/* A count of things of at least `least` bytes each, of which there is still room in the file. */
-static int
-get_count(Reader *r, int least)
-{
-	int64_t n = get_number(r);
-	if (n < 0 || n > MOST || n * least > r->end - r->at)
-		r->bad = true;
-	return r->bad ? 0 : (int)n;
-}
-
-/* Zeros for n things and one more; for none, where memory is short. */
-static void *
-get_room(Reader *r, int n, size_t size)
-{
-	void *room = calloc((size_t)n + 1, size);
-	if (!room)
-		r->bad = true;
-	return room;
-}
-
-static char *
-get_bytes(Reader *r, size_t *size)
-{
-	int n = get_count(r, 1);
-	char *s = get_room(r, n, 1);
-	*size = r->bad ? 0 : (size_t)n;
-	if (s && *size)
-		memcpy(s, r->at, *size);
-	r->at += *size;
-	return s;
-}
-
-static void
-get_abi(Reader *r, Artefact *out)
-{
-	out->nabi = get_count(r, 4 * (int)sizeof(int64_t));
-	out->abi = get_room(r, out->nabi, sizeof *out->abi);
-	for (int i = 0; i < out->nabi && !r->bad; i++) {
-		AbiParam *p = &out->abi[i];
-		p->kind = (AbiKind)get_number(r);
-		p->param = (int)get_number(r);
-		p->dim = (int)get_number(r);
-		p->bytes = (int)get_number(r);
-	}
-}
-
-static void
-get_sum(Reader *r, LaunchSum *s)
-{
-	s->number = get_number(r);
-	s->n = (int)get_number(r);
-	r->bad |= s->n < 0 || s->n > LAUNCH_TERMS;
-	for (int i = 0; i < s->n && !r->bad; i++) {
-		s->term[i].factor = get_number(r);
-		s->term[i].param = (int)get_number(r);
-		s->term[i].dim = (int)get_number(r);
-	}
-}
-
-static void
-get_maps(Reader *r, Artefact *out)
-{
-	out->nmaps = get_count(r, (6 + 3 * KERNEL_RANK) * (int)sizeof(int64_t));
-	out->map = get_room(r, out->nmaps, sizeof *out->map);
-	for (int i = 0; i < out->nmaps && !r->bad; i++) {
-		TensorMap *m = &out->map[i];
-		m->param = (int)get_number(r);
-		m->elem_bytes = (int)get_number(r);
-		m->swizzle = (int)get_number(r);
-		int64_t stored = get_number(r);
-		m->is_stored = stored > 0;
-		m->is_added = stored > 1;
-		m->rank = (int)get_number(r);
-		for (int d = 0; d < KERNEL_RANK; d++) {
-			m->dim[d] = (int)get_number(r);
-			m->merged[d] = (int)get_number(r);
-			m->box[d] = (int)get_number(r);
-		}
-		m->windows = (int)get_number(r);
-		r->bad |= m->rank < 1 || m->rank > KERNEL_RANK || m->windows < 0 || m->windows > WINDOW_RANK;
-		for (int k = 0; k < m->windows && !r->bad; k++) {
-			m->window[k].step = (int)get_number(r);
-			get_sum(r, &m->window[k].lower);
-			get_sum(r, &m->window[k].count);
-			get_sum(r, &m->window[k].reach);
-		}
-	}
-}
-
-static void
-get_asserts(Reader *r, Artefact *out)
-{
-	int n = get_count(r, (int)sizeof(int64_t));
-	size_t size;
-	out->asserts = get_room(r, n, sizeof *out->asserts);
-	for (; out->nasserts < n && !r->bad; out->nasserts++)
-		out->asserts[out->nasserts] = get_bytes(r, &size);
-}
-
-static void
-get_all(Reader *r, Artefact *out)
-{
-	size_t size;
-	out->form = (ArtefactForm)get_number(r);
-	out->bytes = get_bytes(r, &out->size);
-	out->kernel = get_bytes(r, &size);
-	char *target = get_bytes(r, &size);
-	if (size < sizeof out->target && target)
-		memcpy(out->target, target, size);
-	else
-		r->bad = true;
-	free(target);
-	get_abi(r, out);
-	get_maps(r, out);
-#define X(type, name) out->name = get_number(r);
-	ARTEFACT_FIGURES(X)
-#undef X
-	get_asserts(r, out);
+	fields(&(Fields){.out = out}, &whole);
+	uint64_t sum = checksum(out->at + start, out->n - start);
+	text_putn(out, (const char *)&sum, sizeof sum);
 }
 
 bool
@@ -260,8 +133,8 @@ artefact_read(const char *bytes, size_t size, Artefact *out)
 	memcpy(&want, bytes + size - sizeof want, sizeof want);
 	if (checksum(bytes, size - sizeof want) != want)
 		return false;
-	Reader r = {.at = bytes + head, .end = bytes + size - sizeof want};
-	get_all(&r, out);
+	Fields r = {.at = bytes + head, .end = bytes + size - sizeof want};
+	fields(&r, out);
 	if (!r.bad && r.at == r.end)
 		return true;
 	artefact_close(out);
