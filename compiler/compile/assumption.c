@@ -131,6 +131,16 @@ assumption_of_size(const Bound *b, int symbol)
 	return most < INT64_C(1) << ASSUMED_LEAST ? most | least << ASSUMED_LEAST : most;
 }
 
+bool
+assumption_few_programs(const Bound *b)
+{
+	enum { FEW = 1 << 30, CLUSTER = 16 };           /* programs; what an axis is filled up to a multiple of, at most */
+	double n = 1;
+	for (int i = 0; i < b->naxis; i++)
+		n *= (double)b->grid[i] + CLUSTER;
+	return n < FEW;
+}
+
 ArgAssumptions
 assumptions_of_sizes(Arena *mem, const Bound *b)
 {
@@ -144,7 +154,8 @@ assumptions_of_sizes(Arena *mem, const Bound *b)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_size(b, i) : 0;
 	bool *contiguous = MAP_OF(mem, bool, i, b->kernel->params.n,
 	    b->kernel->params.at[i].strided && !b->param[i].is_spread);
-	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
+	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,
+	    .few_programs = assumption_few_programs(b)};
 }
 
 static int64_t
@@ -334,4 +345,6 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 	if (p)
 		set_assumptions(f, k, b, p);
 	f->no_windows = !p || p->no_windows;
+	/* of products a program takes long, and registers are scarce: one spilled 92 bytes for the inverses */
+	f->few_programs = p && p->few_programs && !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
 }

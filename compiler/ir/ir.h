@@ -276,6 +276,7 @@ struct Func {
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues;                                    /* after func_number */
 	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
+	bool few_programs;                              /* their numbers have 31 bits (compile/assumption.c) */
 	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
 	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason; /* why one program a time, a whole loop; or NULL */

@@ -58,7 +58,7 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 		vec_push(mem, &l, ((AbiParam){ABI_TENSOR_MAP, map[i].param, i, MAP_BYTES}));
 	for (int d = 0; d < f->naxis; d++)
 		vec_push(mem, &l, ((AbiParam){ABI_GRID, 0, d, 4}));
-	for (int d = 0; d + 1 < f->naxis && f->schedule.group <= 1 && !artefact_is_persistent(f); d++)
+	for (int d = 0; d + 1 < f->naxis && f->schedule.group <= 1 && (f->few_programs || !artefact_is_persistent(f)); d++)
 		vec_push(mem, &l, ((AbiParam){ABI_INVERSE, 0, d, 8}));
 	if (block_find(f->body, OP_ASSERT))
 		vec_push(mem, &l, ((AbiParam){ABI_FAULTS, 0, 0, 8}));

@@ -317,9 +317,9 @@ bind_params(Lower *l)
 
 /* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
 static Reg
-divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
+divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, bool is_known, Reg *rest)
 {
-	Reg inverse = lower_param(l, ABI_INVERSE, 0, d), q;
+	Reg inverse = is_known ? lower_param(l, ABI_INVERSE, 0, d) : 0, q;
 	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
 		*rest = lower_op2(l, THREAD_UREM, at, grid[d]);
 		return lower_op2(l, THREAD_UDIV, at, grid[d]);
@@ -331,8 +331,10 @@ divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, Reg *rest)
 	return q;
 }
 
+/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type, and not the launch's along
+ * axis `other`. */
 static void
-find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group)
+find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group, int other)
 {
 	int n = l->f->naxis;
 	RegType t = thread_type_of(l->b, at);
@@ -351,7 +353,7 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group)
 			position[2] = lower_op2(l, THREAD_UDIV, at, plane);
 	} else {
 		for (int d = 0; d + 1 < n; d++)
-			at = divide_program(l, at, grid, d, &position[d]);
+			at = divide_program(l, at, grid, d, d != other, &position[d]);
 		if (n > 0)
 			position[n - 1] = at;
 	}
@@ -361,43 +363,54 @@ find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group)
 	}
 }
 
-/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type. */
-static void
-find_program_at(Lower *l, Reg at, const Reg grid[MAX_AXES])
+/* A program's number, or how many there are along an axis, as wide as numbers of programs are. */
+static Reg
+numbered(Lower *l, Reg r)
 {
-	find_program(l, at, grid, l->f->schedule.group);
+	return l->f->few_programs ? lower_as(l, CAST_TRUNC, REG_I32, r) : r;
 }
 
 /* The program of number `at` where blocks of a cluster take neighbours along an axis: clusters are walked as programs are,
  * and l->program is the block's own, which may be past the end of that axis. */
 static void
-find_neighbour(Lower *l, const Op *op, Reg at)
+find_neighbour(Lower *l, const Op *op, Reg at, Reg grid[MAX_AXES])
 {
 	int64_t ranks = attr_ranks(op);
 	int along = (int)attr_along(op);
-	Reg grid[MAX_AXES], n = lower_i64(l, ranks);
-	memcpy(grid, l->programs, sizeof grid);
-	grid[along] = lower_op2(l, THREAD_UDIV, lower_op2(l, THREAD_ADD, grid[along], lower_i64(l, ranks - 1)), n);
+	RegType t = thread_type_of(l->b, at);
+	Reg n = thread_int_const(l->b, t, ranks), up = thread_int_const(l->b, t, ranks - 1), rank;
+	grid[along] = lower_op2(l, THREAD_UDIV, lower_op2(l, THREAD_ADD, grid[along], up), n);
 	find_program(l, lower_op2(l, THREAD_UDIV, at, n), grid,
-	    along == 0 ? MAX(l->f->schedule.group / (int)ranks, 1) : l->f->schedule.group);
-	l->program[along] = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, l->program[along], n),
-	    lower_op2(l, THREAD_UREM, at, n));
+	    along == 0 ? MAX(l->f->schedule.group / (int)ranks, 1) : l->f->schedule.group, along);
+	rank = lower_op2(l, THREAD_UREM, at, n);
+	l->program[along] = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, l->program[along], lower_i64(l, ranks)),
+	    t == REG_I64 ? rank : lower_as(l, CAST_ZEXT, REG_I64, rank));
+}
+
+/* Of the number that the op takes. */
+static void
+find_program_at(Lower *l, const Op *op)
+{
+	Reg at = numbered(l, lower_regs(l, op->in[0])[0]), grid[MAX_AXES] = {0};
+	for (int d = 0; d < l->f->naxis; d++)
+		grid[d] = numbered(l, l->programs[d]);
+	if (attr_ranks(op) == 1 || attr_along(op) >= l->f->naxis)
+		find_program(l, at, grid, l->f->schedule.group, -1);
+	else
+		find_neighbour(l, op, at, grid);
 }
 
 Reg
 lower_program_at(Lower *l, const Op *op, int axis)
 {
-	Reg at = lower_regs(l, op->in[0])[0];
 	int along = (int)attr_along(op);
 	if (axis >= l->f->naxis)
 		return lower_i64(l, 0);
 	if (attr_known(op))
-		return at;
-	if (attr_ranks(op) == 1 || along >= l->f->naxis) {
-		find_program_at(l, at, l->programs);
+		return lower_regs(l, op->in[0])[0];
+	find_program_at(l, op);
+	if (attr_ranks(op) == 1 || along >= l->f->naxis)
 		return l->program[axis];
-	}
-	find_neighbour(l, op, at);
 	Reg last = lower_op2(l, THREAD_SUB, l->programs[along], lower_i64(l, 1));
 	l->program[along] = lower_op2(l, THREAD_UMIN, l->program[along], last);
 	return l->program[axis];
@@ -409,7 +422,7 @@ lower_program_exists(Lower *l, const Op *op)
 	int along = (int)attr_along(op);
 	Reg was[MAX_AXES];
 	memcpy(was, l->program, sizeof was);
-	find_neighbour(l, op, lower_regs(l, op->in[0])[0]);
+	find_program_at(l, op);
 	Reg exists = lower_op2(l, THREAD_ULT, l->program[along], l->programs[along]);
 	memcpy(l->program, was, sizeof was);
 	return exists;
@@ -424,7 +437,7 @@ lower_programs(Lower *l)
 		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
 	}
 	if (!artefact_is_persistent(l->f))
-		find_program_at(l, l->block, grid);
+		find_program(l, l->block, grid, l->f->schedule.group, -1);
 	const Op *stream = stream_loop(l->f);
 	bool is_divided = l->f->schedule.slices > 1;
 	for (Op *op = l->f->body->first; op; op = op->next) {

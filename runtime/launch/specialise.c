@@ -40,7 +40,8 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 		symbol[i] = assumption_of_size(&b->bound, i);
 	bool *contiguous = MAP_OF(mem, bool, i, nparams,
 	    k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]));
-	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous};
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,
+	    .few_programs = assumption_few_programs(&b->bound)};
 }
 
 /* Keys are bytes, compared whole; what varies in length carries its length. */
@@ -76,6 +77,7 @@ specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumpt
 	text_putn(key, (const char *)assumptions->symbol, sizeof *assumptions->symbol * (size_t)b->nsymbol);
 	text_putn(key, (const char *)assumptions->contiguous, sizeof *assumptions->contiguous * (size_t)nparams);
 	text_putn(key, assumptions->no_windows ? "g" : "w", 1);
+	text_putn(key, assumptions->few_programs ? "f" : "m", 1);
 }
 
 /* A text and its end, so that two of them can't run together. */
