@@ -8,8 +8,10 @@
  *         write %y, (add %k, 64) {extents = [64]}        where the loop's step is 128
  *     }
  *
- * An index that is a sum or a product of constants and of the loop's index moves by a known iteration distance.  Where
+ * An index that is a sum or a product of constants and of the loop's index moves by a known iteration distance, and so does
+ * a tile of indices that adds numbers of a known range to one: `l + arange(0, 64)[:, new]` and `l + 64 + …` do not meet.  Where
  * that is not known two accesses may touch the same elements. */
+#include "pass/layout/axis.h"
 #include "pass/place/hazard.h"
 
 #include <string.h>
@@ -54,13 +56,8 @@ tile_span(const Value *v, int64_t *n)
 	*n = 0;
 	if (v->type->rank == 0)
 		return true;
-	if (!def)
-		return false;
-	switch (def->kind) {
+	switch (def ? def->kind : OP_YIELD) {
 	case OP_CONST:
-		return true;
-	case OP_IOTA:
-		*n = def->out[0].type->extent[attr_axis(def)] - 1;
 		return true;
 	case OP_BROADCAST: case OP_CONVERT: case OP_RESHAPE:
 		return tile_span(def->in[0], n);
@@ -71,7 +68,7 @@ tile_span(const Value *v, int64_t *n)
 			return !__builtin_mul_overflow(x, y, n);
 		return false;
 	default:
-		return false;
+		return !__builtin_sub_overflow(axis_of(v)->hi, axis_of(v)->lo, n);
 	}
 }
 
@@ -93,7 +90,9 @@ iterations_disjoint(const Op *a, const Block *b)
 		return iteration_distance(a->in[0], b, &d) && tile_span(a->in[0], &span) && d != 0 && exceeds(d, span + 1);
 	for (int i = 0; i < a->in[0]->type->rank; i++) {
 		int64_t extent = index[i] == 'p' ? extents->at[e++] : 1;
-		if (index[i] != 'g' && iteration_distance(a->in[1 + i], b, &d) && d != 0 && exceeds(d, extent))
+		if (index[i] == 'g' && (!tile_span(a->in[1 + i], &span) || __builtin_add_overflow(span, 1, &extent)))
+			continue;
+		if (iteration_distance(a->in[1 + i], b, &d) && d != 0 && exceeds(d, extent))
 			return true;
 	}
 	return false;
@@ -124,6 +123,38 @@ base_of(const Value *v, int64_t *constant)
 	return v;
 }
 
+static bool
+is_one(const Value *v)
+{
+	while (v->def && v->type->rank > 0 &&
+	    (v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE || v->def->kind == OP_CONVERT))
+		v = v->def->in[0];
+	return v->type->rank == 0;
+}
+
+/* A tile of indices as a number for all of them and *lo to *hi more; NULL: it is none. */
+static const Value *
+spread_of(const Value *v, int64_t *lo, int64_t *hi)
+{
+	*lo = *hi = 0;
+	while (v->def && v->type->rank > 0) {
+		const Op *def = v->def;
+		if (def->kind == OP_BROADCAST || def->kind == OP_RESHAPE || def->kind == OP_CONVERT) {
+			v = def->in[0];
+			continue;
+		}
+		bool is_sum = def->kind == OP_ADD && v->type->elem == TY_I64;
+		int k = is_sum && is_one(def->in[1]) ? 1 : 0;
+		if (!is_sum || !is_one(def->in[k]))
+			return NULL;
+		const AxisInfo *rest = axis_of(def->in[1 - k]);
+		if (__builtin_add_overflow(*lo, rest->lo, lo) || __builtin_add_overflow(*hi, rest->hi, hi))
+			return NULL;
+		v = def->in[k];
+	}
+	return v->type->rank == 0 ? v : NULL;
+}
+
 /* Elements along the e-th range that are in memory; behind gathers, {valid} counts dimensions otherwise. */
 static int64_t
 moved_extent(const Op *op, int e)
@@ -146,6 +177,19 @@ later_disjoint(const Value *x, const Block *loop, int64_t sa, int64_t na, int64_
 	return d > 0 ? gap >= na : gap <= -nb;
 }
 
+/* Where an access of *n elements begins: a value (NULL: none) and a constant.  Of a tile of indices *n becomes how many
+ * places they may be from the least on; -1: not known. */
+static const Value *
+start_of(const Value *v, int64_t *constant, int64_t *n)
+{
+	int64_t lo, hi;
+	const Value *one = spread_of(v, &lo, &hi), *base = one ? base_of(one, constant) : NULL;
+	if (!one || __builtin_add_overflow(*constant, lo, constant) || __builtin_sub_overflow(hi, lo, &hi) ||
+	    __builtin_add_overflow(*n, hi, n))
+		*n = -1;
+	return base;
+}
+
 bool
 starts_disjoint(const Effect *before, const Effect *after)
 {
@@ -155,12 +199,10 @@ starts_disjoint(const Effect *before, const Effect *after)
 	if (!access_is_tensor(a) || !access_is_tensor(b))
 		return false;
 	for (int i = 0; i < a->in[0]->type->rank; i++) {
-		char p = attr_index(a)[i], q = attr_index(b)[i];
-		int64_t na = p == 'p' ? moved_extent(a, ea++) : 1, nb = q == 'p' ? moved_extent(b, eb++) : 1, sa, sb;
-		if (p == 'g' || q == 'g')
-			continue;
-		const Value *x = base_of(a->in[1 + i], &sa), *y = base_of(b->in[1 + i], &sb);
-		if (x != y)
+		int64_t na = attr_index(a)[i] == 'p' ? moved_extent(a, ea++) : 1, sa, sb;
+		int64_t nb = attr_index(b)[i] == 'p' ? moved_extent(b, eb++) : 1;
+		const Value *x = start_of(a->in[1 + i], &sa, &na), *y = start_of(b->in[1 + i], &sb, &nb);
+		if (x != y || na < 0 || nb < 0)
 			continue;
 		if (x && before->is_carried && value_inside(x, before->loop)) {
 			if (later_disjoint(x, before->loop, sa, na, sb, nb))
