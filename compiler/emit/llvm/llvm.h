@@ -122,6 +122,8 @@ int llvm_align(const ThreadAccess *at);
 /* n values of 32 / n bits as words of 32 bits, the first lowest; pairs of floats just narrowed become one instruction */
 LLVMValueRef llvm_word(EmitLlvm *l, const LLVMValueRef *v, RegType type, int n);
 void llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int n);
+/* The two bytes of a REG_I16. */
+void llvm_split_half(EmitLlvm *l, LLVMValueRef half, LLVMValueRef *out);
 /* A constant array that lives as long as the code, in the space of a kernel's tensors. */
 LLVMValueRef llvm_constant(EmitLlvm *l, LLVMValueRef value, const char *name);
 LLVMValueRef llvm_lookup(EmitLlvm *l, const ThreadNode *n, LLVMValueRef index);

@@ -86,14 +86,24 @@ mark_invariant(EmitLlvm *l, LLVMValueRef load)
 	LLVMSetMetadata(load, kind, LLVMMetadataAsValue(l->cx, none));
 }
 
+/* Two bytes in one register: of a load of two LLVM's code has a register each, which is then taken apart. */
+static bool
+is_pair(const ThreadAccess *at, Units u)
+{
+	return u.unit == REG_I8 && u.n == 2 && at->type == REG_I8 && llvm_align(at) >= 2;
+}
+
 static void
 load_plain(EmitLlvm *l, const ThreadAccess *at, Units u, LLVMValueRef *out)
 {
-	LLVMValueRef v = LLVMBuildLoad2(l->b, access_type(l, u), place_of(l, at), "");
+	LLVMTypeRef type = is_pair(at, u) ? l->type[REG_I16] : access_type(l, u);
+	LLVMValueRef v = LLVMBuildLoad2(l->b, type, place_of(l, at), "");
 	LLVMSetAlignment(v, (unsigned)llvm_align(at));
 	if (at->cache == CACHE_READ_ONLY && has_read_only_loads(l))
 		mark_invariant(l, v);
-	for (int i = 0; i < u.n; i++)
+	if (is_pair(at, u))
+		llvm_split_half(l, v, out);
+	for (int i = 0; i < u.n && !is_pair(at, u); i++)
 		out[i] = u.n == 1 ? v : LLVMBuildExtractElement(l->b, v, llvm_i32(l, i), "");
 }
 

@@ -28,9 +28,9 @@ vector(EmitLlvm *l, LLVMTypeRef type, const LLVMValueRef *v, int n)
 	return r;
 }
 
-/* The word that parts were taken out of, all of it and in order; or NULL. */
+/* What n parts were taken out of, in order and from the first on; or NULL. */
 static LLVMValueRef
-whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
+taken_from(const LLVMValueRef *part, int n)
 {
 	LLVMValueRef whole = NULL;
 	for (int i = 0; i < n; i++) {
@@ -42,7 +42,26 @@ whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
 		if (!LLVMIsAConstantInt(at) || LLVMConstIntGetZExtValue(at) != (unsigned)i)
 			return NULL;
 	}
-	if (!LLVMIsABitCastInst(whole) || LLVMGetVectorSize(LLVMTypeOf(whole)) != (unsigned)n)
+	return LLVMIsABitCastInst(whole) ? whole : NULL;
+}
+
+/* The half word whose bytes the two parts are (llvm_split_half), as a word; or NULL. */
+static LLVMValueRef
+whole_half(EmitLlvm *l, const LLVMValueRef *part)
+{
+	LLVMValueRef whole = taken_from(part, 2), word = whole ? LLVMGetOperand(whole, 0) : NULL;
+	return word && LLVMIsAZExtInst(word) && LLVMTypeOf(LLVMGetOperand(word, 0)) == l->type[REG_I16] ? word : NULL;
+}
+
+/* The word that parts were taken out of, all of it and in order, or of two halves; or NULL. */
+static LLVMValueRef
+whole_word(EmitLlvm *l, const LLVMValueRef *part, int n)
+{
+	LLVMValueRef whole = taken_from(part, n), low = n == 4 ? whole_half(l, part) : NULL;
+	LLVMValueRef high = low ? whole_half(l, part + 2) : NULL;
+	if (high)
+		return LLVMBuildOr(l->b, low, LLVMBuildShl(l->b, high, llvm_i32(l, 16), ""), "");
+	if (!whole || LLVMGetVectorSize(LLVMTypeOf(whole)) != (unsigned)n)
 		return NULL;
 	LLVMValueRef word = LLVMGetOperand(whole, 0);
 	return LLVMTypeOf(word) == l->type[REG_I32] ? word : NULL;
@@ -121,6 +140,15 @@ llvm_split(EmitLlvm *l, LLVMValueRef word, RegType type, LLVMValueRef *out, int 
 		    l->b, LLVMBuildLShr(l->b, word, llvm_i32(l, 4 * i), ""), llvm_i32(l, 15), "");
 		out[i] = LLVMBuildTrunc(l->b, nibble, l->type[REG_I8], "");
 	}
+}
+
+void
+llvm_split_half(EmitLlvm *l, LLVMValueRef half, LLVMValueRef *out)
+{
+	LLVMValueRef word = LLVMBuildZExt(l->b, half, l->type[REG_I32], "");
+	word = LLVMBuildBitCast(l->b, word, LLVMVectorType(l->type[REG_I8], 4), "");
+	for (int i = 0; i < 2; i++)
+		out[i] = LLVMBuildExtractElement(l->b, word, llvm_i32(l, i), "");
 }
 
 /* ---- constants ---- */

@@ -387,24 +387,32 @@ narrow_fours(Lower *l, DType t, const Reg *x, Reg *out, int n)
 	}
 }
 
-/* Four bytes of a word, two at a time, as the low bytes of 0x6400, which is 1024 in f16; or, for bf16, which has 8 bits of
- * significand, one by one as those of 2^23.  Signed ones are 128 more meanwhile. */
+static Reg
+three(Lower *l, PrimKind kind, Reg a, int64_t b, int64_t c)
+{
+	Reg in[] = {a, lower_i32(l, (int32_t)b), lower_i32(l, (int32_t)c)}, out;
+	thread_prim(l->b, kind, in, 3, NULL, 0, &out, 1);
+	return out;
+}
+
+/* Four bytes of a word, two at a time.  Signed ones are 128 more at first.  In f16 they are the low bytes of 0x6400, which
+ * is 1024; in bf16, which has 8 bits of significand, those of 0: bits below 0x100 stand for that many 2^-133, so that times
+ * 2^127, less 128 of them and times 64 they are exact. */
 static void
 bytes_to_halves(Lower *l, bool is_signed, DType to, const Reg *in, Reg *out)
 {
 	Reg word = thread_pack(l->b, in, 4), x[2];
 	if (is_signed)
 		word = lower_op2(l, THREAD_XOR, word, lower_i32(l, (int32_t)0x80808080));
-	for (int i = 0; i < 2 && to == TY_F16; i++) {
-		x[0] = permute(l, word, 0x64646464, i ? 0x4342 : 0x4140);
+	for (int i = 0; i < 2; i++) {
+		x[0] = permute(l, word, to == TY_F16 ? 0x64646464 : 0, i ? 0x4342 : 0x4140);
 		x[1] = lower_i32(l, (int32_t)(is_signed ? 0xe480e480 : 0xe400e400));
-		thread_prim(l->b, PRIM_ADD_F16X2, x, 2, NULL, 0, &x[0], 1);
-		thread_unpack(l->b, x[0], REG_F16, &out[2 * i], 2);
-	}
-	for (int i = 0; i < 4 && to == TY_BF16; i++) {
-		Reg f = lower_as(l, CAST_BITS, REG_F32, permute(l, word, 0x4b000000, 0x7440 + i));
-		f = lower_op2(l, THREAD_FADD, f, thread_float_const(l->b, REG_F32, is_signed ? -8388736.0 : -8388608.0));
-		out[i] = lower_narrow(l, to, f);
+		if (to == TY_F16)
+			thread_prim(l->b, PRIM_ADD_F16X2, x, 2, NULL, 0, &x[0], 1);
+		else
+			x[0] = three(l, PRIM_FMA_BF16X2, three(l, PRIM_FMA_BF16X2, x[0], 0x7f007f00,
+				   is_signed ? 0xc000c000 : 0x80008000), 0x42804280, 0x80008000);
+		thread_unpack(l->b, x[0], to == TY_F16 ? REG_F16 : REG_BF16, &out[2 * i], 2);
 	}
 }
 
@@ -422,7 +430,8 @@ static bool
 cast_bytes(Lower *l, DType from, DType to, const Reg *in, Reg *out, int n)
 {
 	bool is_int = from == TY_I8 || from == TY_U8, upper = from == TY_F8E5M2 && to == TY_F16;
-	if (!has_byte_permutes(l) || !(upper || (is_int && (to == TY_F16 || to == TY_BF16))))
+	bool has_fma = l->t->has & HAS_BF16 || to != TY_BF16;
+	if (!has_byte_permutes(l) || !(upper || (is_int && has_fma && (to == TY_F16 || to == TY_BF16))))
 		return false;
 	for (int r = 0; r < n; r += 4)
 		if (upper)
