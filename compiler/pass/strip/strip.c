@@ -21,8 +21,7 @@
  * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
  * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima and where those are along the row can be
  * walked so; with anything else of the row the kernel stays as it is, and Func.strip_reason says why. */
-#include "ir/derive.h"
-#include "pass/pass.h"
+#include "pass/strip/strip.h"
 
 #include <string.h>
 
@@ -30,53 +29,40 @@ enum { SUM_BITS = 32 };
 
 typedef VEC(const Op *) OpList;
 
-typedef struct RowOp {
-	Op *op;
-	bool on_row;                                    /* it takes or makes elements of the row */
-	bool is_sink;                                   /* what a loop is for: a reduction or write of the row */
-	int level;                                      /* reductions of the row before it, in turn */
-} RowOp;
-
-typedef struct Strip {
-	Module *m;
-	Func *f;
-	int64_t row, part;
-	VEC(RowOp) ops;                                 /* of the body, as they were */
-	int levels;
-	bool *needed;                                   /* by the present loop; by the value's id, as the next one */
-	Value **map;                                    /* the copies of that loop */
-	Op *loop;
-	Value *k;                                       /* its index */
-} Strip;
-
-/* Where the greatest or least element is, which loops carry beside that element. */
+/* Where the greatest, the greatest few or the least element is, which loops carry beside that element. */
 static bool
 finds_place(const Op *reduce)
 {
-	return strncmp(attr_fn(reduce), "arg", 3) == 0;
+	return reduce->kind == OP_TOPK || strncmp(attr_fn(reduce), "arg", 3) == 0;
 }
 
 static bool
 is_of(const Op *reduce, const char *fn)
 {
-	return strcmp(attr_fn(reduce) + (finds_place(reduce) ? 3 : 0), fn) == 0;
+	const char *of = reduce->kind == OP_TOPK ? "max" : attr_fn(reduce) + (finds_place(reduce) ? 3 : 0);
+	return strcmp(of, fn) == 0;
 }
 
 /* What joins two parts: the op of sums, maxima, minima. */
 static OpKind
 joined_by(const Op *reduce)
 {
-	return fn_kind(attr_fn(reduce) + (finds_place(reduce) ? 3 : 0));
+	return is_of(reduce, "sum") ? fn_kind("sum") : is_of(reduce, "max") ? fn_kind("max") : fn_kind("min");
+}
+
+static bool
+nan_wins(const Op *reduce)
+{
+	return reduce->kind == OP_TOPK || attr_propagate_nan(reduce);
+}
+
+static Value *
+reduced_row(const Strip *s, const Op *reduce)
+{
+	return reduce->kind == OP_TOPK ? strip_topk_source(s, reduce) : reduce->in[0];
 }
 
 /* ---- what can be walked ---- */
-
-static bool
-is_row(const Strip *s, const Value *v)
-{
-	const Type *t = v->type;
-	return t->kind == TYPE_TILE && t->rank > 0 && t->extent[t->rank - 1] == s->row;
-}
 
 static int64_t
 longest_row(const Func *f)
@@ -130,6 +116,18 @@ reduce_reason(const Op *op)
 	return NULL;
 }
 
+/* Rows one after the other are for a topk alone. */
+static const char *
+reshape_reason(const Strip *s, const Op *op)
+{
+	int n = 0;
+	if (strip_is_row(s, op->in[0]) && strip_is_row(s, op->out))
+		return NULL;
+	for (const Op *use = op->next; use; use = use->next)
+		n += strip_topk_source(s, use) && use->in[0] == op->out;
+	return n && n == op->out->nuses ? NULL : "its row becomes several dimensions";
+}
+
 static const char *
 row_reason(const Strip *s, const Op *op)
 {
@@ -138,17 +136,18 @@ row_reason(const Strip *s, const Op *op)
 	case OP_REDUCE: return reduce_reason(op);
 	case OP_IOTA: case OP_BROADCAST: case OP_PHILOX: return NULL;
 	case OP_CONST: return attr_value(op)->kind == KIND_INTS ? "it has a table as long as its row" : NULL;
-	case OP_RESHAPE: return is_row(s, op->in[0]) && is_row(s, op->out) ? NULL : "its row becomes several dimensions";
-	default: return op_has(op, ELEM) ? NULL : "it does more with its row than read, compute, reduce and write";
+	case OP_RESHAPE: return reshape_reason(s, op);
+	case OP_TOPK: return strip_topk_reason(s, op);
+	default: return op_has(op, ELEM) || strip_is_pick(s, op) ? NULL : "it does more with its row than read, compute, reduce and write";
 	}
 }
 
 static bool
 touches_row(const Strip *s, const Op *op)
 {
-	bool does = ANY_OF(i, op->nin, is_row(s, op->in[i]));
+	bool does = ANY_OF(i, op->nin, strip_is_row(s, op->in[i])) || strip_topk_source(s, op);
 	for (int i = 0; i < op->nout; i++)
-		does |= is_row(s, &op->out[i]);
+		does |= strip_is_row(s, &op->out[i]);
 	return does;
 }
 
@@ -195,7 +194,8 @@ reason(const Strip *s)
 static bool
 is_full_reduce(const Strip *s, const Op *op)
 {
-	return op->kind == OP_REDUCE && is_row(s, op->in[0]) && !is_row(s, op->out);
+	return strip_topk_source(s, op) ||
+	    (op->kind == OP_REDUCE && strip_is_row(s, op->in[0]) && !strip_is_row(s, op->out));
 }
 
 static void
@@ -207,6 +207,7 @@ find_levels(Strip *s)
 		for (int i = 0; i < op->nin; i++)
 			r.level = MAX(r.level, level[op->in[i]->id]);
 		r.is_sink = r.on_row && (op->kind == OP_WRITE || is_full_reduce(s, op));
+		r.is_pick = strip_is_pick(s, op);
 		for (int i = 0; i < op->nout; i++)
 			level[op->out[i].id] = r.level + is_full_reduce(s, op);
 		s->levels = MAX(s->levels, r.level + is_full_reduce(s, op));
@@ -231,7 +232,9 @@ find_needed(Strip *s, int level)
 		const Op *op = s->ops.at[n].op;
 		bool needs = is_needed(s, &s->ops.at[n], level);
 		for (int i = 0; i < op->nin && needs; i++)
-			s->needed[op->in[i]->id] |= is_row(s, op->in[i]);
+			s->needed[op->in[i]->id] |= strip_is_row(s, op->in[i]);
+		if (needs && op->kind == OP_TOPK)
+			s->needed[strip_topk_source(s, op)->id] = true;
 	}
 }
 
@@ -254,7 +257,7 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	for (int i = 0; i < op->nin; i++)
 		in[i] = value_mapped(s->map, op->in[i]);
 	for (int i = 0; i < op->nout; i++)
-		want[i] = is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type;
+		want[i] = strip_is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type;
 	int at = op_is_access(op) ? row_index(op) : 0;
 	if (at)
 		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);
@@ -298,7 +301,7 @@ static Value *
 combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *part)
 {
 	Value *v = build2(b, joined_by(reduce), carried, part);
-	if (v->def->kind != OP_ADD && attr_propagate_nan(reduce))
+	if (v->def->kind != OP_ADD && nan_wins(reduce))
 		attr_set_propagate_nan(s->m, v->def, true);
 	return v;
 }
@@ -309,21 +312,19 @@ static Value *
 takes_place(Builder *b, const Op *reduce, Value *found, Value *next)
 {
 	Value *better = build1(b, OP_NOT, build2(b, is_of(reduce, "max") ? OP_LE : OP_GE, next, found), NULL);
-	Value *number = attr_propagate_nan(reduce) ? found : next;
+	Value *number = nan_wins(reduce) ? found : next;
 	return build2(b, OP_AND, better, build2(b, OP_EQ, number, number));
 }
 
-/* Each position of a part has the greatest (or least) element met there, and where in the row that is. */
+/* Each position of a part has the greatest (or least) element met there, and where that part begins. */
 static void
 carry_place(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value **out)
 {
 	const Type *t = carried[1].type;
-	Builder before = build_before(s->loop);
-	Value *first = build_iota(&before, t, t->rank - 1);
 	Value *at = build1(b, OP_BROADCAST, build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem)), t);
-	Value *next = value_mapped(s->map, reduce->in[0]), *takes = takes_place(b, reduce, carried, next);
+	Value *next = value_mapped(s->map, reduced_row(s, reduce)), *takes = takes_place(b, reduce, carried, next);
 	out[0] = build3(b, OP_SELECT, takes, next, carried);
-	out[1] = build3(b, OP_SELECT, takes, build2(b, OP_ADD, first, at), carried + 1);
+	out[1] = build3(b, OP_SELECT, takes, at, carried + 1);
 }
 
 static Value *
@@ -344,9 +345,10 @@ first_place(const Strip *s, Builder *b, const Op *reduce, Value *found)
 	if (t->rank > 1)
 		most = build1(b, OP_RESHAPE, most, with_row(s, t, 1));
 	Value *all = build1(b, OP_BROADCAST, most, t), *is = build2(b, OP_EQ, found, all);
+	Value *place = build2(b, OP_ADD, found + 1, build_iota(b, found[1].type, t->rank - 1));
 	if (dtype_is_float(t->elem))
 		is = build2(b, OP_OR, is, build2(b, OP_AND, build2(b, OP_NE, all, all), build2(b, OP_NE, found, found)));
-	return reduced(s, b, reduce, build3(b, OP_SELECT, is, found + 1, build_int(b, found[1].type, INT32_MAX)), "min");
+	return reduced(s, b, reduce, build3(b, OP_SELECT, is, place, build_int(b, place->type, INT32_MAX)), "min");
 }
 
 static Op *
@@ -359,10 +361,10 @@ make_loop(Strip *s, Builder *b, const OpList *reduce)
 	bounds[2] = build_index(b, s->part);
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
-		const Type *t = finds_place(op) ? with_row(s, op->in[0]->type, s->part) : op->out->type;
-		init[n++] = build_identity(b, t, joined_by(op), attr_propagate_nan(op));
+		const Type *t = finds_place(op) ? with_row(s, reduced_row(s, op)->type, s->part) : op->out->type;
+		init[n++] = build_identity(b, t, joined_by(op), nan_wins(op));
 		if (finds_place(op))
-			init[n++] = build_int(b, type_with_shape(s->m, op->out->type, t->rank, t->extent), 0);
+			init[n++] = build_int(b, type_with_elem(s->m, t, TY_I32), 0);
 	}
 	Op *loop = build_for(b, bounds, init, n, NULL);
 	loop->region[0]->arg[0].name = "at";
@@ -379,13 +381,30 @@ fill_loop(Strip *s, int level)
 			continue;
 		if (op->kind == OP_IOTA)
 			copy_iota(s, &b, &before, op);
-		else if (op->kind == OP_REDUCE && finds_place(op) && is_full_reduce(s, op))
+		else if (is_full_reduce(s, op) && finds_place(op))
 			continue;
 		else if (op_is_access(op))
 			copy_access(s, &b, op);
 		else
 			copy_op(s, is_invariant(s, op) ? &before : &b, op);
 	}
+}
+
+static void
+replace(const Op *op, Value *const *all)
+{
+	for (int k = 0; k < op->nout; k++) {
+		all[k]->name = op->out[k].name;
+		value_replace((Value *)&op->out[k], all[k]);
+	}
+}
+
+static void
+end_topk(Strip *s, Builder *b, const Op *topk, Value *found)
+{
+	Value *all[2];
+	strip_topk_end(s, b, topk, found, all);
+	replace(topk, all);
 }
 
 /* Carries on with what each part gives; results of the loop take the place of the row's. */
@@ -399,18 +418,21 @@ end_loop(Strip *s, const OpList *reduce)
 	behind.block = s->f->body;
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
-		Value *carried = &body->arg[1 + n], *all = &s->loop->out[n];
-		if (finds_place(op)) {
+		Value *carried = &body->arg[1 + n], *all[2] = {&s->loop->out[n]};
+		if (finds_place(op))
 			carry_place(s, &b, op, carried, out + n++);
-			all = first_place(s, &behind, op, all);
-		} else {
+		else
 			out[n] = combine(s, &b, op, carried, s->map[op->out->id]);
-		}
 		n++;
-		all->name = op->out->name;
-		value_replace(op->out, all);
+		if (op->kind == OP_TOPK)
+			continue;
+		all[0] = finds_place(op) ? first_place(s, &behind, op, all[0]) : all[0];
+		replace(op, all);
 	}
 	build_yield(&b, out, n);
+	for (int i = 0, at = 0; i < reduce->n; at += 1 + finds_place(reduce->at[i++]))
+		if (reduce->at[i]->kind == OP_TOPK)
+			end_topk(s, &behind, reduce->at[i], &s->loop->out[at]);
 }
 
 /* The loop of a level, at the end of the body. */
@@ -424,7 +446,7 @@ walk_row(Strip *s, int level)
 		if (!r->is_sink || r->level != level)
 			continue;
 		first = first ? first : r->op;
-		if (r->op->kind == OP_REDUCE)
+		if (r->op->kind != OP_WRITE)
 			vec_push(s->m->cx->tmp, &reduce, r->op);
 	}
 	if (!first)
@@ -438,14 +460,25 @@ walk_row(Strip *s, int level)
 	end_loop(s, &reduce);
 }
 
+/* Between the loops, at the end of the body. */
+static void
+place_op(Strip *s, const RowOp *r)
+{
+	Builder end = {.m = s->m, .block = s->f->body, .place = r->op->place};
+	if (!r->on_row)
+		op_move(r->op, s->f->body, NULL);
+	else if (r->is_pick)
+		replace(r->op, (Value *[]){strip_pick(s, &end, r->op)});
+}
+
 static void
 strip(Strip *s)
 {
 	find_levels(s);
 	for (int level = 0; level <= s->levels; level++) {
 		for (int i = 0; i < s->ops.n; i++)
-			if (!s->ops.at[i].on_row && s->ops.at[i].level == level)
-				op_move(s->ops.at[i].op, s->f->body, NULL);
+			if (s->ops.at[i].level == level)
+				place_op(s, &s->ops.at[i]);
 		walk_row(s, level);
 	}
 	for (int i = s->ops.n - 1; i >= 0; i--)
