@@ -335,7 +335,10 @@ typedef struct SortPlan {
 	AxisBits axis;                                  /* in `layout` */
 	bool is_wide;                                   /* 64-bit keys, the index apart */
 	bool keeps_value;                               /* the element stands in the state */
-	int n;                                          /* registers of a state: key, index, element */
+	bool has_index, has_zero;                       /* below the key: the index; below that whether a zero is -0 */
+	int dropped;                                    /* low bits of a float's key, as one of f32, that are all 0 */
+	int shift;                                      /* of the key in a state's word */
+	int n;                                          /* registers of a state: word or key, index, element */
 	int bytes[SORT_STATE];
 	int threads;                                    /* of the block */
 	uint64_t repeats;                               /* register bits that hold nothing else */

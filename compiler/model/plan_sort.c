@@ -9,6 +9,38 @@
 enum { EXCHANGES_MAX = 500 };                          /* of a thread, in registers */
 enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
 
+/* Bits below the leading one of what f32 has of such a float. */
+static int
+mantissa(DType t)
+{
+	switch (t) {
+	case TY_F16: return 10;
+	case TY_BF16: return 7;
+	case TY_F8E4M3: return 3;
+	case TY_F8E5M2: return 2;
+	default: return 23;
+	}
+}
+
+/* Key, index and mark in 4 bytes if they fit, or in 8 with the key as the upper half. */
+static int
+word_bytes(SortPlan *p)
+{
+	int below = (p->has_index ? p->axis.n : 0) + p->has_zero, bits = dtype_info[p->t].bits, dropped = 0;
+	if (bits == 64)
+		return 8;
+	if (dtype_is_float(p->t)) {
+		dropped = 23 - mantissa(p->t);
+		bits = 32 - dropped;
+	} else if (bits < 32) {
+		bits += !dtype_is_signed(p->t);
+	}
+	bool fits = bits + below <= 32;
+	p->dropped = fits ? dropped : 0;
+	p->shift = fits ? below : 32;
+	return fits ? 4 : 8;
+}
+
 static void
 find_state(SortPlan *p, const Op *op, const Target *t)
 {
@@ -16,9 +48,12 @@ find_state(SortPlan *p, const Op *op, const Target *t)
 	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)attr_axis(op)};
 	p->layout = axis_layout(v->layout, p->dim);
 	axis_bits(&p->layout, p->dim, &p->axis);
-	p->is_wide = dtype_info[p->t].bits == 64;
-	p->keeps_value = dtype_is_float(p->t) && op->out[0].nuses > 0;
-	p->bytes[p->n++] = 8;
+	bool is_float = dtype_is_float(p->t);
+	p->has_index = is_float || (op->nout > 1 && op->out[1].nuses > 0);
+	p->is_wide = p->has_index && dtype_info[p->t].bits == 64;
+	p->keeps_value = is_float && p->is_wide && op->out[0].nuses > 0;
+	p->has_zero = is_float && !p->is_wide && op->out[0].nuses > 0;
+	p->bytes[p->n++] = p->is_wide ? 8 : word_bytes(p);
 	if (p->is_wide)
 		p->bytes[p->n++] = 4;
 	if (p->keeps_value)

@@ -6,8 +6,9 @@
  *         for j = s - 1 .. 0         elements whose positions differ in bit j are put in order
  *
  * Elements are compared as (key, index), so no two are equal and the result is the stable one; keys are integers in the
- * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word of 64 bits.  What cannot be
- * had back from the key (floats: -0 and the bits of a NaN) goes along.
+ * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word, of 32 bits if they fit.  Of
+ * integers whose indices nobody asks for the key is enough.  Floats come back from their keys, -0 by a bit below the index,
+ * a NaN as one of other bits; those of 64 bits go along.
  *
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
  * elements stay, which are a bitonic run of k again.
@@ -29,7 +30,7 @@ sort_open(Sort *s, Lower *l, const Op *op)
 	axis_bits(&s->layout, s->p.dim, &s->axis);
 	s->repeats = s->p.repeats;
 	s->falls = op->kind == OP_TOPK || attr_descending(op);
-	s->type[0] = REG_I64;
+	s->type[0] = s->p.bytes[0] == 4 ? REG_I32 : REG_I64;
 	if (s->p.is_wide)
 		s->type[1] = REG_I32;
 	if (s->p.keeps_value)
@@ -45,9 +46,11 @@ flip_sign(const Sort *s, Reg x)
 	Lower *l = s->l;
 	if (dtype_is_signed(s->p.t) || dtype_info[s->p.t].bits < 32)
 		return x;
-	return lower_op2(l, THREAD_XOR, x, s->p.is_wide ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
+	return lower_op2(l, THREAD_XOR, x,
+	    dtype_info[s->p.t].bits == 64 ? lower_i64(l, INT64_MIN) : lower_i32(l, INT32_MIN));
 }
 
+/* In 32 bits, or 64 if the element has them. */
 static Reg
 key_of(const Sort *s, Reg x)
 {
@@ -59,7 +62,30 @@ key_of(const Sort *s, Reg x)
 		key = lower_as(l, dtype_is_signed(s->p.t) ? CAST_SEXT : CAST_ZEXT, REG_I32, x);
 	else
 		key = flip_sign(s, x);
+	if (s->p.dropped)
+		key = lower_op2(l, THREAD_ASHR, key, lower_i32(l, s->p.dropped));
 	return s->falls ? lower_op1(l, THREAD_NOT, key) : key;
+}
+
+/* One word of key, index and mark. */
+static Reg
+word_of(const Sort *s, Reg x, Reg index)
+{
+	Lower *l = s->l;
+	Reg word = key_of(s, x), low = index;
+	if (s->p.has_zero) {
+		Reg bits = lower_as(l, CAST_BITS, REG_I32, lower_widen(l, s->p.t, x));
+		Reg is = lower_op2(l, THREAD_EQ, bits, lower_i32(l, INT32_MIN));
+		low = lower_op2(l, THREAD_SHL, low, lower_i32(l, 1));
+		low = lower_op2(l, THREAD_OR, low, lower_as(l, CAST_ZEXT, REG_I32, is));
+	}
+	if (s->type[0] == REG_I64 && dtype_info[s->p.t].bits < 64) {
+		word = lower_op2(l, THREAD_SHL, lower_as(l, CAST_SEXT, REG_I64, word), lower_i64(l, s->p.shift));
+		low = lower_as(l, CAST_ZEXT, REG_I64, low);
+	} else if (s->p.has_index) {
+		word = lower_op2(l, THREAD_SHL, word, lower_i32(l, s->p.shift));
+	}
+	return s->p.has_index ? lower_op2(l, THREAD_OR, word, low) : word;
 }
 
 static void
@@ -72,17 +98,13 @@ enter(Sort *s, const Reg *in)
 	for (int r = 0; r < count; r++) {
 		if ((uint64_t)r & s->repeats)
 			continue;
-		Reg *state = s->at[r], key = key_of(s, in[r]), index = thread;
+		Reg *state = s->at[r], index = thread;
 		uint32_t own = lower_register_coordinate(&s->layout, r, axis);
 		if (own)
 			index = lower_op2(l, THREAD_XOR, thread, lower_i32(l, own));
-		if (s->p.is_wide) {
-			state[0] = key;
+		state[0] = s->p.is_wide ? key_of(s, in[r]) : word_of(s, in[r], index);
+		if (s->p.is_wide)
 			state[1] = index;
-		} else {
-			Reg high = lower_op2(l, THREAD_SHL, lower_as(l, CAST_SEXT, REG_I64, key), lower_i64(l, 32));
-			state[0] = lower_op2(l, THREAD_OR, high, lower_as(l, CAST_ZEXT, REG_I64, index));
-		}
 		if (s->p.keeps_value)
 			state[s->p.n - 1] = in[r];
 	}
@@ -91,22 +113,49 @@ enter(Sort *s, const Reg *in)
 static Reg
 index_of(const Sort *s, const Reg *state)
 {
-	return s->p.is_wide ? state[1] : lower_as(s->l, CAST_TRUNC, REG_I32, state[0]);
+	Lower *l = s->l;
+	if (s->p.is_wide)
+		return state[1];
+	Reg low = s->type[0] == REG_I64 ? lower_as(l, CAST_TRUNC, REG_I32, state[0]) : state[0];
+	if (s->p.has_zero)
+		low = lower_op2(l, THREAD_LSHR, low, lower_i32(l, 1));
+	int bits = s->p.shift - s->p.has_zero;
+	return bits < 31 ? lower_op2(l, THREAD_AND, low, lower_i32(l, (INT64_C(1) << bits) - 1)) : low;
+}
+
+/* Of a float's key, of 32 bits. */
+static Reg
+float_of(const Sort *s, Reg key, Reg word)
+{
+	Lower *l = s->l;
+	if (s->p.dropped)
+		key = lower_op2(l, THREAD_SHL, key, lower_i32(l, s->p.dropped));
+	Reg zero = lower_i32(l, 0), sign = lower_i32(l, INT32_MIN), below = lower_op2(l, THREAD_SLT, key, zero);
+	Reg low = s->type[0] == REG_I64 ? lower_as(l, CAST_TRUNC, REG_I32, word) : word;
+	Reg negative = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_SUB, zero, key), sign);
+	Reg bits = lower_op3(l, THREAD_SELECT, below, negative, key);
+	bits = lower_op2(l, THREAD_OR, bits, lower_op2(l, THREAD_SHL, low, lower_i32(l, 31)));
+	return lower_narrow_exact(l, s->p.t, lower_as(l, CAST_BITS, REG_F32, bits));
 }
 
 static Reg
 element_of(const Sort *s, const Reg *state)
 {
 	Lower *l = s->l;
+	int bits = dtype_info[s->p.t].bits;
 	if (s->p.keeps_value)
 		return state[s->p.n - 1];
 	Reg key = state[0];
-	if (!s->p.is_wide)
-		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_ASHR, key, lower_i64(l, 32)));
-	key = flip_sign(s, s->falls ? lower_op1(l, THREAD_NOT, key) : key);
+	if (bits < 64 && s->type[0] == REG_I64)
+		key = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_ASHR, key, lower_i64(l, s->p.shift)));
+	else if (s->p.shift)
+		key = lower_op2(l, THREAD_ASHR, key, lower_i32(l, s->p.shift));
+	key = s->falls ? lower_op1(l, THREAD_NOT, key) : key;
+	if (dtype_is_float(s->p.t))
+		return float_of(s, key, state[0]);
+	key = flip_sign(s, key);
 	if (s->p.t == TY_BOOL)
 		return lower_op2(l, THREAD_NE, key, lower_i32(l, 0));
-	int bits = dtype_info[s->p.t].bits;
 	return bits < 32 ? lower_as(l, CAST_TRUNC, bits == 16 ? REG_I16 : REG_I8, key) : key;
 }
 
@@ -152,6 +201,13 @@ run_falls(const Sort *s, int by, int r, bool *known)
 	return by < 0 || by >= s->axis.n ? 0 : position_bit(s, by, r, known);
 }
 
+/* States that a minimum puts in order. */
+static bool
+is_one_word(const Sort *s)
+{
+	return s->p.n == 1 && s->type[0] == REG_I32;
+}
+
 static void
 exchange_registers(Sort *s, int j, int by)
 {
@@ -164,6 +220,11 @@ exchange_registers(Sort *s, int j, int by)
 		where = run_falls(s, by, r, &falls);
 		memcpy(a, s->at[r], sizeof a);
 		memcpy(b, s->at[r | bit], sizeof b);
+		if (!where && is_one_word(s)) {
+			s->at[r][0] = lower_op2(s->l, falls ? THREAD_SMAX : THREAD_SMIN, a[0], b[0]);
+			s->at[r | bit][0] = lower_op2(s->l, falls ? THREAD_SMIN : THREAD_SMAX, a[0], b[0]);
+			continue;
+		}
 		Reg first = falls ? sort_less(s, b, a) : sort_less(s, a, b);
 		if (where)
 			first = lower_op2(s->l, THREAD_XOR, first, where);
@@ -297,8 +358,8 @@ leave(Sort *s, Value *v, const Layout *from, bool index)
 	Lower *l = s->l;
 	int count = 1 << s->layout.in[IN_REGISTER];
 	Reg *regs = NEW_ARRAY(l->mem, Reg, count);
-	if (!index && dtype_is_float(s->p.t) && !s->p.keeps_value) {
-		lower_zeros(l, v);                      /* no op uses them */
+	if (v->nuses == 0) {
+		lower_zeros(l, v);                      /* the states may not have them */
 		return;
 	}
 	for (int r = 0; r < count; r++) {
