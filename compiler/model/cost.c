@@ -299,7 +299,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case FAMILY_DOT: case FAMILY_DOT_ASYNC:
 		return op->kind == OP_DOT_WAIT ? 0 : cost_product(op, w->t, w->warps, times, w->c);
 	case FAMILY_ORDER: case FAMILY_SCATTER: case FAMILY_GATHER:
-		return cost_order(op, w->r, w->warps, cost_elements(op->in[0]), times, w->c);
+		return cost_order(op, w->t, w->warps, cost_elements(op->in[0]), times, w->c);
 	default: break;
 	}
 	if (w->f->schedule.keep > 1 && (op->kind == OP_GET || op->kind == OP_PUT))

@@ -367,7 +367,8 @@ double cost_product(const Op *op, const Target *target, int warps, double times,
 /* Is it of a warp and of 8-bit floats, which the assembler converts to f16 on this target? */
 bool cost_converts_fp8(const Op *dot, const Target *t);
 /* Adds what sorting, the greatest k, or moving elements to where indices say takes a thread of so many; its latency. */
-double cost_order(const Op *op, const TargetRates *r, int warps, double elements, double times, struct ProgramCost *out);
+double cost_order(const Op *op, const Target *t, int warps, double elements, double times, struct ProgramCost *out);
+double cost_sort(const Op *op, const Target *t, int warps, double times, struct ProgramCost *out);      /* plan_sort.c */
 /* Cycles of shared memory that one of warpgroups takes for its operands. */
 double cost_product_shared(const Op *op);
 /* work.c: adds what an asynchronous copy takes; trips of the loop (or NULL) among which its latency is divided, as it fills

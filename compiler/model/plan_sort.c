@@ -6,7 +6,9 @@
  * bits of the axis may be lanes or warps: they are exchanged with bits of registers before, and back after. */
 #include "model/model.h"
 
-enum { EXCHANGES_MAX = 500 };                          /* of a thread, in registers */
+#include <math.h>
+
+enum { EXCHANGES_MAX = 3400 };                         /* of a thread, in registers; of words of 32 bits */
 enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
 
 /* Bits below the leading one of what f32 has of such a float. */
@@ -41,13 +43,44 @@ word_bytes(SortPlan *p)
 	return fits ? 4 : 8;
 }
 
+/* The two bits exchanged in the layout. */
+static void
+swap_layout(SortPlan *p, const SortSwap *w)
+{
+	uint64_t *a = &p->layout.map.col[layout_in_at(&p->layout, IN_REGISTER) + w->reg];
+	uint64_t *b = &p->layout.map.col[layout_in_at(&p->layout, w->in) + w->bit], was = *a;
+	*a = *b;
+	*b = was;
+	axis_bits(&p->layout, p->dim, &p->axis);
+}
+
+/* Where a thread has several lines, it has as much of each as there is room for: bits of registers that move nothing along
+ * the axis are exchanged with warps' and lanes' that do. */
+static void
+find_layout(SortPlan *p)
+{
+	const Layout *l = &p->layout;
+	p->layout = axis_layout(p->op->in[0]->layout, p->dim);
+	uint64_t axis = ((UINT64_C(1) << l->out[p->dim]) - 1) << layout_out_at(l, p->dim);
+	axis_bits(&p->layout, p->dim, &p->axis);
+	for (int in = IN_WARP; in >= (int)IN_LANE; in--)
+		for (int b = 0, reg = 0; b < p->axis.n; b++) {
+			if ((int)p->axis.in[b] != in)
+				continue;
+			const uint64_t *col = &l->map.col[layout_in_at(l, IN_REGISTER)];
+			while (reg < l->in[IN_REGISTER] && (!col[reg] || (col[reg] & axis)))
+				reg++;
+			if (reg < l->in[IN_REGISTER])
+				swap_layout(p, &(SortSwap){reg, p->axis.in[b], p->axis.bit[b]});
+		}
+}
+
 static void
 find_state(SortPlan *p, const Op *op, const Target *t)
 {
 	const Value *v = op->in[0];
 	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)attr_axis(op)};
-	p->layout = axis_layout(v->layout, p->dim);
-	axis_bits(&p->layout, p->dim, &p->axis);
+	find_layout(p);
 	bool is_float = dtype_is_float(p->t);
 	p->has_index = is_float || (op->nout > 1 && op->out[1].nuses > 0);
 	p->is_wide = p->has_index && dtype_info[p->t].bits == 64;
@@ -165,17 +198,6 @@ register_to_exchange(const SortPlan *p, const SortParts *parts, int b)
 	return FIRST_OF(i, p->layout.in[IN_REGISTER], !((p->repeats | parts->registers) >> i & 1));
 }
 
-/* The two bits exchanged in the layout. */
-static void
-swap_layout(SortPlan *p, const SortSwap *w)
-{
-	uint64_t *a = &p->layout.map.col[layout_in_at(&p->layout, IN_REGISTER) + w->reg];
-	uint64_t *b = &p->layout.map.col[layout_in_at(&p->layout, w->in) + w->bit], was = *a;
-	*a = *b;
-	*b = was;
-	axis_bits(&p->layout, p->dim, &p->axis);
-}
-
 static bool
 take_axis(SortPlan *p, SortParts *parts, int wanted)
 {
@@ -218,7 +240,7 @@ static void
 choose_way(SortPlan *p)
 {
 	int64_t all = sort_state_at(p, p->n, INT64_C(1) << layout_out_bits(&p->layout));
-	if (states(p) == 0 || exchanges(p) <= EXCHANGES_MAX)
+	if (states(p) == 0 || exchanges(p) * state_bytes(p) / 4 <= EXCHANGES_MAX)
 		p->way = SORT_REGISTERS;
 	else
 		p->way = all <= p->limit || !find_parts(p) ? SORT_LOOPS : SORT_PARTS;
@@ -249,4 +271,85 @@ plan_sort(const Op *op, const Target *t, SortPlan *p)
 		p->scratch = MAX(p->scratch,
 		    convert_scratch(&p->result, op->out[k].layout, element_bytes(op->out[k].type)));
 	p->scratch = MAX(p->scratch, own_scratch(p));
+}
+
+/* ---- what it takes ---- */
+
+typedef struct SortCost {
+	const SortPlan *p;
+	const Target *t;
+	int warps, words;                               /* words: of a state, of 32 bits */
+	double less, issue, shuffles, shared, barriers, path;   /* less: instructions that compare two states */
+} SortCost;
+
+/* Every state of a thread is compared with that across a bit of the axis; `keeps`: and the lesser of two stays. */
+static void
+exchange_states(SortCost *c, InDim in, double states, bool keeps)
+{
+	const TargetRates *r = target_rates(c->t);
+	double own = c->less + (in == IN_REGISTER ? 0 : 1) + c->words;
+	if (in == IN_REGISTER) {
+		c->issue += states / 2 * (c->words == 1 ? 1 + !keeps : c->less + (keeps ? 1 : 2) * c->words);
+		c->path += 10;
+	} else if (in == IN_LANE) {
+		c->issue += states * (c->words + own);
+		c->shuffles += states * c->words;
+		c->path += r->shuffle_latency + 10;
+	} else {
+		double trips = ceil(states / sort_exchange_states(c->p));
+		c->issue += states * (2 * c->p->n + own) + 4 * trips;
+		c->shared += states * 2 * c->words * c->t->lanes / 32;
+		c->barriers += 2 * trips;
+		c->path += trips * 2 * (r->shared_latency + r->barrier);
+	}
+}
+
+static void
+sort_in_registers(SortCost *c)
+{
+	const SortPlan *p = c->p;
+	double held = (double)(UINT64_C(1) << states(p));
+	int bit[F2_MAX], n = sort_halvings(p, bit);
+	for (int j = 0; j < p->kept; j++)
+		for (int i = j; i < p->kept; i++)
+			exchange_states(c, p->axis.in[j], held, false);
+	for (int i = 0; i < n; i++) {
+		exchange_states(c, p->axis.in[bit[i]], held, true);
+		held = p->axis.in[bit[i]] == IN_REGISTER ? held / 2 : held;
+		for (int j = 0; j < p->kept; j++)
+			exchange_states(c, p->axis.in[j], held, false);
+	}
+}
+
+/* By loops over pairs in shared memory, in parts or not. */
+static void
+sort_in_scratch(SortCost *c)
+{
+	enum { EACH = 24, TURN = 30 };                  /* instructions: indices and addresses of a pair; of a turn */
+	const TargetRates *r = target_rates(c->t);
+	const SortPlan *p = c->p;
+	double elements = (double)(UINT64_C(1) << layout_out_bits(&p->layout));
+	double pairs = MAX(elements / 2 / (c->warps * c->t->lanes), 1), turns = p->axis.n * (p->axis.n + 1) / 2.0;
+	c->issue += turns * (pairs * (EACH + 4 * p->n + c->less + 4 * c->words) + TURN);
+	c->shared += turns * pairs * 4 * c->words * c->t->lanes / 32;
+	c->barriers += turns;
+	c->path += turns * (pairs * (r->shared_latency + TURN) + r->barrier);
+}
+
+double
+cost_sort(const Op *op, const Target *t, int warps, double times, ProgramCost *out)
+{
+	SortPlan p;
+	plan_sort(op, t, &p);
+	SortCost c = {.p = &p, .t = t, .warps = warps, .words = (int)state_bytes(&p) / 4};
+	c.less = c.words == 1 ? 1 : p.is_wide ? 7 : 2;
+	if (p.way == SORT_REGISTERS)
+		sort_in_registers(&c);
+	else
+		sort_in_scratch(&c);
+	out->issue += times * c.issue;
+	out->shuffles += times * c.shuffles * warps;
+	out->shared += times * c.shared * warps;
+	out->barriers += times * c.barriers;
+	return c.path;
 }

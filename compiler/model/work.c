@@ -347,28 +347,16 @@ cost_copy(const Op *op, const Op *loop, const Target *t, int warps, double times
 
 /* ---- order ---- */
 
-/* Turns in which every element is compared: of a whole sort, log2 n (log2 n + 1) / 2; of the k greatest, those of runs of
- * k, and of merging these, of which half is left each time.  An H200 takes 75 us for the 8 greatest of 16,384 rows of 1,024
- * in a warp each, 88 in two and 121 in four. */
-static double
-turns_of(const Op *op)
-{
-	const Type *t = op->in[0]->type;
-	double n = log2_ceil(t->extent[t->rank - 1]), k = n;
-	if (op->kind == OP_TOPK)
-		k = MIN(log2_ceil(op->out[0].type->extent[t->rank - 1]), n);
-	else if (op->kind != OP_SORT)
-		return 2;
-	return k * (k + 1) / 2 + (k < n ? 2 * (k + 1) : 0);
-}
-
 double
-cost_order(const Op *op, const TargetRates *r, int warps, double elements, double times, ProgramCost *out)
+cost_order(const Op *op, const Target *t, int warps, double elements, double times, ProgramCost *out)
 {
-	double turns = turns_of(op), exchanges = op->kind == OP_SORT || op->kind == OP_TOPK ? log2_ceil(warps) : 0;
-	out->issue += times * turns * elements * 6;
-	out->shared += times * turns * elements * 0.25 * warps;
-	return turns * (r->shuffle_latency + 8) + r->barrier + exchanges * (2 * r->shared_latency + 2 * r->barrier);
+	enum { TURNS = 2 };                             /* elements there, and back */
+	const TargetRates *r = target_rates(t);
+	if ((op->kind == OP_SORT || op->kind == OP_TOPK) && op->in[0]->layout)
+		return cost_sort(op, t, warps, times, out);
+	out->issue += times * TURNS * elements * 6;
+	out->shared += times * TURNS * elements * 0.25 * warps;
+	return TURNS * (r->shuffle_latency + 8) + r->barrier;
 }
 
 /* ---- loops ---- */

@@ -26,7 +26,7 @@ enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MO
 enum { BATCH_ELEMENTS = 32 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
-enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16 };
+enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16, STRIP_FEWEST = 4 };
 static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
 /* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
@@ -69,7 +69,7 @@ typedef struct Blocks {
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
-	bool loops;                               /* it has loops; it has none, and reduces */
+	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
@@ -284,6 +284,17 @@ is_waiting(const Bill *b)
 	return b->part[BILL_WAITING] >= greatest(b);
 }
 
+/* A row of which the greatest few are taken: the smaller its parts, the less there is to sort. */
+static void
+try_few(Blocks *s, const Bound *first, int most, int least)
+{
+	for (int warps = most; warps >= least; warps /= 2)
+		for (int each = STRIP_FEWEST; each <= STRIP_ELEMENTS; each *= 2)
+			for (int unroll = 0; unroll <= (is_open(s, SCHEDULE_UNROLL) ? 4 : 0); unroll += 4)
+				try(s, first, (Form){.warps = least < most ? warps : 0, .strip = warps * s->t->lanes * each,
+				    .unroll = unroll});
+}
+
 /* A row in parts, for which registers do not suffice, or by which it is read while others compute. */
 static void
 try_strips(Blocks *s, const Bound *first, bool warps_open)
@@ -334,7 +345,11 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 		}
 	if (most > 0 && is_starting(s))
 		try_batches(s, first, warps_open && !listed);
-	if ((s->bill.spilled > 0 || is_waiting(&s->bill)) && is_open(s, SCHEDULE_STRIP) && first->schedule.strip == 0)
+	if (!is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
+		return;
+	if (s->picks)
+		try_few(s, first, warps_open && !listed ? 2 * STRIP_WARPS : s->rule, warps_open && !listed ? 1 : s->rule);
+	else if (s->bill.spilled > 0 || is_waiting(&s->bill))
 		try_strips(s, first, warps_open && !listed);
 }
 
@@ -455,6 +470,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	int most = programs_most(s, first, f, all, n, &reason);
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
+	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
 	s->is_fitted = s->loops || choose_count_dots(f) > 0;
 	s->own = s->bill.cycles;
 	s->best = s->own * (listed ? LISTED : s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);

@@ -64,7 +64,6 @@ is_crudely_modelled(const Op *op)
 {
 	switch (op_family(op)) {
 	case FAMILY_DOT_ASYNC: case FAMILY_SCATTER: case FAMILY_PTX: return true;
-	case FAMILY_ORDER: return op->kind != OP_HISTOGRAM;
 	default: return false;
 	}
 }

@@ -223,6 +223,31 @@ issued_branch(const Issued *x, const ThreadNode *n)
 	return 1;
 }
 
+/* A constant, or of the index of a loop around `inner` its mean; 0: not known, as a thread's number. */
+static double
+mean_of(const ThreadModule *m, const ThreadNode *inner, Reg r)
+{
+	int64_t n, step;
+	if (thread_const(m, r, &n))
+		return (double)n;
+	for (const ThreadRegion *at = inner->region[0]->outer; at && at->owner; at = at->outer) {
+		const ThreadNode *loop = at->owner;
+		if (loop->kind == NODE_LOOP && at->arg[0] == r && thread_const(m, loop->in[2], &step))
+			return (mean_of(m, loop, loop->in[0]) + mean_of(m, loop, loop->in[1]) - (double)step) / 2;
+	}
+	return 0;
+}
+
+/* Of a loop that lowering makes, as sorts have them. */
+static double
+own_trips(const ThreadModule *m, const ThreadNode *n)
+{
+	int64_t step;
+	if (n->kind != NODE_LOOP || !thread_const(m, n->in[2], &step) || step <= 0)
+		return 1;
+	return MAX((mean_of(m, n, n->in[1]) - mean_of(m, n, n->in[0])) / (double)step, 1);
+}
+
 static double
 issued_trips(void *user, const ThreadNode *n)
 {
@@ -236,7 +261,7 @@ issued_trips(void *user, const ThreadNode *n)
 		x->loop.at[i] = NULL;
 		return MAX(x->facts->trips(x->facts->user, op), 0);
 	}
-	return 1;
+	return own_trips(x->m, n);
 }
 
 static void
