@@ -179,21 +179,6 @@ say_moved(const Said *s, const char *lines)
 	return text_take(&t, s->mem);
 }
 
-/* A line with a sort whose time the model has far too small: through shared memory (8192 rows of 1000, 427 us on an H200,
- * estimated at 27.7), or a topk whose registers spill (4 of 131072, 2427 us, estimated at 43.8). */
-static const SaidLine *
-rough_sort(const Said *s)
-{
-	enum { SPILLED = 1024 };                        /* bytes; topk_gating and top_of_rows spill none: 1.0 to 1.2 */
-	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
-		if ((strcmp(l->what, "sort") == 0 && strstr(l->details, "through shared memory")) ||
-		    (strcmp(l->what, "topk") == 0 && s->x->spills > SPILLED))
-			return l;
-	}
-	return NULL;
-}
-
 static const char *
 say_time(const Said *s)
 {
@@ -223,13 +208,6 @@ say_time(const Said *s)
 	    "the estimate, eight in ten "
 	    "%.2f to %.2f (H200).",
 	    e->n, e->of, e->low, e->high, e->least, e->most);
-	const SaidLine *sort = rough_sort(s);
-	if (sort)
-		text_printf(&t,
-		    " That does not hold for line %d's %s, %s: of two such launches one took 15 and one 55 times the "
-		    "estimate.",
-		    sort->line, sort->what,
-		    strcmp(sort->what, "topk") == 0 ? "whose registers spill" : "which goes through shared memory");
 	return text_take(&t, s->mem);
 }
 
@@ -370,9 +348,6 @@ say_parts(const Said *s)
 		    "may bound the kernel, and less of "
 		    "one alone gains little.",
 		    first);
-	else if (rough_sort(s))
-		text_printf(&t, " Which of them bounds the kernel is not known: line %d's %s has too little of each.",
-		    rough_sort(s)->line, rough_sort(s)->what);
 	else
 		text_printf(&t, " %s bound%s the kernel.", first, is_many(part[0]) ? "" : "s");
 	if (longest < ALONE * s->us) {

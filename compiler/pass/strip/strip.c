@@ -19,7 +19,7 @@
  * Elements are the same to the bit, sums are in another order, as everywhere where threads share them.
  *
  * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
- * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima and where those are along the row can be
+ * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima, where those are, and the greatest few (strip_topk.c) along the row can be
  * walked so; with anything else of the row the kernel stays as it is, and Func.strip_reason says why. */
 #include "pass/strip/strip.h"
 
