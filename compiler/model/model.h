@@ -303,7 +303,7 @@ int64_t warp_exchange_at(const ReducePlan *p, const WarpExchange *x, int i, int 
 
 /* plan_sort.c: sort, topk */
 
-typedef enum SortWay { SORT_REGISTERS, SORT_LOOPS, SORT_PARTS } SortWay;
+typedef enum SortWay { SORT_REGISTERS, SORT_PARTS } SortWay;
 
 enum { SORT_STATE = 3 };                                /* registers of a state at most */
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { EXCHANGES_MAX = 3400 };                         /* of a thread, in registers; of words of 32 bits */
+enum { EXCHANGES_MAX = 4000 };                         /* of a thread, in registers; of words of 32 bits */
 enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
 
 /* Bits below the leading one of what f32 has of such a float. */
@@ -222,7 +222,7 @@ find_parts(SortPlan *p)
 {
 	int bits = layout_out_bits(&p->layout), wanted = 0;
 	p->parts = (SortParts){.low = p->axis.n};
-	while (wanted < bits && sort_state_at(p, p->n, INT64_C(1) << (bits - wanted)) > p->limit - NEIGHBOURS)
+	while (wanted < bits && sort_state_at(p, p->n, INT64_C(1) << (bits - wanted)) > p->limit - (wanted ? NEIGHBOURS : 0))
 		wanted++;
 	Layout was = p->layout;
 	AxisBits axis = p->axis;
@@ -239,11 +239,10 @@ find_parts(SortPlan *p)
 static void
 choose_way(SortPlan *p)
 {
-	int64_t all = sort_state_at(p, p->n, INT64_C(1) << layout_out_bits(&p->layout));
 	if (states(p) == 0 || exchanges(p) * state_bytes(p) / 4 <= EXCHANGES_MAX)
 		p->way = SORT_REGISTERS;
 	else
-		p->way = all <= p->limit || !find_parts(p) ? SORT_LOOPS : SORT_PARTS;
+		p->way = find_parts(p) ? SORT_PARTS : SORT_REGISTERS;
 }
 
 static int64_t
@@ -251,8 +250,6 @@ own_scratch(const SortPlan *p)
 {
 	int bits = layout_out_bits(&p->layout);
 	bool crosses = false;
-	if (p->way == SORT_LOOPS)
-		return sort_state_at(p, p->n, INT64_C(1) << bits);
 	crosses |= p->way == SORT_REGISTERS && ANY_OF(i, p->axis.n, p->axis.in[i] == IN_WARP);
 	crosses |= p->way == SORT_PARTS && ANY_OF(i, p->parts.nswap, p->parts.swap[i].in == IN_WARP);
 	int64_t part = p->way == SORT_PARTS ? sort_state_at(p, p->n, INT64_C(1) << (bits - p->parts.n)) : 0;
@@ -321,19 +318,21 @@ sort_in_registers(SortCost *c)
 	}
 }
 
-/* By loops over pairs in shared memory, in parts or not. */
+/* By loops over groups of 8 in shared memory, in parts or not. */
 static void
 sort_in_scratch(SortCost *c)
 {
-	enum { EACH = 24, TURN = 30 };                  /* instructions: indices and addresses of a pair; of a turn */
+	enum { GROUP = 8, BITS = 3, EACH = 24, TURN = 30 };     /* EACH, TURN: instructions for a group's places, a turn's */
 	const TargetRates *r = target_rates(c->t);
 	const SortPlan *p = c->p;
-	double elements = (double)(UINT64_C(1) << layout_out_bits(&p->layout));
-	double pairs = MAX(elements / 2 / (c->warps * c->t->lanes), 1), turns = p->axis.n * (p->axis.n + 1) / 2.0;
-	c->issue += turns * (pairs * (EACH + 4 * p->n + c->less + 4 * c->words) + TURN);
-	c->shared += turns * pairs * 4 * c->words * c->t->lanes / 32;
+	double elements = (double)(UINT64_C(1) << layout_out_bits(&p->layout)), turns = 1;
+	double groups = MAX(elements / GROUP / (c->warps * c->t->lanes), 1), exchange = c->less + 1 + 2 * c->words;
+	for (int run = BITS + 1; run <= p->axis.n; run++)
+		turns += (run + BITS - 1) / BITS;
+	c->issue += turns * (groups * (EACH + GROUP * 3 * p->n + GROUP / 2 * BITS * exchange) + TURN);
+	c->shared += turns * groups * GROUP * 2 * c->words * c->t->lanes / 32;
 	c->barriers += turns;
-	c->path += turns * (pairs * (r->shared_latency + TURN) + r->barrier);
+	c->path += turns * (groups * (2 * r->shared_latency + BITS * EACH) + r->barrier);
 }
 
 double

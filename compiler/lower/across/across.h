@@ -67,16 +67,15 @@ void sort_exchange(Sort *s, int j, int by);
 void sort_keep_lesser(Sort *s, int j);
 
 /* order_loops.c: where registers would take too much code */
-/* Sorts all states in scratch; each register then holds the state of its coordinates in `result`, whose inputs are
- * s->layout's. */
-void sort_by_loops(Sort *s, const Layout *result);
+/* The place in scratch of register k of state `number`: a linear map over F2. */
+uint64_t sort_offset(const Sort *s, int k, uint64_t number);
 /* The access of register k of one, but for its offset; and by it, with an offset, a register to scratch or back. */
 ThreadAccess sort_access(const Sort *s, int k, Reg base, int64_t count);
 void sort_move(const Sort *s, ThreadAccess *a, Reg offset, int64_t constant, Reg *state, bool back);
 /* Runs of 2^first and longer up to 2^last, of `count` states in scratch; the longest fall if `falls`. */
 void sort_network(const Sort *s, Reg base, int64_t count, int first, int last, bool falls);
 
-/* order_parts.c: where they are more than scratch has room for */
+/* order_parts.c: also where they are more than scratch has room for */
 
 /* Sorts the states; registers then hold them in the plan's `result`. */
 void sort_by_parts(Sort *s);

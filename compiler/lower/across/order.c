@@ -13,8 +13,8 @@
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
  * elements stay, which are a bitonic run of k again.
  *
- * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c), and
- * what it has no room for by parts (order_parts.c).
+ * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c), what it
+ * has no room for by parts (order_parts.c).
  *
  * Counting is by atomic additions in shared memory. */
 #include "lower/across/across.h"
@@ -394,8 +394,6 @@ lower_sort(Lower *l, Op *op)
 	enter(&s, lower_operand(l, op, 0, &s.layout));
 	if (s.p.way == SORT_PARTS)
 		sort_by_parts(&s);
-	else if (s.p.way == SORT_LOOPS)
-		sort_by_loops(&s, &s.p.result);
 	else if (op->kind == OP_SORT)
 		sort_runs(&s, s.axis.n, s.axis.n);
 	else

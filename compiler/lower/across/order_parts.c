@@ -60,12 +60,12 @@ move_part(Sort *s, const SortParts *p, const Layout *layout, Reg base, int64_t c
 	Reg mask = back ? 0 : lower_is_first_holder(l, layout);
 	for (int r = 0; r < 1 << from; r++)
 		for (int k = 0; k < s->p.n && ((uint64_t)r & (p->registers | s->repeats)) == number; k++) {
-			uint64_t image[F2_MAX], bytes = (uint64_t)thread_type_bytes(s->type[k]);
+			uint64_t image[F2_MAX];
 			ThreadAccess a = sort_access(s, k, base, count);
 			int64_t constant;
 			for (int i = 0; i < n; i++)
-				image[i] = bytes * offset_in_part(s, p, layout, layout->map.col[from + i]);
-			uint64_t own = bytes * offset_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r));
+				image[i] = sort_offset(s, k, offset_in_part(s, p, layout, layout->map.col[from + i]));
+			uint64_t own = sort_offset(s, k, offset_in_part(s, p, layout, f2_apply(&layout->map, (uint64_t)r)));
 			LowerMap map = lower_map(l, image, n);
 			a.mask = mask;
 			Reg offset = lower_map_at(l, &map, own, &constant);
