@@ -326,6 +326,15 @@ scanned_dim(const Func *f, const Type *tile, int fast)
 	return -1;
 }
 
+/* Are such tiles sorted along dimension d? */
+static bool
+is_sorted(const Func *f, const Type *tile, int d)
+{
+	return ANY_OP(op, f->body, (op->kind == OP_SORT || op->kind == OP_TOPK) && attr_axis(op) == d &&
+	    op->in[0]->type->rank == tile->rank &&
+	    memcmp(op->in[0]->type->extent, tile->extent, sizeof *tile->extent * (size_t)tile->rank) == 0);
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t, Near *n)
 {
@@ -344,6 +353,8 @@ preferred(const Op *op, const Target *t, Near *n)
 		k = log2_ceil(tile->extent[along]);
 		dim = along;
 	}
+	if (k == 0 && tile->rank > 1 && is_sorted(f, tile, dim))        /* of single elements a thread reads whole lines */
+		dim = dim == tile->rank - 1 ? dim - 1 : tile->rank - 1;
 	for (int d = 0; d < tile->rank; d++) {
 		shape[d] = log2_ceil(tile->extent[d]);
 		total += shape[d];
