@@ -122,6 +122,8 @@ find_wider(InspectLine *l, const Target *t, const InspectArg *arg, const Inspect
 	if (rank == 0 || index[rank - 1] != 'p' || l->tile->rank == 0 || x->stride[rank - 1] != 1 || l->bytes == 0)
 		return;
 	bytes = MIN(bytes, l->tile->extent[l->tile->rank - 1] * bits / 8);
+	while (bytes > l->bytes && bytes > x->dim[rank - 1] * bits / 8)
+		bytes /= 2;
 	if (op_family(l->op) == FAMILY_ATOMIC)          /* of which there are pairs at most */
 		bytes = MIN(bytes, (access_adds_pairs(l->op, t) ? 2 : 1) * bits / 8);
 	for (int d = 0; d < rank - 1; d++)

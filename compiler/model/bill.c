@@ -240,8 +240,10 @@ bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *m
 	}
 	for (int i = 0; i < out->n; i++)
 		for (int p = 0; p < BILL_PARTS; p++) {
+			/* what spills is of no line */
+			bool spills = launch->spilled > 0 && (p == BILL_SECTORS || p == BILL_ISSUE);
 			double share = sum[p] > 0 ? launch->part[p] / sum[p] : 0;
-			out->at[i].part[p] *= p == BILL_MEMORY || p == BILL_WAITING ? share : MIN(share, 1);
+			out->at[i].part[p] *= spills ? MIN(share, 1) : share;
 		}
 }
 

@@ -1,14 +1,14 @@
 /* What the report says in sentences: beside a line of the source, of a line that is chosen, and of
  * the whole kernel.
  *
- *     said.c          figures as they are read, lists
+ *     said.c          figures as they are read, lists; all of it as JSON, which the page shows
  *     said_code.c     what the text of stages says of a line: barriers, divisions, indices of 64
  * bits said_access.c   coalescing, widths, bank conflicts, padding said_barrier.c  where barriers
  * come from, and without what they would not be there said_product.c  matrix instructions, and what
  * a better one is worth said_bound.c    why it is not faster: the time, the least, what takes it
+ *     said_memory.c   the bytes that device memory moves, and what can be changed of accesses
  *     said_remedy.c   and what can be changed, by what that is worth
- *     said_line.c     all that stands beside a line
- *     said_json.c     all of it as JSON, which the page shows */
+ *     said_line.c     all that stands beside a line */
 #ifndef TEGULA_SAID_H
 #define TEGULA_SAID_H
 
@@ -75,7 +75,12 @@ BillPart said_longest(const Said *s, int but); /* the longest part but one; -1: 
 double said_with(const Said *s, BillPart p, double less);
 /* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
 double said_alone(const Said *s);
+void said_merge(const Said *s, SaidLines *all, const SaidLine *l); /* with that of the same reason, if there is one */
 SaidLines said_merged(const Said *s, int line);
+/* µs of the launch that other tiles or schedules take, which are compared before there is code, on the scale of this one as
+ * it is built; but where that spills, which they are taken not to. */
+double said_scaled(const Said *s, double us);
+const char *said_behind(const Said *s, const char *head); /* what the summary says behind that, to its line's end; "" */
 
 /* said_code.c */
 
@@ -96,7 +101,7 @@ const char *said_unrolled(const Said *s); /* why the code has a loop's barriers 
 /* said_access.c */
 
 const char *said_coalesced(const Said *s);
-/* Is an access of few bytes, where its rows would permit more, and does it take time? */
+/* Is an access of few bytes, where its rows would permit more, and has it much of what the kernel moves? */
 bool said_is_narrow(const Said *s, const SaidLine *l);
 bool said_is_spread(const SaidLine *l); /* elements a few apart, whose sectors have others between them */
 const char *said_widen(
@@ -139,6 +144,7 @@ void said_bound(const Said *s, SaidList *out);
 /* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
  * share outside of tensors. */
 double said_least(const Said *s, bool *memory, double *outside);
+double said_least_memory(const Said *s); /* µs of the bytes that are different */
 /* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
  * trip or more; NULL. */
 const json_t *said_own_reads(const Said *s);
@@ -154,7 +160,24 @@ bool said_more_warps_are_slower(const Said *s);
 
 /* said_remedy.c: what can be changed, the largest gain first */
 
+#define SAID_WORTH 0.97 /* of the launch: a change that is worth a sentence */
+
+typedef struct Remedy {
+	double us; /* of the launch with it; 0: not known */
+	const char *text;
+} Remedy;
+
+typedef VEC(Remedy) Remedies;
+
 void said_remedies(const Said *s, SaidList *out);
+void said_remedy(const Said *s, Remedies *all, double us, const char *text); /* in its place, if it is worth it */
+
+/* said_memory.c */
+
+const char *said_moved(const Said *s); /* bytes of device memory by lines; "" */
+const char *said_least_mega(const Said *s);
+void said_access_remedies(const Said *s, Remedies *all);
+void said_wider_remedies(const Said *s, Remedies *all);
 
 /* said_line.c */
 

@@ -148,9 +148,38 @@ say_sectors(const Said *s, const SaidLine *l)
 
 /* What accesses of a kernel are like: sentences of each sort. */
 typedef struct Accesses {
-	SaidList wasted, slight, unknown, good, mapped, narrow, banks;
+	SaidList wasted, slight, unknown, shared, good, mapped, narrow, banks;
 	double most; /* times the fewest, of the slight ones */
 } Accesses;
+
+/* Bytes that all threads move by it for a program; 0: it is no access. */
+static double
+bytes_of(const SaidLine *l)
+{
+	bool moves = (l->x->kind == INSPECT_ACCESS || l->x->kind == INSPECT_COPY) && l->x->tile && is_access(l);
+	return moves ? (double)tile_bytes(l->x->tile) * (l->runs >= 0 ? l->runs : 1) : 0;
+}
+
+/* The source has one, the code several, as of trips that are unrolled: the worst stands for them. */
+static bool
+is_one_access(const SaidLine *a, const SaidLine *b)
+{
+	return a->line == b->line && a->col == b->col && strcmp(a->what, b->what) == 0;
+}
+
+/* Of what accesses move, is it a share that may be worth something? */
+static bool
+moves_much(const Said *s, const SaidLine *l)
+{
+	static const double MUCH = .04;
+	double all = 0, own = 0;
+	for (int i = 0; i < s->lines.n; i++) {
+		double bytes = bytes_of(&s->lines.at[i]);
+		all += bytes;
+		own += is_one_access(&s->lines.at[i], l) ? bytes : 0;
+	}
+	return own >= MUCH * all;
+}
 
 static bool
 is_narrow(const Said *s, const SaidLine *l)
@@ -158,7 +187,7 @@ is_narrow(const Said *s, const SaidLine *l)
 	const InspectLine *x = l->x;
 	bool is_copy = strncmp(l->what, "copy", 4) == 0;
 	return is_access(l) && x->bytes > 0 && x->bytes <= 4 && x->wider > x->bytes &&
-	       (x->accesses > 1 || !is_copy) && (s->us <= 0 || said_weighs(s, l->line));
+	       (x->accesses > 1 || !is_copy) && (s->us <= 0 || said_weighs(s, l->line)) && moves_much(s, l);
 }
 
 bool
@@ -175,7 +204,7 @@ said_is_narrow(const Said *s, const SaidLine *l)
 	bool rows = is_access(l) && l->x->bytes > 0 && l->x->bytes <= 4 && l->x->accesses > 1 &&
 		    *said_pitch(s, l);
 	bool spread = is_access(l) && said_is_spread(l);
-	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)));
+	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)) && moves_much(s, l));
 }
 
 /* Has the kernel a parameter for the size of its tiles? */
@@ -241,7 +270,10 @@ add_access(const Said *s, const SaidLine *l, Accesses *a)
 	add_narrow(s, l, a);
 	if (n < 0) {
 		said_add(s, &a->unknown, arena_printf(s->mem, "line %d %s", l->line, l->what));
-	} else if (n <= least || is_shared(l)) {
+	} else if (n > least && is_shared(l)) {
+		said_add(s, &a->shared,
+		    arena_printf(s->mem, "line %d %s, %s of %s", l->line, l->what, said_round(s, n), said_round(s, least)));
+	} else if (n <= least) {
 		said_add(s, &a->good, arena_printf(s->mem, "%d:%d %s", l->line, l->col, l->what));
 	} else if (ratio(l) >= SLIGHT) {
 		said_add(s, &a->wasted, say_sectors(s, l));
@@ -264,11 +296,16 @@ accesses(const Said *s)
 {
 	SaidLines all = {0};
 	for (int i = 0; i < s->lines.n; i++) {
-		if (!is_access(&s->lines.at[i]))
+		const SaidLine *l = &s->lines.at[i];
+		int had = 0;
+		while (had < all.n && !is_one_access(&all.at[had], l))
+			had++;
+		if (!is_access(l) || (had < all.n && by_cost(s, l, &all.at[had]) >= 0))
 			continue;
-		vec_push(s->mem, &all, s->lines.at[i]);
-		for (int k = all.n - 1;
-		     s->us > 0 && k > 0 && by_cost(s, &all.at[k], &all.at[k - 1]) < 0; k--) {
+		if (had == all.n)
+			vec_push(s->mem, &all, *l);
+		all.at[had] = *l;
+		for (int k = had; s->us > 0 && k > 0 && by_cost(s, &all.at[k], &all.at[k - 1]) < 0; k--) {
 			SaidLine less = all.at[k - 1];
 			all.at[k - 1] = all.at[k];
 			all.at[k] = less;
@@ -317,9 +354,11 @@ said_coalesced(const Said *s)
 		    rest ? "at most" : "more sectors at most", said_join(s, &a.slight, "; "));
 	}
 	put(s, "Not known, since data says where: ", &a.unknown, "; --run counts them.", &out);
+	put(s, "Yes, as other accesses take the rest of the same sectors, by then in the first cache: ", &a.shared,
+	    " sectors at once.", &out);
 	if (a.good.n)
 		text_printf(&out, "%s%s (%d) takes the fewest sectors possible.", out.n ? " " : "",
-		    a.wasted.n || a.slight.n || a.unknown.n ? "The rest" : "Yes: each", a.good.n);
+		    out.n ? "The rest" : "Yes: each", a.good.n);
 	put(s, "", &a.mapped, ": whole boxes by tensor maps, the fewest sectors where rows begin on one (32 bytes).", &out);
 	put(s, "Rows would permit wider accesses: ", &a.narrow, ".", &out);
 	put(s, "Bank conflicts of shared memory: ", &a.banks, ".", &out);

@@ -214,16 +214,9 @@ is_refill(const Said *s, const SaidLine *l)
 static const char *
 mend_refill(const Said *s)
 {
-	static const char head[] = "not parted into roles: ";
-	const char *at = strstr(s->summary, head);
-	const char *why = "";
-	if (at) {
-		at += sizeof head - 1;
-		size_t n = strcspn(at, "\n");
-		const char *end = strstr(at, "; what was compared");
-		why = arena_printf(s->mem, ", here it is not apart: %.*s",
-		    (int)(end && end < at + n ? (size_t)(end - at) : n), at);
-	}
+	const char *why = said_behind(s, "not parted into roles: "), *end = strstr(why, "; what was compared");
+	if (*why)
+		why = arena_printf(s->mem, ", here it is not apart: %.*s", (int)(end ? end - why : (long)strlen(why)), why);
 	return arena_printf(s->mem,
 	    " (one a trip is the fewest where all threads copy and read; a role that copies has "
 	    "mbarriers "
@@ -314,16 +307,16 @@ said_barrier(const Said *s, const SaidLine *l)
 
 /* ---- all of the kernel ---- */
 
-/* Those of a line that are alike but for how often they run, as one. */
+/* Those of a line that are executed, each reason once. */
 static SaidLines
 unlike(const Said *s, int line)
 {
-	SaidLines all = {0};
-	for (int i = 0; i < s->lines.n; i++) {
-		SaidLine l = s->lines.at[i], never = l;
+	SaidLines own = said_merged(s, line), all = {0};
+	for (int i = 0; i < own.n; i++) {
+		SaidLine l = own.at[i], never = l;
 		int k = 0;
 		never.most = -1;
-		const char *key = l.line == line && l.most != 0 ? said_barrier(s, &never) : "";
+		const char *key = l.most != 0 ? said_barrier(s, &never) : "";
 		if (!*key)
 			continue;
 		for (; k < all.n; k++) {
@@ -360,7 +353,9 @@ say_line(const Said *s, int line, int n)
 				 : "";
 	if (!said.n)
 		said_add(s, &said, "in roles or waits of the pipeline, or not executed at these sizes");
-	const char *kinds = !*copies && said.n > 1 && n > of ? arena_printf(s->mem, " of %d kinds", said.n) : "";
+	const char *kinds = *copies || n <= of ? ""
+			    : said.n > 1     ? arena_printf(s->mem, " of %d kinds", said.n)
+					     : " for the same reason";
 	return arena_printf(s->mem, "line %d has %d%s%s: %s", line, *copies ? of : n, kinds, copies,
 	    said_join(s, &said, "; "));
 }

@@ -85,8 +85,8 @@ model_error(const Said *s)
 }
 
 /* Of device memory the bytes that are different, in order. */
-static double
-least_memory(const Said *s)
+double
+said_least_memory(const Said *s)
 {
 	const TargetRates *r = s->x->t->rates;
 	double part = said_part(s, BILL_MEMORY);
@@ -96,7 +96,7 @@ least_memory(const Said *s)
 double
 said_least(const Said *s, bool *memory, double *outside)
 {
-	double moves = least_memory(s), products = said_part(s, BILL_PRODUCTS), whole;
+	double moves = said_least_memory(s), products = said_part(s, BILL_PRODUCTS), whole;
 	if (products <= 0 || !*said_padding(s, outside, &whole))
 		*outside = 0;
 	products *= 1 - *outside;
@@ -104,80 +104,6 @@ said_least(const Said *s, bool *memory, double *outside)
 	return MAX(moves, products);
 }
 
-/* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
-static const char *
-moved(const Said *s)
-{
-	enum { SHOWN = 6 };
-	static const char *const word[] = {
-	    "read ", "write ", "copy ", "send ", "load ", "store ", "atomic "};
-	SaidList all = {0};
-	bool had[SHOWN] = {false};
-	const LineBill *shown[SHOWN];
-	int n = 0;
-	double part = said_part(s, BILL_MEMORY);
-	for (int i = 0; i < s->x->spent.n; i++) {
-		const LineBill *l = &s->x->spent.at[i];
-		if (l->file != s->x->f->place.file || said_spent_us(s, l, BILL_MEMORY) <= part / 20)
-			continue;
-		int at = n < SHOWN ? n++ : SHOWN - 1;
-		if (at == SHOWN - 1 && n == SHOWN && had[at] &&
-		    shown[at]->part[BILL_MEMORY] >= l->part[BILL_MEMORY])
-			continue;
-		shown[at] = l;
-		had[at] = true;
-		for (; at > 0 && shown[at]->part[BILL_MEMORY] > shown[at - 1]->part[BILL_MEMORY];
-		     at--) {
-			const LineBill *less = shown[at - 1];
-			shown[at - 1] = shown[at];
-			shown[at] = less;
-		}
-	}
-	for (int i = 0; i < n; i++) {
-		SaidList names = {0};
-		for (int k = 0; k < s->lines.n; k++)
-			if (s->lines.at[k].line == shown[i]->line &&
-			    said_begins(s->lines.at[k].what, word, LEN(word)))
-				said_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
-		said_add(s, &all,
-		    arena_printf(s->mem, "line %d %s%s%s%s", shown[i]->line,
-			said_mega(s, said_spent_us(s, shown[i], BILL_MEMORY)), names.n ? " (" : "",
-			said_join(s, &names, ", "), names.n ? ")" : ""));
-	}
-	return said_join(s, &all, ", ");
-}
-
-static const char *
-said_least_mega(const Said *s)
-{
-	double bytes = s->x->bill.least;
-	return bytes >= 1e6 ? arena_printf(s->mem, "%s MB", said_round(s, bytes / 1e6))
-			    : said_mega(s, least_memory(s));
-}
-
-/* What device memory moves, and of which lines: blocks of 64 bytes, of which some come again; or each byte once, at the
- * rate that the multiprocessors with a program draw. */
-static const char *
-say_moved(const Said *s, const char *lines)
-{
-	static const double SAME = 1.03;
-	double us = said_part(s, BILL_MEMORY);
-	bool slow = us > SAME * least_memory(s), more = us * s->bytes_us > SAME * s->x->bill.least;
-	Text t = {0};
-	if (slow && more)
-		text_printf(&t,
-		    "Device memory takes as long as for %s in order, by the model; different bytes are %s: "
-		    "elements that data or a tile of indices names come in blocks of 64 bytes, at a lower rate "
-		    "than rows, parts of a block are read to be written, and some of it comes again",
-		    said_mega(s, us), said_least_mega(s));
-	else
-		text_printf(&t, "Device memory moves %s by the model, each byte of a tensor once", said_mega(s, us));
-	if (slow && !more)
-		text_printf(&t, ", in %s: the multiprocessors that have a program draw less than its rate, by which "
-			"that takes %s", said_micro(s, us), said_micro(s, least_memory(s)));
-	text_printf(&t, "; the lines that access it share that: %s.", lines);
-	return text_take(&t, s->mem);
-}
 
 static const char *
 say_time(const Said *s)
@@ -213,6 +139,20 @@ say_time(const Said *s)
 
 /* ---- what takes the time ---- */
 
+/* Does nothing but a loop begin there whose copies have mbarriers? */
+static bool
+has_ring(const Said *s, int line)
+{
+	bool has = false;
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		has |= l->line == line && strcmp(l->what, "mbarriers") == 0;
+		if (l->line == line && strncmp(l->what, "dot", 3) == 0)
+			return false;
+	}
+	return has;
+}
+
 /* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
 static const char *
 lines_of(const Said *s, BillPart p)
@@ -235,10 +175,11 @@ lines_of(const Said *s, BillPart p)
 		if (*mix && json_is_object(s->counted))
 			mix = arena_printf(s->mem, "%s; a warp executes %s for a program", mix,
 			    said_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate / func_warps(s->x->f)));
-		const char *wait = p == BILL_WAITING && l->wait
-				       ? arena_printf(s->mem, " for %s", l->wait)
-				   : *mix ? arena_printf(s->mem, ": %s", mix)
-					  : "";
+		bool ring = p == BILL_ISSUE && has_ring(s, l->line);
+		const char *wait = p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait)
+				   : *mix                       ? arena_printf(s->mem, ": %s", mix)
+				   : ring                       ? " for the ring's slots and mbarriers"
+								: "";
 		said_add(s, &all,
 		    arena_printf(s->mem, "line %d %s%s", l->line,
 			said_micro(s, said_spent_us(s, l, p)), wait));
@@ -249,7 +190,8 @@ lines_of(const Said *s, BillPart p)
 			    ? said_spent_us(s, &s->x->spent.at[i], p)
 			    : 0;
 	if (rest > part / 10 && p != BILL_START)
-		said_add(s, &all, arena_printf(s->mem, "%s of no line", said_micro(s, rest)));
+		said_add(s, &all, arena_printf(s->mem, "%s of %s", said_micro(s, rest),
+				      s->x->bill.spilled > 0 ? "spills" : "no line"));
 	return all.n ? arena_printf(s->mem, " (%s)", said_join(s, &all, ", ")) : "";
 }
 
@@ -433,9 +375,7 @@ said_bound(const Said *s, SaidList *out)
 	said_add(s, out, say_time(s));
 	said_add(s, out, say_parts(s));
 	said_remedies(s, out);
-	const char *bytes = moved(s);
-	if (*bytes)
-		said_add(s, out, say_moved(s, bytes));
+	said_add(s, out, said_moved(s));
 	const char *rounds = said_rounds(s, &share);
 	said_add(
 	    s, out, arena_printf(s->mem, "%s%s%s", rounds, *rounds ? " " : "", say_remarks(s)));

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double SAME = 0.005;              /* of a time: two schedules take as long */
+
 const char *
 said_compared(const Said *s)
 {
@@ -30,15 +32,16 @@ said_compared(const Said *s)
 	why_values(taken, &t);
 	text_put(&t, " was taken");
 	if (next) {
-		bool less = next->bill.cycles < taken->bill.cycles;
-		text_put(&t, less ? "; it has a shorter estimate for " : "; the next, ");
+		double times = next->bill.cycles / taken->bill.cycles;
+		bool same = fabs(times - 1) < SAME;
+		text_put(&t, "; ");
+		text_put(&t, same ? "" : times < 1 ? "it has a shorter estimate for " : "the next, ");
 		why_values(next, &t);
-		const char *times = said_round(s, next->bill.cycles / taken->bill.cycles);
-		bool same = fabs(next->bill.cycles / taken->bill.cycles - 1) < 0.005;
-		text_printf(&t, ", %s%s%s", less ? "" : "would take ", same ? "" : times,
-		    same ? "as long" : " times as long");
-		text_printf(&t, "%s%s", less ? ", which was not taken: " : " by it",
-		    less ? why_not_least(why, taken) : "");
+		if (same)
+			text_put(&t, " would take as long");
+		else
+			text_printf(&t, "%s%s times as long%s%s", times < 1 ? ", " : ", would take ", said_round(s, times),
+			    times < 1 ? ", which was not taken: " : " by it", times < 1 ? why_not_least(why, taken) : "");
 	}
 	text_put(&t, " (all of them: what bounds it).");
 	return text_take(&t, s->mem);

@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double SHARE =
-    4.5; /* %, of the longest part: worth a word where it bounds the kernel */
+static const double SHARE = 3; /* %, of the launch, or of the part that bounds it: worth a word */
 
 const char *
 said_stall(const Said *s, int line)
@@ -15,7 +14,7 @@ said_stall(const Said *s, int line)
 	for (int p = 0; l && p < BILL_PARTS; p++)
 		most = l->part[p] > l->part[most] ? p : most;
 	double us = said_spent_us(s, l, (BillPart)most), all = said_part(s, (BillPart)most);
-	if (us <= 0 || !said_matters(s, us))
+	if (us <= 0 || us < SHARE / 100 * s->us)
 		return "";
 	BillPart first = said_longest(s, -1);
 	double longest = said_part(s, first), of = 100 * said_spent_us(s, l, first) / longest;
@@ -24,7 +23,7 @@ said_stall(const Said *s, int line)
 	    most == BILL_WAITING ? "waits for" : "takes",
 	    most == BILL_WAITING ? l->wait : bill_part_names[most], said_micro(s, us),
 	    100 * us / all, bill_part_names[most]);
-	if (all < .95 * longest && of >= SHARE)
+	if (all < REPORT_NEAR * longest && of >= SHARE)
 		text_printf(&t, "; of %s, which bounds the kernel, it has %.0f %%",
 		    bill_part_names[first], of);
 	const char *doubles = said_doubles(s, line);

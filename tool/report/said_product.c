@@ -48,7 +48,7 @@ mend(const Said *s, const SaidLine *l)
 		       "gives that; a .T in the source leaves it as it lies";
 	if (!by)
 		return "";
-	double us = json_number_value(json_object_get(by, "us")) * s->us / s->compared;
+	double us = said_scaled(s, json_number_value(json_object_get(by, "us")));
 	return arena_printf(s->mem,
 	    ". With %s they are by wgmma, and the launch would take %s by the model",
 	    json_string_value(json_object_get(by, "values")), said_micro(s, us));

@@ -6,25 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WORTH = 0.97; /* of the launch: a change that is worth a sentence */
 static const double ANOTHER = 1.5; /* times the least: another text may do better (depthwise, 99 us on an H200, cuDNN 65) */
 static const double FEW = 1.1;    /* times the least: nothing is left */
 static const double KEYS = 0.6;   /* of a line that compares keys: its instructions that go without them */
 
-typedef struct Remedy {
-	double us; /* of the launch with it; 0: not known */
-	const char *text;
-} Remedy;
-
-typedef VEC(Remedy) Remedies;
-
-static void
-add(const Said *s, Remedies *all, double us, const char *text)
+void
+said_remedy(const Said *s, Remedies *all, double us, const char *text)
 {
 	bool memory;
 	double outside, least = said_least(s, &memory, &outside); /* which other tiles' estimates may be below */
 	us = us > 0 ? MAX(us, least) : us;
-	if (us > WORTH * s->us)
+	if (us > SAID_WORTH * s->us)
 		return;
 	vec_push(s->mem, all, ((Remedy){us, text}));
 	for (int k = all->n - 1;
@@ -66,16 +58,16 @@ add_variants(const Said *s, Remedies *all)
 	const json_t *v;
 	size_t i;
 	json_array_foreach(s->variants, i, v) {
-		double us = json_number_value(json_object_get(v, "us")) * s->us / s->compared;
+		double us = said_scaled(s, json_number_value(json_object_get(v, "us")));
 		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
 			     s->x->bill.part[BILL_PRODUCTS] > 0;
-		add(s, &own, us,
+		said_remedy(s, &own, us,
 		    arena_printf(s->mem, "with %s%s",
 			json_string_value(json_object_get(v, "values")),
 			wgmma ? ", its products by wgmma" : ""));
 	}
 	for (int k = 0; k < MIN(own.n, SHOWN); k++)
-		add(s, all, own.at[k].us, own.at[k].text);
+		said_remedy(s, all, own.at[k].us, own.at[k].text);
 }
 
 /* What one block more on a multiprocessor takes: "at most 48 registers a thread (now 56)"; "": no
@@ -129,7 +121,7 @@ add_room(const Said *s, Remedies *all)
 	if ((alone <= 0 && !is_near(s, BILL_WAITING)) || !*needs ||
 	    !how) /* no advice of what was compared and is slower */
 		return;
-	add(s, all, alone > 0 ? s->us - less : said_with(s, BILL_WAITING, less),
+	said_remedy(s, all, alone > 0 ? s->us - less : said_with(s, BILL_WAITING, less),
 	    arena_printf(s->mem,
 		"%swith one block more on a multiprocessor (%d), which takes "
 		"at most %s%s, and leaves %s of %s",
@@ -146,95 +138,42 @@ add_rounds(const Said *s, Remedies *all)
 	const char *text = said_rounds(s, &share);
 	BillPart most = said_longest(s, -1);
 	if (*text && share > 0 && most != BILL_MEMORY && most != BILL_SECTORS)
-		add(s, all, (1 - share) * s->us,
+		said_remedy(s, all, (1 - share) * s->us,
 		    "at best, with blocks of a size or number that fills the last round (below)");
 }
 
+/* Registers that the code has not: other schedules, taken to have them, may be faster than what was built. */
+static void
+add_spills(const Said *s, Remedies *all)
+{
+	enum { FEW_BYTES = 64 };                        /* of a thread, stored and loaded once: worth no word */
+	const Tried *least = NULL;
+	const json_t *w;
+	size_t i;
+	if (s->x->spills < FEW_BYTES)
+		return;
+	for (int k = 0; k < s->why->tried.n; k++) {
+		const Tried *c = &s->why->tried.at[k];
+		if (c->cycles >= 0 && !c->is_chosen && (!least || c->bill.cycles < least->bill.cycles))
+			least = c;
+	}
+	double us = least ? least->bill.cycles / target_rates(s->x->t)->clock : s->us;
+	Text t = {0};
+	text_printf(&t, "without the %d bytes that a thread spills", s->x->spills);
+	if (us < SAID_WORTH * s->us) {
+		text_put(&t, ", with ");
+		why_values(least, &t);
+		text_put(&t, " if that does not");
+	}
+	json_array_foreach(s->warnings, i, w) {
+		const char *help = json_string_value(json_object_get(w, "help"));
+		if (help && strstr(json_string_value(json_object_get(w, "message")), "spill"))
+			text_printf(&t, ": %s", help);
+	}
+	said_remedy(s, all, us < SAID_WORTH * s->us ? us : 0, text_take(&t, s->mem));
+}
+
 /* ---- lines ---- */
-
-static void
-add_accesses(const Said *s, Remedies *all)
-{
-	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
-		const LineBill *own = said_spent(s, l->line);
-		double least, n = said_sectors(l, &least);
-		bool twice = false;
-		for (int k = 0; k < i && !twice; k++)
-			twice = s->lines.at[k].line == l->line &&
-				strcmp(s->lines.at[k].what, l->what) == 0;
-		if (twice)
-			continue;
-		if (least > 0 && n > least && !said_banks(l))
-			add(s, all, said_with(s, BILL_SECTORS, said_cost(s, l)),
-			    arena_printf(s->mem, "at best, if line %d's %s took the fewest sectors",
-				l->line, l->what));
-		if (said_banks(l))
-			add(s, all, said_with(s, BILL_SHARED, said_cost(s, l)),
-			    arena_printf(s->mem, "at best, if line %d's %s had no bank conflicts",
-				l->line, l->what));
-		if (l->x->not_ahead)
-			add(s, all, said_with(s, BILL_WAITING, said_spent_us(s, own, BILL_WAITING)),
-			    arena_printf(s->mem,
-				"or less, if line %d's %s were copied ahead, without the %s for "
-				"which that line waits "
-				"(it is %s)",
-				l->line, l->what,
-				said_micro(s, said_spent_us(s, own, BILL_WAITING)),
-				said_not_ahead(s, l)));
-		if (strcmp(l->what, "get") == 0 && l->x->out.bytes == 1 &&
-		    said_spent_us(s, own, BILL_SHARED) > .1 * said_part(s, said_longest(s, -1)))
-			add(s, all, 0,
-			    arena_printf(s->mem,
-				"line %d gets single bytes from shared memory, %s of it and %s of "
-				"instructions in that line: a tensor that lies along K in memory "
-				"has none of them",
-				l->line, said_micro(s, said_spent_us(s, own, BILL_SHARED)),
-				said_micro(s, said_spent_us(s, own, BILL_ISSUE))));
-	}
-}
-
-/* Has a line a twentieth of the launch in a part that bounds it? */
-static bool
-takes(const Said *s, const SaidLine *l)
-{
-	double most = 0, longest = said_part(s, said_longest(s, -1));
-	for (int p = 0; p < BILL_PARTS; p++)
-		if (said_part(s, (BillPart)p) >= REPORT_NEAR * longest)
-			most = MAX(most, said_spent_us(s, said_spent(s, l->line), (BillPart)p));
-	return most >= s->us / 20 && !said_is_rare(l);
-}
-
-/* "line 3 read x, 4 bytes of 16, line 4 read x, 4 bytes of 16: a larger tile permits that" of the accesses that the same
- * would make wider. */
-static const char *
-wider_by(const Said *s, const char *how)
-{
-	enum { WIDEST = 16 };
-	SaidList lines = {0};
-	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
-		if (said_is_narrow(s, l) && takes(s, l) && strcmp(said_widen(s, l), how) == 0)
-			said_add(s, &lines,
-			    arena_printf(s->mem, "line %d %s, %d byte%s of %d", l->line, l->what, l->x->bytes,
-				l->x->bytes == 1 ? "" : "s", l->x->wider > 0 ? l->x->wider : WIDEST));
-	}
-	return lines.n ? arena_printf(s->mem, "%s%s%s", said_join(s, &lines, ", "), *how ? ": " : "", how) : "";
-}
-
-/* Accesses that could be wider: the model has too small a figure of what that is worth. */
-static void
-add_wider(const Said *s, Remedies *all)
-{
-	SaidList sorts = {0};
-	for (int i = 0; i < s->lines.n; i++)
-		said_add(s, &sorts, wider_by(s, said_widen(s, &s->lines.at[i])));
-	if (sorts.n)
-		add(s, all, 0,
-		    arena_printf(s->mem,
-			"wider accesses, whose gain the model counts too small or not at all (%s)",
-			said_join(s, &sorts, "; ")));
-}
 
 static void
 add_own_reads(const Said *s, Remedies *all)
@@ -242,7 +181,7 @@ add_own_reads(const Said *s, Remedies *all)
 	const json_t *own = said_own_reads(s);
 	const char *name = own ? json_string_value(json_object_get(own, "read")) : "";
 	if (own)
-		add(s, all, 0,
+		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
 			"%s read a trip before its use (a var that the next trip takes), or at "
 			"once for several "
@@ -261,7 +200,7 @@ add_steps(const Said *s, Remedies *all)
 			  ? bill_us(&s->x->bill, s->x->t, s->x->t->rates->latency / s->x->blocks)
 			  : 0;
 	if (waits > 2 * FEW_STEPS && is_near(s, BILL_WAITING))
-		add(s, all, said_with(s, BILL_WAITING, (waits - FEW_STEPS) * each),
+		said_remedy(s, all, said_with(s, BILL_WAITING, (waits - FEW_STEPS) * each),
 		    arena_printf(s->mem,
 			"at best, if the code's loads were "
 			"under way at once: a warp waits for its %d loads in %d steps, one after "
@@ -281,7 +220,7 @@ add_warps(const Said *s, Remedies *all)
 	int warps = s->x->blocks * func_warps(s->x->f);
 	if (warps > 0 && warps < SCHEDULERS * ENOUGH &&
 	    said_part(s, BILL_ISSUE) >= .8 * said_part(s, said_longest(s, -1)))
-		add(s, all, 0,
+		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
 			"more warps at once: %d on a multiprocessor are %.3g for each scheduler, "
 			"which then has "
@@ -306,11 +245,13 @@ add_starts(const Said *s, Remedies *all)
 		const NamedConst *v = named_const(c->value, c->n, schedule_info[SCHEDULE_PERSISTENT].text);
 		tried |= c->cycles >= 0 && v && v->value.i > 0;
 	}
-	add(s, all, 0,
+	const char *why = said_behind(s, "which takes long to start: ");
+	said_remedy(s, all, 0,
 	    arena_printf(s->mem, "fewer blocks: %.0f take turns to start, %s%s", s->x->bill.launched, said_micro(s, us),
 		tried ? "; a program for several rows, or a larger tile, has fewer"
-		      : "; with persistent = true, which was not compared, as many stay as there is room for, or "
-			"a program for several rows has fewer"));
+		      : arena_printf(s->mem, "; with persistent = true, which was not compared%s%s%s, as many stay as "
+				"there is room for, or a program for several rows has fewer",
+			    *why ? " (" : "", why, *why ? ")" : "")));
 }
 
 static void
@@ -318,7 +259,7 @@ add_products(const Said *s, Remedies *all)
 {
 	double products = said_part(s, BILL_PRODUCTS);
 	if (s->wgmma_us > 0 && s->wgmma_us < .99 * products)
-		add(s, all, said_with(s, BILL_PRODUCTS, products - s->wgmma_us),
+		said_remedy(s, all, said_with(s, BILL_PRODUCTS, products - s->wgmma_us),
 		    "with products by wgmma (what that takes: below, which "
 		    "matrix instruction)");
 }
@@ -346,10 +287,10 @@ add_padding(const Said *s, Remedies *all)
 	if (slower || (compared && share > 0))  /* other tiles have a time of their own */
 		return;
 	if (*text && share > 0)
-		add(s, all, with_less(s, share),
+		said_remedy(s, all, with_less(s, share),
 		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
-	else if (*text && !share && with_less(s, whole) <= WORTH * s->us)
-		add(s, all, 0, text);
+	else if (*text && !share && with_less(s, whole) <= SAID_WORTH * s->us)
+		said_remedy(s, all, 0, text);
 }
 
 /* What instructions of a line there are that others could stand for. */
@@ -365,7 +306,7 @@ add_instructions(const Said *s, Remedies *all)
 		const LineBill *d = &s->x->spent.at[i];
 		if (d->file == s->x->f->place.file &&
 		    said_spent_us(s, d, BILL_ISSUE) > .1 * all_us && said_divides(s, d->line)) {
-			add(s, all, 0,
+			said_remedy(s, all, 0,
 			    arena_printf(s->mem,
 				"line %d divides: of a warp that has a numerator or divisor of 0, "
 				"or one close "
@@ -377,19 +318,19 @@ add_instructions(const Said *s, Remedies *all)
 			break;
 		}
 	}
-	if (strstr(said_specials(s, l->line), "conversions"))
-		add(s, all, 0,
-		    arena_printf(s->mem, "of line %d's instructions (%s) some are: %s", l->line,
+	if (strstr(said_specials(s, l->line), "conversions") && all_us >= REPORT_NEAR * said_part(s, said_longest(s, -1)))
+		said_remedy(s, all, 0,
+		    arena_printf(s->mem, "fewer conversions: of line %d's instructions (%s) some are %s", l->line,
 			said_micro(s, own), said_specials(s, l->line)));
 	if (*said_keys(s, l->line))
-		add(s, all, said_with(s, BILL_ISSUE, own * KEYS),
+		said_remedy(s, all, said_with(s, BILL_ISSUE, own * KEYS),
 		    arena_printf(s->mem,
 			"at best, if line %d had no %s, which compares keys of 64 bits, an element and its "
 			"index in one, by about ten instructions an element: a max or min alone takes one, "
 			"and the least index at which the element equals it three",
 			l->line, said_keys(s, l->line)));
 	else if (wide >= .2 && said_casts(s, l->line))
-		add(s, all, said_with(s, BILL_ISSUE, own * wide / (1 + wide)),
+		said_remedy(s, all, said_with(s, BILL_ISSUE, own * wide / (1 + wide)),
 		    arena_printf(s->mem,
 			"at best, if line %d's indices were of "
 			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
@@ -402,7 +343,7 @@ add_functions(const Said *s, Remedies *all)
 {
 	const LineBill *l = top(s, BILL_SPECIAL);
 	if (l && is_near(s, BILL_SPECIAL) && *said_specials(s, l->line))
-		add(s, all, 0,
+		said_remedy(s, all, 0,
 		    arena_printf(s->mem, "line %d has %s of special functions, of: %s", l->line,
 			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)),
 			said_specials(s, l->line)));
@@ -418,25 +359,25 @@ collect(const Said *s)
 	const char *late = waits > .3 * said_part(s, said_longest(s, -1)) ? said_late_reads(s) : "";
 	if (s->x->t->rates && s->x->bill.launched > 0 &&
 	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
-		add(s, &all, 0,
+		said_remedy(s, &all, 0,
 		    arena_printf(s->mem,
 			"%.0f of %d multiprocessors have a program: smaller tiles, or split = 2 "
 			"and more for a "
 			"long loop, give each one",
 			s->x->bill.launched, s->x->t->rates->multiprocessors));
 	add_starts(s, &all);
+	add_spills(s, &all);
+	said_access_remedies(s, &all);
 	add_own_reads(s, &all);
 	add_steps(s, &all);
 	add_warps(s, &all);
-	add_wider(s, &all);
 	add_variants(s, &all);
 	add_room(s, &all);
 	add_rounds(s, &all);
-	add_accesses(s, &all);
 	add_products(s, &all);
 	add_padding(s, &all);
 	if (*late)
-		add(s, &all, 0,
+		said_remedy(s, &all, 0,
 		    arena_printf(s->mem,
 			"%s: loads stay behind stores, so that nothing hides their latency; read "
 			"into a let "
@@ -445,6 +386,30 @@ collect(const Said *s)
 	add_instructions(s, &all);
 	add_functions(s, &all);
 	return all;
+}
+
+/* What a schedule does not change, and the kernel's text may: by what is far above the least. */
+static const char *
+another_text(const Said *s)
+{
+	static const char *const way[BILL_PARTS] = {
+		[BILL_MEMORY] = "that moves fewer bytes, or each once",
+		[BILL_SECTORS] = "in which programs have more of their reads in common, or read less of it twice",
+		[BILL_ATOMICS] = "that joins what goes to one place before it is added",
+		[BILL_REQUESTS] = "with fewer, wider accesses",
+		[BILL_ISSUE] = "with fewer instructions for each result",
+		[BILL_SPECIAL] = "with fewer special functions",
+		[BILL_SHUFFLES] = "in which threads exchange less",
+		[BILL_SHARED] = "in which less goes through shared memory",
+		[BILL_PRODUCTS] = "with fewer products",
+		[BILL_START] = "with several rows or columns in a program",
+		[BILL_WAITING] = "that begins more reads before it waits, as for several rows or columns in a program,",
+	};
+	BillPart p = said_longest(s, -1);
+	return p == BILL_START && s->x->f->schedule.persistent <= 0
+		   ? ""                                 /* add_starts says that */
+		   : arena_printf(s->mem, " What is above the least is its %s: a text %s may be faster; none was tried.",
+			 bill_part_names[p], way[p]);
 }
 
 void
@@ -456,7 +421,7 @@ said_remedies(const Said *s, SaidList *out)
 	few = s->us < FEW * least;
 	Remedies all = collect(s), wide = {0};
 	Text t = {0};
-	add_wider(s, &wide);
+	said_wider_remedies(s, &wide);
 	if (few && !wide.n) {
 		text_printf(&t,
 		    "What to change: nothing in the schedule, as the estimate is within %.0f %% of "
@@ -475,20 +440,11 @@ said_remedies(const Said *s, SaidList *out)
 		text_printf(&t, "%s%d. %s%s", i ? "; " : "", i + 1, about, r->text);
 	}
 	bool any = all.n > 0 && all.at[0].us > 0;
-	const char *none = arena_printf(s->mem,
-	    "%s: no other tile, further block on a multiprocessor or better access makes the launch "
-	    "faster by 3 %% by the model%s",
-	    t.n ? "The estimate has no figure for these, and of what it has one for nothing is left" : "Nothing is left",
-	    s->us > ANOTHER * least ? "; a text that computes the same in another way, as with several rows or "
-				      "columns in a program, was not tried" : "");
-	if (t.n)
-		said_add(s, out,
-		    arena_printf(s->mem, "What to change%s: %s.%s%s%s",
-			any ? ", and the launch's time by the model then" : "", t.at,
-			any ? "" : " ", any ? "" : none, any ? "" : "."));
-	else
-		said_add(s, out,
-		    arena_printf(s->mem,
-			"What to change: nothing that the model has a figure for. %s.", none));
+	if (!any)
+		text_printf(&t, "%s; of what the model has a figure for, other tiles and schedules, another block on a "
+			"multiprocessor, fewer sectors, nothing is 3 %% faster", t.n ? ". That has no figure" : "nothing");
+	said_add(s, out,
+	    arena_printf(s->mem, "What to change%s: %s.%s", any ? ", and the launch's time by the model then" : "", t.at,
+		s->us > ANOTHER * least ? another_text(s) : ""));
 	text_close(&t);
 }

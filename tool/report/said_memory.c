@@ -1,0 +1,240 @@
+/* What device memory moves, of which lines, and why more than each byte once; what can be changed of accesses. */
+#include "tool/report/said.h"
+
+#include <string.h>
+
+/* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
+static const char *
+moved(const Said *s)
+{
+	enum { SHOWN = 6 };
+	static const char *const word[] = {
+	    "read ", "write ", "copy ", "send ", "load ", "store ", "atomic "};
+	SaidList all = {0};
+	bool had[SHOWN] = {false};
+	const LineBill *shown[SHOWN];
+	int n = 0;
+	double part = said_part(s, BILL_MEMORY);
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		if (l->file != s->x->f->place.file || said_spent_us(s, l, BILL_MEMORY) <= part / 20)
+			continue;
+		int at = n < SHOWN ? n++ : SHOWN - 1;
+		if (at == SHOWN - 1 && n == SHOWN && had[at] &&
+		    shown[at]->part[BILL_MEMORY] >= l->part[BILL_MEMORY])
+			continue;
+		shown[at] = l;
+		had[at] = true;
+		for (; at > 0 && shown[at]->part[BILL_MEMORY] > shown[at - 1]->part[BILL_MEMORY];
+		     at--) {
+			const LineBill *less = shown[at - 1];
+			shown[at - 1] = shown[at];
+			shown[at] = less;
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		SaidList names = {0};
+		for (int k = 0; k < s->lines.n; k++)
+			if (s->lines.at[k].line == shown[i]->line &&
+			    said_begins(s->lines.at[k].what, word, LEN(word)))
+				said_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
+		said_add(s, &all,
+		    arena_printf(s->mem, "line %d %s%s%s%s", shown[i]->line,
+			said_mega(s, said_spent_us(s, shown[i], BILL_MEMORY)), names.n ? " (" : "",
+			said_join(s, &names, ", "), names.n ? ")" : ""));
+	}
+	return said_join(s, &all, ", ");
+}
+
+const char *
+said_least_mega(const Said *s)
+{
+	double bytes = s->x->bill.least;
+	return bytes >= 1e6 ? arena_printf(s->mem, "%s MB", said_round(s, bytes / 1e6))
+			    : said_mega(s, said_least_memory(s));
+}
+
+static bool
+any_is_gathered(const Said *s)
+{
+	for (int i = 0; i < s->lines.n; i++) {
+		const Op *op = s->lines.at[i].x->op;
+		if (s->lines.at[i].x->bytes > 0 && op_is_access(op) && strchr(attr_index(op), 'g'))
+			return true;
+	}
+	return false;
+}
+
+/* Why device memory moves more than each byte once. */
+static const char *
+why_more(const Said *s)
+{
+	static const double SAME = .03;
+	SaidList why = {0};
+	if (s->x->bill.reread > SAME)
+		said_add(s, &why,
+		    arena_printf(s->mem, "%.0f %% is what a loop reads once more, when the L2 cache has kept no more of it",
+			100 * s->x->bill.reread));
+	if (any_is_gathered(s) || *said_behind(s, "'s places in "))
+		said_add(s, &why,
+		    "elements that data or a tile of indices names come in blocks of 64 bytes, slower than rows, and parts "
+		    "of a block are read to be written");
+	if (!why.n)
+		said_add(s, &why, "sectors of which accesses take a part come whole, with their neighbours");
+	return said_join(s, &why, "; ");
+}
+
+/* What device memory moves, and of which lines; or each byte once, at the rate that the multiprocessors with a program
+ * draw. */
+const char *
+said_moved(const Said *s)
+{
+	static const double SAME = 1.03;
+	const char *lines = moved(s);
+	double us = said_part(s, BILL_MEMORY);
+	bool slow = us > SAME * said_least_memory(s), more = us * s->bytes_us > SAME * s->x->bill.least;
+	Text t = {0};
+	if (!*lines)
+		return "";
+	if (slow && more)
+		text_printf(&t, "Device memory takes as long as for %s in order, by the model; different bytes are %s (%s)",
+		    said_mega(s, us), said_least_mega(s), why_more(s));
+	else
+		text_printf(&t, "Device memory moves %s by the model, each byte of a tensor once", said_mega(s, us));
+	if (slow && !more)
+		text_printf(&t, ", in %s: the multiprocessors that have a program draw less than its rate, by which "
+			"that takes %s", said_micro(s, us), said_micro(s, said_least_memory(s)));
+	text_printf(&t, ": %s.", lines);
+	return text_take(&t, s->mem);
+}
+
+/* ---- what can be changed ---- */
+
+/* Has a line a twentieth of the launch in a part that bounds it? */
+static bool
+takes(const Said *s, const SaidLine *l)
+{
+	double most = 0, longest = said_part(s, said_longest(s, -1));
+	for (int p = 0; p < BILL_PARTS; p++)
+		if (said_part(s, (BillPart)p) >= REPORT_NEAR * longest)
+			most = MAX(most, said_spent_us(s, said_spent(s, l->line), (BillPart)p));
+	return most >= s->us / 20 && !said_is_rare(l);
+}
+
+/* "line 3 read x, 4 bytes of 16, line 4 read x, 4 bytes of 16: a larger tile permits that" of the accesses that the same
+ * would make wider. */
+static const char *
+wider_by(const Said *s, const char *how)
+{
+	enum { WIDEST = 16 };
+	SaidList lines = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		if (said_is_narrow(s, l) && takes(s, l) && strcmp(said_widen(s, l), how) == 0)
+			said_add(s, &lines,
+			    arena_printf(s->mem, "line %d %s, %d byte%s of %d", l->line, l->what, l->x->bytes,
+				l->x->bytes == 1 ? "" : "s", l->x->wider > 0 ? l->x->wider : WIDEST));
+	}
+	return lines.n ? arena_printf(s->mem, "%s%s%s", said_join(s, &lines, ", "), *how ? ": " : "", how) : "";
+}
+
+/* An access whose elements lie apart, so that those of the tile's other accesses are held apart, too; NULL. */
+static const SaidLine *
+spread_cause(const Said *s)
+{
+	for (int i = 0; i < s->lines.n; i++)
+		if (said_is_narrow(s, &s->lines.at[i]) && said_is_spread(&s->lines.at[i]) && takes(s, &s->lines.at[i]))
+			return &s->lines.at[i];
+	return NULL;
+}
+
+static bool
+is_spread_cause(const Said *s, const SaidLine *l)
+{
+	const SaidLine *cause = spread_cause(s);
+	return cause && cause->line == l->line && cause->col == l->col;
+}
+
+static void
+add_accesses(const Said *s, Remedies *all)
+{
+	for (int i = 0; i < s->lines.n; i++) {
+		const SaidLine *l = &s->lines.at[i];
+		const LineBill *own = said_spent(s, l->line);
+		double least, n = said_sectors(l, &least);
+		bool twice = false;
+		for (int k = 0; k < i && !twice; k++)
+			twice = s->lines.at[k].line == l->line &&
+				strcmp(s->lines.at[k].what, l->what) == 0;
+		if (twice)
+			continue;
+		if (least > 0 && n > least && !said_banks(l) && !is_spread_cause(s, l))
+			said_remedy(s, all, said_with(s, BILL_SECTORS, said_cost(s, l)),
+			    arena_printf(s->mem, "at best, if line %d's %s took the fewest sectors",
+				l->line, l->what));
+		if (said_banks(l))
+			said_remedy(s, all, said_with(s, BILL_SHARED, said_cost(s, l)),
+			    arena_printf(s->mem, "at best, if line %d's %s had no bank conflicts",
+				l->line, l->what));
+		if (l->x->not_ahead)
+			said_remedy(s, all, said_with(s, BILL_WAITING, said_spent_us(s, own, BILL_WAITING)),
+			    arena_printf(s->mem,
+				"or less, if line %d's %s were copied ahead, without the %s for "
+				"which that line waits "
+				"(it is %s)",
+				l->line, l->what,
+				said_micro(s, said_spent_us(s, own, BILL_WAITING)),
+				said_not_ahead(s, l)));
+		if (strcmp(l->what, "get") == 0 && l->x->out.bytes == 1 &&
+		    said_spent_us(s, own, BILL_SHARED) > .1 * said_part(s, said_longest(s, -1)))
+			said_remedy(s, all, 0,
+			    arena_printf(s->mem,
+				"line %d gets single bytes from shared memory, %s of it and %s of "
+				"instructions in that line: a tensor that lies along K in memory "
+				"has none of them",
+				l->line, said_micro(s, said_spent_us(s, own, BILL_SHARED)),
+				said_micro(s, said_spent_us(s, own, BILL_ISSUE))));
+	}
+}
+
+/* Its elements adjacent: fewer sectors, and whole accesses for those that are narrow on its account. */
+static void
+add_spread(const Said *s, Remedies *all)
+{
+	const SaidLine *cause = spread_cause(s);
+	const char *others = cause ? wider_by(s, "") : "";
+	if (!cause)
+		return;
+	double us = said_with(s, BILL_SECTORS, said_cost(s, cause));
+	said_remedy(s, all, us < SAID_WORTH * s->us ? us : 0,
+	    arena_printf(s->mem, "%swith line %d's %s of elements that are adjacent (%s): %s%s%s",
+		us < SAID_WORTH * s->us ? "at best, " : "",
+		cause->line, cause->what, cause->x->cause, said_widen(s, cause),
+		*others ? "; threads then hold so as well what is narrow now: " : "", others));
+}
+
+/* Accesses that could be wider: the model has too small a figure of what that is worth. */
+void
+said_wider_remedies(const Said *s, Remedies *all)
+{
+	SaidList sorts = {0};
+	bool spread = spread_cause(s);
+	for (int i = 0; i < s->lines.n; i++) {
+		const char *how = said_widen(s, &s->lines.at[i]);
+		if (!spread || (*how && !said_is_spread(&s->lines.at[i])))
+			said_add(s, &sorts, wider_by(s, how));
+	}
+	if (sorts.n)
+		said_remedy(s, all, 0,
+		    arena_printf(s->mem,
+			"wider accesses, whose gain the model counts too small or not at all (%s)",
+			said_join(s, &sorts, "; ")));
+}
+
+void
+said_access_remedies(const Said *s, Remedies *all)
+{
+	add_spread(s, all);
+	said_wider_remedies(s, all);
+	add_accesses(s, all);
+}
