@@ -242,7 +242,8 @@ bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *m
 		for (int p = 0; p < BILL_PARTS; p++) {
 			/* what spills is of no line */
 			bool spills = launch->spilled > 0 && (p == BILL_SECTORS || p == BILL_ISSUE);
-			double share = sum[p] > 0 ? launch->part[p] / sum[p] : 0;
+			double of = launch->part[p] + (p == BILL_ISSUE ? launch->after : 0);
+			double share = sum[p] > 0 ? of / sum[p] : 0;
 			out->at[i].part[p] *= spills ? MIN(share, 1) : share;
 		}
 }

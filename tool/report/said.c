@@ -140,6 +140,13 @@ said_alone(const Said *s)
 		   : 0;
 }
 
+bool
+said_spills(const Said *s)
+{
+	enum { FEW_BYTES = 64 };                        /* of a thread, stored and loaded once: worth no word */
+	return s->x->spills >= FEW_BYTES;
+}
+
 double
 said_scaled(const Said *s, double us)
 {

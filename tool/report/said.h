@@ -79,6 +79,7 @@ void said_merge(const Said *s, SaidLines *all, const SaidLine *l); /* with that 
 SaidLines said_merged(const Said *s, int line);
 /* µs of the launch that other tiles or schedules take, which are compared before there is code, on the scale of this one as
  * it is built; but where that spills, which they are taken not to. */
+bool said_spills(const Said *s);              /* has the code much that registers do not hold? */
 double said_scaled(const Said *s, double us);
 const char *said_behind(const Said *s, const char *head); /* what the summary says behind that, to its line's end; "" */
 
@@ -144,6 +145,7 @@ void said_bound(const Said *s, SaidList *out);
 /* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
  * share outside of tensors. */
 double said_least(const Said *s, bool *memory, double *outside);
+double said_behind_us(const Said *s); /* µs of arithmetic behind products, that overlap with nothing */
 double said_least_memory(const Said *s); /* µs of the bytes that are different */
 /* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
  * trip or more; NULL. */

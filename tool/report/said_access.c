@@ -171,7 +171,7 @@ is_one_access(const SaidLine *a, const SaidLine *b)
 static bool
 moves_much(const Said *s, const SaidLine *l)
 {
-	static const double MUCH = .04;
+	static const double MUCH = .1;
 	double all = 0, own = 0;
 	for (int i = 0; i < s->lines.n; i++) {
 		double bytes = bytes_of(&s->lines.at[i]);
@@ -359,7 +359,8 @@ said_coalesced(const Said *s)
 	if (a.good.n)
 		text_printf(&out, "%s%s (%d) takes the fewest sectors possible.", out.n ? " " : "",
 		    out.n ? "The rest" : "Yes: each", a.good.n);
-	put(s, "", &a.mapped, ": whole boxes by tensor maps, the fewest sectors where rows begin on one (32 bytes).", &out);
+	put(s, out.n ? "" : "Yes: ", &a.mapped,
+	    ": whole boxes by tensor maps, the fewest sectors where rows begin on one (32 bytes).", &out);
 	put(s, "Rows would permit wider accesses: ", &a.narrow, ".", &out);
 	put(s, "Bank conflicts of shared memory: ", &a.banks, ".", &out);
 	if (!out.n)

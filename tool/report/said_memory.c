@@ -110,14 +110,15 @@ said_moved(const Said *s)
 
 /* ---- what can be changed ---- */
 
-/* Has a line a twentieth of the launch in a part that bounds it? */
+/* Has a line a twentieth of the launch in a part that bounds it, and accesses' width changes? */
 static bool
 takes(const Said *s, const SaidLine *l)
 {
+	static const BillPart by_width[] = {BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_WAITING};
 	double most = 0, longest = said_part(s, said_longest(s, -1));
-	for (int p = 0; p < BILL_PARTS; p++)
-		if (said_part(s, (BillPart)p) >= REPORT_NEAR * longest)
-			most = MAX(most, said_spent_us(s, said_spent(s, l->line), (BillPart)p));
+	for (int i = 0; i < LEN(by_width); i++)
+		if (said_part(s, by_width[i]) >= REPORT_NEAR * longest)
+			most = MAX(most, said_spent_us(s, said_spent(s, l->line), by_width[i]));
 	return most >= s->us / 20 && !said_is_rare(l);
 }
 

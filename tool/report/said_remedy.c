@@ -118,7 +118,8 @@ add_room(const Said *s, Remedies *all)
 		   *needs = now > 0 && now < INT_MAX / 2 ? room_needs(s, now, &how) : "";
 	double alone = said_alone(s), waits = alone > 0 ? alone : said_part(s, BILL_WAITING);
 	double less = waits / (now + 1.0);
-	if ((alone <= 0 && !is_near(s, BILL_WAITING)) || !*needs ||
+	bool roles = func_find(s->x->f, OP_ROLES);      /* one block, as large as fits */
+	if ((alone <= 0 && !is_near(s, BILL_WAITING)) || roles || !*needs ||
 	    !how) /* no advice of what was compared and is slower */
 		return;
 	said_remedy(s, all, alone > 0 ? s->us - less : said_with(s, BILL_WAITING, less),
@@ -142,19 +143,34 @@ add_rounds(const Said *s, Remedies *all)
 		    "at best, with blocks of a size or number that fills the last round (below)");
 }
 
+/* Has a thread by that schedule half of what it has by this, or less? */
+static bool
+holds_half(const Said *s, const Tried *c)
+{
+	double held = 1;
+	for (int i = 0; i < c->n; i++) {
+		const NamedConst *v = &c->value[i], *now = named_const(s->b->ct, s->b->nct, v->name);
+		int schedule = schedule_named(v->name);
+		if (schedule == SCHEDULE_WARPS)
+			held *= (double)s->x->f->schedule.warps / (double)MAX(v->value.i, 1);
+		else if (schedule < 0 && now && now->value.i > 0)
+			held *= (double)v->value.i / (double)now->value.i;
+	}
+	return held <= .5;
+}
+
 /* Registers that the code has not: other schedules, taken to have them, may be faster than what was built. */
 static void
 add_spills(const Said *s, Remedies *all)
 {
-	enum { FEW_BYTES = 64 };                        /* of a thread, stored and loaded once: worth no word */
 	const Tried *least = NULL;
 	const json_t *w;
 	size_t i;
-	if (s->x->spills < FEW_BYTES)
+	if (!said_spills(s))
 		return;
 	for (int k = 0; k < s->why->tried.n; k++) {
 		const Tried *c = &s->why->tried.at[k];
-		if (c->cycles >= 0 && !c->is_chosen && (!least || c->bill.cycles < least->bill.cycles))
+		if (c->cycles >= 0 && holds_half(s, c) && (!least || c->bill.cycles < least->bill.cycles))
 			least = c;
 	}
 	double us = least ? least->bill.cycles / target_rates(s->x->t)->clock : s->us;
@@ -344,9 +360,10 @@ add_functions(const Said *s, Remedies *all)
 	const LineBill *l = top(s, BILL_SPECIAL);
 	if (l && is_near(s, BILL_SPECIAL) && *said_specials(s, l->line))
 		said_remedy(s, all, 0,
-		    arena_printf(s->mem, "line %d has %s of special functions, of: %s", l->line,
-			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)),
-			said_specials(s, l->line)));
+		    arena_printf(s->mem,
+			"fewer special functions: line %d has %s of them, of %s; where a fast:: form has the precision "
+			"that is needed, it takes fewer instructions", l->line,
+			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)), said_specials(s, l->line)));
 }
 
 /* ---- all of it ---- */
@@ -395,7 +412,7 @@ another_text(const Said *s)
 	static const char *const way[BILL_PARTS] = {
 		[BILL_MEMORY] = "that moves fewer bytes, or each once",
 		[BILL_SECTORS] = "in which programs have more of their reads in common, or read less of it twice",
-		[BILL_ATOMICS] = "that joins what goes to one place before it is added",
+		[BILL_ATOMICS] = "that joins what goes to one place before an atomic operation takes it there",
 		[BILL_REQUESTS] = "with fewer, wider accesses",
 		[BILL_ISSUE] = "with fewer instructions for each result",
 		[BILL_SPECIAL] = "with fewer special functions",
@@ -403,12 +420,16 @@ another_text(const Said *s)
 		[BILL_SHARED] = "in which less goes through shared memory",
 		[BILL_PRODUCTS] = "with fewer products",
 		[BILL_START] = "with several rows or columns in a program",
-		[BILL_WAITING] = "that begins more reads before it waits, as for several rows or columns in a program,",
+		[BILL_WAITING] = "that begins more reads before it waits, as for several rows or columns in a program",
 	};
+	static const double MUCH = .15;
 	BillPart p = said_longest(s, -1);
+	if (said_behind_us(s) > MUCH * s->us)
+		return " Another text, with fewer instructions behind the products, may take less; none was tried.";
 	return p == BILL_START && s->x->f->schedule.persistent <= 0
 		   ? ""                                 /* add_starts says that */
-		   : arena_printf(s->mem, " What is above the least is its %s: a text %s may be faster; none was tried.",
+		   : arena_printf(s->mem,
+			 " It is above the least by its %s: another text, %s, may take less; none was tried.",
 			 bill_part_names[p], way[p]);
 }
 
@@ -441,8 +462,8 @@ said_remedies(const Said *s, SaidList *out)
 	}
 	bool any = all.n > 0 && all.at[0].us > 0;
 	if (!any)
-		text_printf(&t, "%s; of what the model has a figure for, other tiles and schedules, another block on a "
-			"multiprocessor, fewer sectors, nothing is 3 %% faster", t.n ? ". That has no figure" : "nothing");
+		text_printf(&t, "%s other tiles, warps and forms, another block on a multiprocessor and fewer sectors gain "
+			"less than 3 %% each, by the model", t.n ? ". That has no figure;" : "nothing in the schedule:");
 	said_add(s, out,
 	    arena_printf(s->mem, "What to change%s: %s.%s", any ? ", and the launch's time by the model then" : "", t.at,
 		s->us > ANOTHER * least ? another_text(s) : ""));

@@ -82,7 +82,7 @@ add_times(Use *to, const Use *u, double n)
 	to->shared += n * u->shared;
 	to->l2 += n * u->l2;
 	to->asked += n * u->asked;
-	to->arithmetic += n * u->arithmetic;
+	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->written += n * u->written;
 	to->special += n * u->special;
 	to->lines += n * u->lines;
 	to->read += n * u->read;
@@ -294,11 +294,12 @@ is_plain_product(const Estimate *e)
 static void
 fill_bill(const Estimate *e, double programs, int together, double cycles, Bill *out)
 {
-	*out = (Bill){.programs = programs, .cycles = cycles};
+	*out = (Bill){.programs = programs, .cycles = cycles, .after = is_plain_product(e) ? e->block.after : 0};
+	out->behind = estimate_behind(out->after);
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
 	out->part[BILL_SECTORS] = MAX(e->block.l2, is_plain_product(e) ? e->block.lines : 0);
-	out->part[BILL_ISSUE] = e->block.arithmetic;
+	out->part[BILL_ISSUE] = e->block.arithmetic - out->after;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
 		out->cycles = MAX(out->cycles, out->part[i] * programs);
@@ -374,13 +375,12 @@ plain_product(const Estimate *e, double programs, int together)
 	const Use *u = &e->block;
 	const ProductLaunch p = {
 		.products = u->products, .shared = u->shared - u->read, .lines = u->lines, .outside = u->outside,
-		.arithmetic = u->arithmetic, .moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips,
-		.programs = programs, .edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once,
-		.together = together,
+		.arithmetic = u->arithmetic - u->after, .after = u->after, .written = u->written, .moved = u->moved,
+		.bytes = estimate_bytes(e->b), .trips = e->trips, .programs = programs, .edges = e->edges,
+		.elements = e->elements, .sums = e->sums, .behind = e->once, .together = together,
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
-		.warpgroups = e->warps / 4, .stages = e->stages,
-		.split = e->split, .stream = e->stream, .ranks = e->ranks, .parted = e->parted,
-		.in_cluster = splits_in_cluster(e), .transposes = e->transposes,
+		.warpgroups = e->warps / 4, .stages = e->stages, .split = e->split, .stream = e->stream,
+		.ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e), .transposes = e->transposes,
 	};
 	return estimate_product(&p);
 }

@@ -51,6 +51,7 @@ bool estimate_multiplies(const Value *read);
 /* estimate_product.c: a launch of products of warpgroups, whose operands come by tensor maps. */
 typedef struct ProductLaunch {
 	double products, shared, lines, outside, arithmetic;    /* cycles of a program; outside: of rows at the edge */
+	double after, written;                          /* cycles of arithmetic behind the products; bytes of results */
 	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
 	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */
@@ -61,6 +62,8 @@ typedef struct ProductLaunch {
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);
+/* Of a program's cycles of arithmetic behind its products, what it takes longer, of the launch. */
+double estimate_behind(double after);
 /* Multiprocessors whose blocks run at once in clusters of `ranks`. */
 double estimate_placed(const Target *t, int ranks);
 /* Programs of a multiprocessor, the last ones in so many parts. */

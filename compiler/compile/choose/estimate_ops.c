@@ -372,6 +372,19 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);
 }
 
+/* A conversion to what is written, which each product has: the time of those without more has it. */
+static bool
+is_stored(const Op *op)
+{
+	if (op->kind != OP_CAST)
+		return false;
+	for (const Op *use = op->next; use; use = use->next)
+		for (int i = 0; i < use->nin; i++)
+			if (use->in[i] == &op->out[0] && use->kind != OP_WRITE)
+				return false;
+	return true;
+}
+
 void
 estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 {
@@ -408,9 +421,11 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
+		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		double cycles = cost_of(e, op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
 		u->arithmetic += cycles;
+		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
 		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
 		if (in_loop && (op_info[op->kind].cost == COST_LONG || is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));

@@ -8,6 +8,8 @@ typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
 	double asked;                                   /* what l2 were if all rows began with a line */
 	double special;                                 /* of arithmetic, by the unit of exponentials */
+	double after;                                   /* of arithmetic, what follows the products */
+	double written;                                 /* bytes of results */
 	double read;                                    /* of shared: what copies put there */
 	double beside;                                  /* elements of tiles that chained products are made with, not of */
 	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */

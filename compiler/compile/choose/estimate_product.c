@@ -41,6 +41,11 @@ static const double FEW_JOIN = 6400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x
  * 1024 x 640 and 1536 x 2048 x 512 with a residual take 14.5 and 11.2 us flat, 12.4 and 9.3 in roles. */
 static const double BEHIND = 1500, BEHIND_RATE = 22, PARTED_BEHIND_RATE = 60;
+/* The warps that multiply compute and write the results, meanwhile they multiply nothing, in roles too.  8192 x 4096 x 512
+ * on an H200, by tiles of 256 x 128 or 128 x 256 in roles, us beyond a row's maximum (52) and beyond bf16 stored (61), and
+ * arithmetic as it is counted: log-sum-exp 22 (14), argmax 16 (12), fp8 with a row's scale 21 (18); SiLU 26 (14), erf 28
+ * (34), exp of a square root 41 (31); flat blocks 23 to 73.  Results wider than 16 bits wait for memory: f32 34. */
+static const double AFTER = 1.35, WRITTEN_ELEMENT = 2, WRITTEN_RATE = 10;
 static const double TOGETHER = 6.86;                            /* the norm that stands for the greatest */
 
 static double
@@ -94,6 +99,20 @@ all_rounds(const ProductLaunch *p, double more, double together)
 	return cycles + (rest > 0 ? mean(p, rest, rounds, together) + more : 0);
 }
 
+/* Cycles of a program in which its block multiplies nothing. */
+static double
+results(const ProductLaunch *p)
+{
+	double waits = fmax(p->written - WRITTEN_ELEMENT * p->elements, 0) / WRITTEN_RATE;
+	return (AFTER * p->after + waits) / fmax(p->split, 1);  /* one of those that share a loop */
+}
+
+double
+estimate_behind(double after)
+{
+	return AFTER * after * (1 + BESIDE_MEMORY) * SCALE;
+}
+
 static double
 epilogue(const ProductLaunch *p)
 {
@@ -106,7 +125,7 @@ flat_cycles(const ProductLaunch *p)
 {
 	double together = fmax(fmin(p->together, ceil(p->programs / p->multiprocessors)), 1);
 	double end = epilogue(p) + (p->behind > 0 ? BEHIND + p->behind / BEHIND_RATE : 0);
-	return all_rounds(p, end / together, together) + (together > 1 ? end : 0);
+	return all_rounds(p, end / together + results(p), together) + (together > 1 ? end : 0);
 }
 
 static bool
@@ -129,8 +148,8 @@ estimate_stream_programs(double programs, double multiprocessors, int parts)
 static double
 parted_cycles(const ProductLaunch *p)
 {
-	double once = PARTED_START + epilogue(p);        /* others' results are written beside the next program's loop */
-	double end = p->behind / PARTED_BEHIND_RATE;
+	double once = PARTED_START + epilogue(p);        /* others are written while the next program's copies land */
+	double end = p->behind / PARTED_BEHIND_RATE + results(p);
 	if (!p->stream)
 		return once + all_rounds(p, end, 1);
 	double active = fmin(p->multiprocessors, p->programs * p->stream);
