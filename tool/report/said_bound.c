@@ -137,12 +137,13 @@ say_time(const Said *s)
 		    said_micro(s, least), of, padded, s->us / least);
 	}
 	if (said_spills(s))                             /* fourier, logmel and others: bench/results/h200-estimates.md */
-		text_printf(&t, " The estimate's error: the code spills %d bytes a thread, and of 7 such kernels 5 took 1.9 to "
-			"3.3 times the estimate (H200).", s->x->spills);
+		text_printf(&t,
+		    " The estimate's error: the code spills %d bytes a thread, and of 7 such kernels 5 took 1.9 to 3.3 "
+		    "times the estimate (H200).", s->x->spills);
 	else
 		text_printf(&t,
-		    " The estimate's error: of %d kernels %s by the model, half took %.2f to %.2f times the estimate, eight in "
-		    "ten %.2f to %.2f (H200).",
+		    " The estimate's error: of %d kernels %s by the model, half took %.2f to %.2f times the estimate, "
+		    "eight in ten %.2f to %.2f (H200).",
 		    e->n, e->of, e->low, e->high, e->least, e->most);
 	return text_take(&t, s->mem);
 }
