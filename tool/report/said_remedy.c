@@ -358,12 +358,15 @@ static void
 add_functions(const Said *s, Remedies *all)
 {
 	const LineBill *l = top(s, BILL_SPECIAL);
-	if (l && is_near(s, BILL_SPECIAL) && *said_specials(s, l->line))
+	const char *of = l ? said_specials(s, l->line) : "";
+	bool converts = strncmp(of, "conversions", 11) == 0;
+	if (*of && is_near(s, BILL_SPECIAL))
 		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
-			"fewer special functions: line %d has %s of them, of %s; where a fast:: form has the precision "
-			"that is needed, it takes fewer instructions", l->line,
-			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)), said_specials(s, l->line)));
+			"fewer %s: line %d has %s of them, %s%s", converts ? "conversions" : "special functions", l->line,
+			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)), of,
+			converts ? ""
+				 : "; where a fast:: form has the precision that is needed, it takes fewer instructions"));
 }
 
 /* ---- all of it ---- */
@@ -423,9 +426,14 @@ another_text(const Said *s)
 		[BILL_WAITING] = "that begins more reads before it waits, as for several rows or columns in a program",
 	};
 	static const double MUCH = .15;
+	const LineBill *waits = top(s, BILL_WAITING);
 	BillPart p = said_longest(s, -1);
 	if (said_behind_us(s) > MUCH * s->us)
 		return " Another text, with fewer instructions behind the products, may take less; none was tried.";
+	if (p == BILL_WAITING && waits && waits->wait && strcmp(waits->wait, "memory's latency") != 0)
+		return " It is above the least by its waiting: more warps, or smaller tiles, whose work others wait "
+		       "beside, or another text, with results that do not follow from one another, may take less; none was "
+		       "tried.";
 	return p == BILL_START && s->x->f->schedule.persistent <= 0
 		   ? ""                                 /* add_starts says that */
 		   : arena_printf(s->mem,
