@@ -263,6 +263,16 @@ expect 0 "read x *f32\[8192\]" inspect rows.tgl
 expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096 -D R=32768
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
+# f32 operands that are split for three products are held twice: twice the rows would spill
+cat >split3.tgl <<'END'
+kernel split3<BM = 64, BK = 32>(a: in f32[M, K], b: in f32[K, 80], c: out f32[M, 80]) grid(i: cdiv(M, BM)) {
+    var acc = zeros([BM, 80]);
+    for k in range(0, K, BK) { acc = dot(a[i * BM +: BM, k +: BK], b[k +: BK, 0 +: 80], acc, precision = tf32x3); }
+    c[i * BM +: BM, 0 +: 80] = acc;
+}
+example split3 { M = 100000; K = 201; a = normal(0, 1); b = normal(0, 1); }
+END
+expect 0 "dot 64x128x32 m16n8k8.tf32" inspect split3.tgl
 # products of a warp take fp8 on sm_89; on sm_90a ptxas converts the operands
 cat >f8.tgl <<'END'
 kernel f8(a: in f8e4m3[M, K], b: in f8e4m3[K, N], c: out f32[M, N]) grid(i: cdiv(M, 64), j: cdiv(N, 64)) tune(warps = {4}) {

@@ -164,6 +164,16 @@ is_masked_weight(const Op *op)
 	return false;
 }
 
+/* Three products of what each f32 operand is split into (dot_split_tf32): both parts of its elements along K are held. */
+static void
+add_split(Estimate *e, double elements, double products, Use *u)
+{
+	enum { SPLIT = 4 };                             /* operations an element: rounded, the rest, rounded */
+	u->products += 2 * products;
+	u->arithmetic += elements * SPLIT / LANES;
+	e->registers += 2 * elements / (e->warps * e->t->lanes);
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -222,8 +232,11 @@ add_dot(Estimate *e, Op *op, Use *u)
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
 	double held = rows <= 8 && columns >= 16 ? 8 : 16;      /* of the instruction's sides (dot_turn_flat) */
-	u->products += count / (e->t->rates->products_warp * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) *
+	double products = count / (e->t->rates->products_warp * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) *
 	    MAX(1, held / rows);
+	u->products += products;
+	if (strcmp(attr_precision(op), "tf32x3") == 0)
+		add_split(e, (double)type_count(a) * along_n + (double)type_count(b) * along_m, products, u);
 	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
 	u->arithmetic += dot_decodes(op) ? padded_count(b) * along_m * DECODED : 0;     /* each warp for its rows */
 	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
