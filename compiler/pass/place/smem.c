@@ -380,13 +380,14 @@ pass_smem(Func *f, const Target *t)
 
 enum { SLOT_ALIGN = 1024, MBARRIER_BYTES = 8 };
 
+/* A send from it, of a write before, is waited for at the kernel's end alone. */
 static bool
 is_used_from(const Func *f, const Op *alloc, const Op *from)
 {
 	for (const Op *op = from; op; op = op_after(op, f->body))
 		if (op_takes_buffer(op, alloc))
 			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_SEND && op_takes_buffer(op, alloc));
 }
 
 /* With what aligns it; slots of one element take no more than they hold. */
