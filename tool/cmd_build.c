@@ -23,7 +23,7 @@ draw_layouts(const Module *m, Text *out)
 	}
 }
 
-/* An assembler is asked, if there is one, where the estimate would warn: the estimate alone costs little beside making the text. */
+/* An assembler is asked, if there is one, where the estimate would warn, which costs little beside making the text. */
 static bool
 put_ptx(Module *m, const Target *t, const Bound *b, Text *out, Text *times)
 {

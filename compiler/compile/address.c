@@ -142,6 +142,26 @@ counter(Walk *w, const Op *loop, const int64_t *at)
 	    .is_guess = from.is_guess || step.is_guess};
 }
 
+/* Has it anything that was read?  Within so many steps. */
+static bool
+is_of_data(const Value *v, int *steps)
+{
+	const Op *op = v->def;
+	return op && (*steps)-- > 0 &&
+	    (op_has(op, READS) || ANY_OF(i, op->nin, is_of_data(op->in[i], steps)));
+}
+
+/* What a loop begins with stands for what it carries, but for a tile that data has changed by the second trip, as the
+ * bounds of a binary search. */
+static Num
+carried(Walk *w, const Op *loop, const Value *v, int at_yield, const Value *begin, const int64_t *at)
+{
+	int steps = STEPS_MOST;
+	const Op *yield = loop->region[loop->nregion - 1]->last;
+	bool changed = v->type->rank > 0 && w->nth > 0 && is_of_data(yield->in[at_yield], &steps);
+	return changed ? data(w, v, at) : number(w, begin, at);
+}
+
 static Num
 argument(Walk *w, const Value *v, const int64_t *at)
 {
@@ -155,8 +175,8 @@ argument(Walk *w, const Value *v, const int64_t *at)
 	if (owner->kind == OP_FOR && v->index == 0)
 		return counter(w, owner, at);
 	if (owner->kind == OP_FOR)
-		return number(w, owner->in[2 + v->index], at);
-	return owner->kind == OP_WHILE ? number(w, owner->in[v->index], at) : data(w, v, at);
+		return carried(w, owner, v, v->index - 1, owner->in[2 + v->index], at);
+	return owner->kind == OP_WHILE ? carried(w, owner, v, v->index, owner->in[v->index], at) : data(w, v, at);
 }
 
 static Num

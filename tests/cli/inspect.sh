@@ -263,6 +263,26 @@ expect 0 "read x *f32\[8192\]" inspect rows.tgl
 expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096 -D R=32768
 refuse "chosen"
 expect 0 "estimated 1[34].. us: .*products 1[12]" inspect matmul.tgl --example large
+# a binary search begins with the same key for all lanes, and goes on with others; what steps by itself keeps its distance
+cat >search.tgl <<'END'
+kernel search(keys: in f32[M], q: in f32[N], at: out i32[N]) grid(b: cdiv(N, 256)) {
+    let v = q[b * 256 +: 256];
+    var lo = zeros([256], i32);
+    var hi = full([256], M as i32);
+    var own = arange(0, 256);
+    for step in range(20) {
+        let mid = (lo + hi) / 2;
+        let go = keys[mid] <= v + keys[own];
+        lo = where(go, mid, lo);
+        hi = where(go, hi, mid);
+        own += 256;
+    }
+    at[b * 256 +: 256] = lo;
+}
+example search { M = 1000000; N = 100000; keys = uniform(0, 1); q = uniform(0, 1); }
+END
+expect 0 "8:18 .*sectors unknown: its indices are data" inspect search.tgl
+expect 0 "8:35 .* 1 access of 4 bytes a thread, 4 of 4 sectors" inspect search.tgl
 # f32 operands that are split for three products are held twice: twice the rows would spill
 cat >split3.tgl <<'END'
 kernel split3<BM = 64, BK = 32>(a: in f32[M, K], b: in f32[K, 80], c: out f32[M, 80]) grid(i: cdiv(M, BM)) {
