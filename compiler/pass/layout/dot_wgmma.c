@@ -10,7 +10,8 @@
  * least, or the columns are divided as well: then each needs what the others computed of a left operand that another
  * product made, which goes through shared memory.  Elements of other than
  * 16 bits must lie along K in memory.  A right operand may also be decoded from what was read (`decodes`): threads put it
- * into shared memory.  What is read from shared memory has no layout in registers.
+ * into shared memory, or the product is turned and it stays in registers (dot_turn_decoded), as bytes of integers always
+ * do.  What is read from shared memory has no layout in registers.
  *
  * A left operand of a loop's product that is computed before the loop goes through shared memory too: ptxas 13.0 takes
  * registers that such instructions read for free behind them, and the next iteration multiplies what was written there.
@@ -176,6 +177,9 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
 	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
 	const char *right = operand_reason(dot, 1, t, &computed);
+	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1;    /* as bytes lie along K, it can only be turned */
+	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
+		right = NULL;
 	out->decodes = computed && !right;
 	return left ? left : right;
 }
@@ -197,6 +201,13 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	    !computed[1];
 }
 
+/* Sums of 8-bit floats take registers of their own. */
+static bool
+is_turnable(DType elem)
+{
+	return dtype_info[elem].bits == 16 || (dtype_info[elem].bits == 8 && !dtype_is_float(elem));
+}
+
 bool
 dot_decodes_rows(const Op *dot, const Target *t, int warps)
 {
@@ -206,7 +217,7 @@ dot_decodes_rows(const Op *dot, const Target *t, int warps)
 	bool computed, flipped;
 
 	dot_operand_root(dot->in[1], &flipped);         /* else words have neighbours along N, not along K */
-	return flipped && rows >= 0 && groups >= 0 && groups <= rows && dtype_info[b->elem].bits == 16 &&
+	return flipped && rows >= 0 && groups >= 0 && groups <= rows && is_turnable(b->elem) &&
 	    !operand_reason(dot, 0, t, &computed) && !computed &&
 	    target_wgmma(t, b->elem, a->elem, acc->elem, columns) != NULL;
 }
