@@ -98,16 +98,24 @@ extent_text(Elab *e, int64_t n)
 	return arena_printf(e->cx->mem, "%lld", (long long)n);
 }
 
+/* What began as an integer, `var s = 0`, becomes a float of few bits. */
+static bool
+is_narrow_sum(DType old, DType new)
+{
+	return dtype_is_int(old) && dtype_is_float(new) && dtype_info[new].bits <= 16;
+}
+
 /* "zeros([B, 64], f16)" */
 static const char *
-zeros_text(Elab *e, const Type *t)
+zeros_text(Elab *e, DType old, const Type *t)
 {
 	Text s = {0};
 
 	text_put(&s, "zeros([");
 	for (int d = 0; d < t->rank; d++)
 		text_printf(&s, "%s%s", d ? ", " : "", extent_text(e, t->extent[d]));
-	text_printf(&s, t->elem == TY_F32 || e->whole ? "])" : "], %s)", dtype_info[t->elem].text);
+	bool plain = t->elem == TY_F32 || e->whole || is_narrow_sum(old, t->elem);
+	text_printf(&s, plain ? "])" : "], %s)", dtype_info[t->elem].text);
 	return text_take(&s, e->cx->mem);
 }
 
@@ -124,7 +132,11 @@ changed(Elab *e, Place at, const Binding *b, const char *what, const Type *old, 
 		return;
 	if (old->rank == 0 && v->v->type->rank > 0 && b->name[0] != ' ')
 		diag_help(e->cx, "a variable keeps its first type and shape: begin with a tile, as in 'var %s = %s'", name,
-		    zeros_text(e, v->v->type));
+		    zeros_text(e, old->elem, v->v->type));
+	else if (what[0] == 't' && v->v->type->rank == 0 && is_narrow_sum(old->elem, v->v->type->elem) &&
+	    b->name[0] != ' ')
+		diag_help(e->cx, "sums of %s are f32: declare it as 'var %s = 0.0', or convert the value with 'as %s'",
+		    dtype_info[v->v->type->elem].text, name, dtype_info[old->elem].text);
 	else if (what[0] == 't' && v->v->type->rank == 0 && b->name[0] != ' ')
 		diag_help(e->cx, "give '%s' that type where it is declared, as in 'var %s = %s%s', or convert the "
 			"value with 'as %s'", name, name, v->v->type->elem == TY_F32 ? "0.0" : "0 as ",
