@@ -147,6 +147,19 @@ is_unrolled(const Func *f)
 	return ANY_OP(op, f->body, op->kind == OP_FOR && attr_unrolled(op) > 0);
 }
 
+/* Products that are written out, whose operands threads read before the first. */
+static bool
+is_written_out(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op->next) {
+		if (op->nregion)
+			return false;
+		n += op->kind == OP_DOT_START;
+	}
+	return n > 1;
+}
+
 /* Indices of the greatest are reduced as pairs of registers, which are not counted. */
 static bool
 has_keys(const Func *f)
@@ -191,6 +204,8 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 		return blocks_of_slices(f, t, mem);
 	if (is_unrolled(f))
 		return has_keys(f) ? 0 : blocks_ahead(f, t, mem);
+	if (is_written_out(f))
+		return MIN(MAX(blocks_by_shared(f, t), 1), blocks_ahead(f, t, mem));
 	if (!max_live(f, mem, &live, &late) || late == 0 || live < LIVE_MIN || live > LIVE_MAX)
 		return 0;
 	int fit = MIN(4 * (t->registers / 4 / (REGISTERS * t->lanes)), t->max_warps);   /* a quarter is one scheduler's */

@@ -15,14 +15,16 @@
  * as they are in kernels that multiply.
  *
  * A tile that is read early stands in registers meanwhile: WORDS_MOST of a thread, over each write, are so many as reads
- * under way hold at once (model/live.c), PRODUCT_WORDS_MOST in kernels that multiply. */
+ * under way hold at once (model/live.c), PRODUCT_WORDS_MOST in kernels that multiply, and
+ * of many warps a third of their registers. */
 #include "model/model.h"
 #include "pass/pass.h"
 
-enum { WORDS_MOST = 32, PRODUCT_WORDS_MOST = 64, ALONG_MOST = 32 };
+enum { WORDS_MOST = 32, PRODUCT_WORDS_MOST = 64, PRODUCT_SHARE = 3, ALONG_MOST = 32 };
 
 typedef struct Early {
 	const Func *f;
+	int most;                                       /* words that may pass */
 	bool multiplies;                                /* the kernel */
 	int *words;                                     /* that pass the n'th post of a block, of a thread */
 	Op *along[ALONG_MOST];                          /* the read, then what it needs, from back to front */
@@ -70,7 +72,7 @@ is_post(const Op *op)
 static Op *
 find_place(Early *e, Op *read, int posts, int *n)
 {
-	int words = live_words(&read->out[0]), most = e->multiplies ? PRODUCT_WORDS_MOST : WORDS_MOST;
+	int words = live_words(&read->out[0]);
 	Op *place = NULL;
 	e->along[0] = read;
 	e->n = 1;
@@ -82,7 +84,7 @@ find_place(Early *e, Op *read, int posts, int *n)
 		} else if (!may_pass(e, read, op)) {
 			break;
 		} else if (is_post(op)) {
-			if (e->words[--posts] + words > most)
+			if (e->words[--posts] + words > e->most)
 				break;
 			e->words[posts] += words;
 			place = op;
@@ -123,6 +125,8 @@ multiplies(const Func *f)
 void
 pass_hoist(Func *f, const Target *t)
 {
+	int share = t->registers / (MAX(f->schedule.warps, 1) * t->lanes) / PRODUCT_SHARE;
 	Early e = {.f = f, .multiplies = multiplies(f)};
+	e.most = e.multiplies ? MIN(PRODUCT_WORDS_MOST, share) : WORDS_MOST;
 	walk(&e, f->body);
 }
