@@ -199,6 +199,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->in_turn = c->loops;
 	out->is_straight = c->is_straight;
 	out->live = c->registers;
+	out->likely = c->likely > 0 ? (int)c->likely : c->registers;
 	out->fewer = fewer_warps(c, t, MIN(out->blocks, fullest) * c->warps);
 	bill_again(out);
 	return true;

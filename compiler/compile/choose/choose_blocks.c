@@ -19,8 +19,9 @@
 #include <string.h>
 
 enum { VALUES_MOST = TILE_SIZES + 8, WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
-/* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled). */
-enum { REGISTERS_TOGETHER = 96, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
+/* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
+ * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
+enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
 enum { BATCH_ELEMENTS = 32 };
@@ -147,8 +148,8 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 		return "the reads of so many trips at once would take too many registers";
 	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
 		return "a thread would hold many elements";
-	bool together = x.programs > 1 || f->schedule.batch > 1;
-	together &= bill->live > REGISTERS_TOGETHER;
+	bool together = f->schedule.batch > 1 ? bill->likely > REGISTERS_BATCH
+	                                      : x.programs > 1 && bill->live > REGISTERS_TOGETHER;
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
@@ -376,8 +377,8 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 		try(s, first, best);
 }
 
-/* The tile's own rule, some warps about it, and blocks that stay where they take longest to start.  One warp reverses a
- * tile by shuffles, several through shared memory. */
+/* The tile's own rule, some warps about it, and blocks that stay, or run several programs, where they take longest to start.
+ * One warp reverses a tile by shuffles, several through shared memory. */
 static void
 try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 {
@@ -401,6 +402,8 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 			for (x.unroll = 4; s->loops && x.unroll <= 16 && is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
 				try(s, &with, x);
 		}
+	if (starts && most > 0 && !s->loops)
+		try_batches(s, &with, warps_open);
 }
 
 /* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see

@@ -342,14 +342,25 @@ least_bytes(const Launch *l, double programs, const LineCosts *lines)
 	return sum;
 }
 
-/* Those that run twice at the end of the first axis count too, those that leave before their products do not. */
+/* The axis along which a block's programs are neighbours. */
+static int
+axis_together(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
+			return (int)attr_along(op);
+	return 0;
+}
+
+/* Those that run twice at the end of that axis count too, those that leave before their products do not. */
 static double
 launch_programs(const Func *f, const Bound *b)
 {
 	double programs = 1, planes, acting = estimate_acting(f, b, &planes);
 	int64_t together = programs_together(f);
+	int along = axis_together(f);
 	for (int i = 0; i < b->naxis; i++)
-		programs *= (double)MAX(i ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
+		programs *= (double)MAX(i != along ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
 	return ceil(programs * acting) * MAX(f->stream ? 1 : f->schedule.split, 1);
 }
 

@@ -147,6 +147,16 @@ choose_cluster(Func *f, const Target *t, int *along)
 	return f->cluster_reason ? 1 : f->schedule.ctas;
 }
 
+/* The axis of which a block computes several programs as for one (pass batch): its index says so. */
+static int
+batched_axis(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->kind == OP_PROGRAM_ID && attr_ranks(op) > 1)
+			return (int)attr_axis(op);
+	return 0;
+}
+
 /* Roles part a loop over programs. */
 static bool
 is_to_part(const Func *f, const Target *t)
@@ -181,6 +191,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 	Persist p = {.m = m, .f = f};
 	int together = MAX(f->schedule.coarsen, f->schedule.batch);
 	p.ranks = together > 1 ? together : choose_cluster(f, t, &p.along);
+	p.along = f->schedule.batch > 1 ? batched_axis(f) : p.along;
 	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.ranks) : NULL;
 	p.draws = f->schedule.dynamic && !f->dynamic_reason;
 	Op *op = f->body->first;

@@ -1,6 +1,6 @@
-/* Batching: a block computes for several programs, neighbours along the first axis of the grid, as for one larger tile.
+/* Batching: a block computes for several programs, neighbours along an axis of the grid, as for one larger tile.
  *
- *     %r = program_id {axis = 0, dim = 3, per = 1}        %r = program_id {axis = 0, dim = 3, per = 1}
+ *     %r = program_id {axis = 0, dim = 3, per = 1}        %r = program_id {axis = 0, dim = 3, per = 1, ranks = 4}
  *     %v = read %x, %r, 0 {index = "ip",                  %v = read %x, %r, 0 {index = "pp",
  *         extents = [96]} : f32[96]                           extents = [4, 96]} : f32[4, 96]
  *     %s = reduce %v {fn = "sum", axis = 0} : f32    =>   %s = reduce %v {fn = "sum", axis = 1} : f32[4]
@@ -14,8 +14,9 @@
  *
  * The program's index on that axis stays that of the first of them; passes persist and coarsen go on by so many.  A value
  * is one of three: the same in all programs; a number that grows from program to program by a known step, which stays as
- * the first one's and says where an access starts; or different in each, with a dimension for them.  The axis is known to
- * be a multiple of the batch, by what is known of the dimension that it divides. */
+ * the first one's and says where an access starts; or different in each, with a dimension for them.  The axis is the first
+ * that is known to be a multiple of the batch, by what is known of the dimension that it divides, and picks rows only; its
+ * index says so by {ranks}. */
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
@@ -27,6 +28,7 @@ typedef struct Batch {
 	Module *m;
 	Func *f;
 	int64_t n;                                      /* programs */
+	int axis;
 	Kind *kind;                                     /* of each value, by its id */
 	int64_t *step;                                  /* of a START */
 	Value **made;                                   /* of an EACH: for all programs; of a START, once it is asked for */
@@ -153,9 +155,9 @@ classify(Batch *x)
 {
 	bool rows = false;
 	for (const Op *op = x->f->body->first; op; op = op->next) {
-		bool is_id = op->kind == OP_PROGRAM_ID && attr_axis(op) == 0;
+		bool is_id = op->kind == OP_PROGRAM_ID && attr_axis(op) == x->axis;
 		if (is_id && !is_multiple(x, op))
-			return "programs along the first axis are not known to be a multiple of it";
+			return "programs along no axis are known to be a multiple of it";
 		if (!is_id && !fits(x, op))
 			return "it does more with its rows than read, compute, reduce and write";
 		int64_t step = is_id ? 1 : step_of(x, op);
@@ -165,7 +167,21 @@ classify(Batch *x)
 		}
 		rows |= is_id;
 	}
-	return rows ? NULL : "its first axis picks nothing";
+	return rows ? NULL : "its axes pick nothing";
+}
+
+/* The first axis that can be batched; why there is none. */
+static const char *
+find_axis(Batch *x)
+{
+	const char *first = NULL, *reason = "it has one program";
+	for (x->axis = 0; x->axis < x->f->naxis; x->axis++) {
+		reason = classify(x);
+		if (!reason)
+			return NULL;
+		first = first ? first : reason;
+	}
+	return first ? first : reason;
 }
 
 /* ---- the same for all programs at once ---- */
@@ -350,6 +366,9 @@ rewrite(Batch *x)
 	}
 	for (int i = old.n - 1; i >= 0; i--)
 		op_erase(old.at[i]);
+	for (Op *op = x->f->body->first; op; op = op->next)
+		if (op->kind == OP_PROGRAM_ID && attr_axis(op) == x->axis)
+			attr_set_ranks(x->m, op, x->n);
 }
 
 void
@@ -365,7 +384,7 @@ pass_batch(Func *f, const Target *t)
 	x.made = NEW_ARRAY(tmp, Value *, MAX(f->nvalues, 1));
 	f->batch_reason = coarsen_reason(f);
 	if (!f->batch_reason)
-		f->batch_reason = coarsen_guards(f) ? "it reads what it writes" : classify(&x);
+		f->batch_reason = coarsen_guards(f) ? "it reads what it writes" : find_axis(&x);
 	if (f->batch_reason) {
 		f->schedule.batch = 0;
 		return;
