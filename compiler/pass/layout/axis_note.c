@@ -52,20 +52,6 @@ equal_group(const Op *op)
 	return fits ? INT64_C(1) << MIN(equal, 30) : 1;
 }
 
-/* A mask that is always true says nothing. */
-static void
-drop_mask(Op *op)
-{
-	const Value *mask = access_mask(op);
-	if (!mask || axis_of(mask)->lo != 1)
-		return;
-	Builder b = build_before(op);
-	Op *plain = op_make(&b, op->kind, op->in, op->kind == OP_LOAD ? 1 : 2, op->attr, op->nattr, NULL, 0);
-	if (op->nout)
-		plain->out[0].layout = op->out[0].layout;
-	op_replace(op, plain);
-}
-
 /* ---- integers that become floats ---- */
 
 enum { F16_EXACT = 1 << 11, BF16_EXACT = 1 << 8, DEPTH = 4 };   /* integers up to here are theirs */
@@ -174,9 +160,6 @@ note_op(Op *op)
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
 		note_inside(op);
-		break;
-	case OP_LOAD: case OP_STORE:
-		drop_mask(op);
 		break;
 	case OP_CAST:
 		if (narrow_cast(op))
