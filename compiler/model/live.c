@@ -18,6 +18,7 @@ typedef struct Live {
 	const Func *f;
 	int *first, *last;                              /* numbers of ops, by the value's id */
 	int n;                                          /* ops so far */
+	const Value **value;                            /* by its id; NULL: a parameter */
 	VEC(const Op *) at;                             /* the ops across which elements wait, in order … */
 	VEC(int) number;                                /* … and their numbers */
 	int accesses;
@@ -93,36 +94,75 @@ stretch(Live *l, const Block *b, int *at)
 	}
 }
 
-int
-live_registers(const Func *f, Arena *mem)
+static Live
+open_live(const Func *f, Arena *mem)
 {
 	Live l = {.f = f, .mem = mem, .n = 1};
-	int most = 0, at = 1;
-	l.first = NEW_ARRAY(mem, int, MAX(f->nvalues, 1));
-	l.last = NEW_ARRAY(mem, int, MAX(f->nvalues, 1));
-	const Value **value = NEW_ARRAY(mem, const Value *, MAX(f->nvalues, 1));
+	int n = MAX(f->nvalues, 1), at = 1;
+	l.first = NEW_ARRAY(mem, int, n);
+	l.last = NEW_ARRAY(mem, int, n);
+	l.value = NEW_ARRAY(mem, const Value *, n);
 	number(&l, f->body);
 	stretch(&l, f->body, &at);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		for (int i = 0; i < op->nout; i++)
-			value[op->out[i].id] = &op->out[i];
+			l.value[op->out[i].id] = &op->out[i];
 		for (int r = 0; r < op->nregion; r++)
 			for (int i = 0; i < op->region[r]->narg; i++)
-				value[op->region[r]->arg[i].id] = &op->region[r]->arg[i];
+				l.value[op->region[r]->arg[i].id] = &op->region[r]->arg[i];
 	}
+	return l;
+}
+
+/* Of what was there before that op and is used at `to` or behind it. */
+static int
+words_across(const Live *l, int here, int to)
+{
+	return SUM_OF(int, v, l->f->nvalues,
+	    l->value[v] && l->first[v] < here && l->last[v] >= to ? live_words(l->value[v]) : 0);
+}
+
+int
+live_registers(const Func *f, Arena *mem)
+{
+	Live l = open_live(f, mem);
+	int most = 0;
 	for (int i = 0; i < l.at.n; i++) {
 		const Op *op = l.at.at[i];
-		int n = 0, alone = 0, here = l.number.at[i];
+		int alone = 0, here = l.number.at[i];
 		bool streams = op_family(op) == FAMILY_REDUCE;  /* one element after another */
 		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
-		for (int v = 0; v < f->nvalues; v++)
-			if (value[v] && l.first[v] < here && l.last[v] >= here + streams)
-				n += live_words(value[v]);
-			else if (value[v] && streams && l.first[v] == here && l.last[v] > here)
-				alone = MAX(alone, live_words(value[v]));
+		int n = words_across(&l, here, here + streams);
+		for (int v = 0; v < f->nvalues && streams; v++)
+			if (l.value[v] && l.first[v] == here && l.last[v] > here)
+				alone = MAX(alone, live_words(l.value[v]));
 		for (int k = 0; k < op->nout && !op_is_control(op); k++)
 			n += streams ? 0 : is_read ? MIN(live_words(&op->out[k]), UNDER_WAY) : live_words(&op->out[k]);
 		most = MAX(most, MAX(n, alone));        /* alone: what the op before it made; was not fitted */
 	}
 	return BASE + EACH_ACCESS * MIN(l.accesses, 8) + most;
+}
+
+/* A tile that is made only to be reduced at once is never live as a whole. */
+static bool
+ends_whole(const Live *l, const Value *v, int here)
+{
+	return l->last[v->id] == here && !(v->def && op_has(v->def, ELEM));
+}
+
+int
+live_over_reductions(const Func *f, Arena *mem, int *late)
+{
+	Live l = open_live(f, mem);
+	int most = *late = 0;
+	for (int i = 0; i < l.at.n; i++) {
+		const Op *op = l.at.at[i];
+		int here = l.number.at[i];
+		if (most > 0 && (op->kind == OP_READ || op->kind == OP_LOAD))
+			*late = MAX(*late, live_words(&op->out[0]));
+		if (op->kind == OP_REDUCE)
+			most = MAX(most, words_across(&l, here, here + 1) + SUM_OF(int, k, op->nin,
+			    ends_whole(&l, op->in[k], here) ? live_words(op->in[k]) : 0));
+	}
+	return most;
 }

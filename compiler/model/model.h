@@ -445,6 +445,8 @@ void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, 
 /* cost_cpu.c: nanoseconds of a launch on the cpu device, of its module after its passes; of the facts only trips */
 double cpu_cost(const Func *f, const CpuRow *row, const CostFacts *facts, double programs);
 int live_registers(const Func *f, Arena *mem);          /* live.c: of a thread */
+/* The most registers that tiles take across a reduction, and those of the largest tile that is read after the first one. */
+int live_over_reductions(const Func *f, Arena *mem, int *late);
 int live_words(const Value *v);                         /* of a thread, 4 bytes each; 0: made again at each use */
 
 /* bill.c: how long a launch takes */

@@ -31,23 +31,6 @@ enum { REGISTERS = 64, LIVE_MIN = 24, LIVE_MAX = 36 };  /* of a thread */
 enum { BLOCKS_MAX = 16, OPS_MAX = 512, EACH_LOOP = 8 };                /* BLOCKS: the limit of sm_75 and sm_86 */
 enum { SYSTEM_BYTES = 1024 };                           /* of each block's shared memory: CUDA C++ Programming Guide */
 
-typedef struct LiveRange {
-	int first, last;                                /* numbers of ops */
-	int words;                                      /* registers of 32 bits that a thread holds it in */
-} LiveRange;
-
-static int
-words_of(const Value *v)
-{
-	const Type *t = v->type;
-	if (t->kind != TYPE_TILE || t->rank == 0 || !v->layout)
-		return 0;
-	if (v->def && (v->def->kind == OP_CONST || v->def->kind == OP_IOTA || v->def->kind == OP_BROADCAST))
-		return 0;
-	int64_t bytes = t->ptr != PTR_NONE ? 8 : MAX(dtype_info[t->elem].bits / 8, 1);
-	return (int)((bytes << v->layout->in[IN_REGISTER]) + 3) / 4;
-}
-
 /* Ops whose code takes many registers, or registers that do not follow from their tiles. */
 static bool
 has_unmodelled_pressure(const Op *op)
@@ -74,70 +57,14 @@ is_tested(const Op *op)
 	return !inside && op->in[0]->type->rank > 0;
 }
 
-typedef struct Liveness {
-	Arena *mem;
-	LiveRange *range;                               /* by the value's id */
-	int nrange;
-	VEC(const Op *) ops;
-} Liveness;
-
+/* Are the registers that a thread takes those of its tiles? */
 static bool
-find_ranges(Liveness *h, const Func *f)
+is_modelled(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next) {
-		if (op->nregion > 0 || has_unmodelled_pressure(op) || is_tested(op) || h->ops.n >= OPS_MAX)
-			return false;
-		vec_push(h->mem, &h->ops, op);
-	}
-	h->range = NEW_ARRAY(h->mem, LiveRange, MAX(h->nrange, 1));
-	for (int i = 0; i < h->ops.n; i++) {
-		const Op *op = h->ops.at[i];
-		for (int k = 0; k < op->nout; k++)
-			h->range[op->out[k].id] = (LiveRange){i, i, words_of(&op->out[k])};
-		for (int k = 0; k < op->nin; k++)
-			h->range[op->in[k]->id].last = i;
-	}
-	return true;
-}
-
-/* A tile that is made only to be reduced at once is never live as a whole. */
-static bool
-is_passing(const Liveness *h, const Value *v, int at)
-{
-	const LiveRange *s = &h->range[v->id];
-	return s->last == at && v->def && (op_info[v->def->kind].traits & ELEM);
-}
-
-static int
-words_at(const Liveness *h, const Func *f, int at)
-{
-	const Op *op = h->ops.at[at];
 	int n = 0;
-	for (int i = 0; i < f->nvalues; i++)
-		if (h->range[i].first < at && h->range[i].last > at)
-			n += h->range[i].words;
-	for (int k = 0; k < op->nin; k++)
-		if (h->range[op->in[k]->id].last == at && !is_passing(h, op->in[k], at))
-			n += h->range[op->in[k]->id].words;
-	return n;
-}
-
-/* The most registers that tiles take across a reduction, and those of the largest tile that is read after the first one;
- * false: not known. */
-static bool
-max_live(const Func *f, Arena *mem, int *live, int *late)
-{
-	Liveness h = {.mem = mem, .nrange = f->nvalues};
-	*live = *late = 0;
-	if (!find_ranges(&h, f))
-		return false;
-	for (int i = 0; i < h.ops.n; i++) {
-		const Op *op = h.ops.at[i];
-		if (op->kind == OP_REDUCE)
-			*live = MAX(*live, words_at(&h, f, i));
-		else if (*live > 0 && (op->kind == OP_READ || op->kind == OP_LOAD))
-			*late = MAX(*late, words_of(&op->out[0]));
-	}
+	for (const Op *op = f->body->first; op; op = op->next)
+		if (op->nregion > 0 || has_unmodelled_pressure(op) || is_tested(op) || n++ >= OPS_MAX)
+			return false;
 	return true;
 }
 
@@ -196,7 +123,7 @@ blocks_of_slices(const Func *f, const Target *t, Arena *mem)
 int
 min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 {
-	int warps = f->schedule.warps, live, late;
+	int warps = f->schedule.warps, live, late = 0;
 	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);
@@ -206,7 +133,8 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 		return has_keys(f) ? 0 : blocks_ahead(f, t, mem);
 	if (is_written_out(f))
 		return MIN(MAX(blocks_by_shared(f, t), 1), blocks_ahead(f, t, mem));
-	if (!max_live(f, mem, &live, &late) || late == 0 || live < LIVE_MIN || live > LIVE_MAX)
+	live = is_modelled(f) ? live_over_reductions(f, mem, &late) : 0;
+	if (live < LIVE_MIN || live > LIVE_MAX || late == 0)
 		return 0;
 	int fit = MIN(4 * (t->registers / 4 / (REGISTERS * t->lanes)), t->max_warps);   /* a quarter is one scheduler's */
 	return MIN(MAX(fit / warps, 1), BLOCKS_MAX);
