@@ -45,30 +45,17 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 static void
 warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 {
-	if (f->cluster_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "ctas", f->schedule.ctas,
-		    f->cluster_reason);
-	if (f->whole_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "specialize", 1, f->whole_reason);
-	if (f->dynamic_reason && s->dynamic == 1)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "dynamic", 1, f->dynamic_reason);
-	if (f->coarsen_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "coarsen", s->coarsen,
-		    f->coarsen_reason);
-	if (f->batch_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "batch", s->batch, f->batch_reason);
-	if (f->strip_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "strip", s->strip, f->strip_reason);
-	if (f->unroll_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "unroll", s->unroll,
-		    f->unroll_reason);
-	if (f->keep_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "keep", s->keep, f->keep_reason);
-	if (f->slices_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "slices", s->slices,
-		    f->slices_reason);
-	if (f->split_reason)
-		diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, "split", s->split, f->split_reason);
+	const struct { const char *word; int asked; const char *why; } said[] = {
+	    {"ctas", f->schedule.ctas, f->cluster_reason}, {"specialize", 1, f->whole_reason},
+	    {"dynamic", 1, s->dynamic == 1 ? f->dynamic_reason : NULL}, {"coarsen", s->coarsen, f->coarsen_reason},
+	    {"batch", s->batch, f->batch_reason}, {"strip", s->strip, f->strip_reason},
+	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
+	    {"slices", s->slices, f->slices_reason}, {"split", s->split, f->split_reason},
+	};
+	for (int i = 0; i < LEN(said); i++)
+		if (said[i].why)
+			diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, said[i].word, said[i].asked,
+			    said[i].why);
 }
 
 void

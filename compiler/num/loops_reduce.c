@@ -125,40 +125,24 @@ FLOATS(PICK_ZERO)
 
 /* The extreme by comparison, then NaN by the rule: all elements are NaN, or (name##_nan) any is.  Of zeros max takes +0, as
  * the op on two tiles and the GPUs do, and min -0. */
+#define EXTREME_LINES(name, plain, s, T, lines, n, at, step, is_nan, zero)                           \
+	static void name(const void *in, int64_t a, int64_t b, void *out)                          \
+	{                                                                                          \
+		const T *x = in;                                                                   \
+		T *o = out;                                                                        \
+		plain(in, a, b, out);                                                              \
+		for (int64_t i = 0; i < (lines); i++)                                              \
+			if (is_nan)                                                                \
+				o[i] = NAN;                                                        \
+			else if (o[i] == 0)                                                        \
+				o[i] = zero_##s(x + (at), n, step, zero);                          \
+	}
 #define EXTREME_FLOAT(name, plain, s, T, start, zero)                                              \
-	static void name##_rows(const void *in, int64_t rows, int64_t n, void *out)                \
-	{                                                                                          \
-		const T *x = in;                                                                   \
-		T *o = out;                                                                        \
-		plain##_rows(in, rows, n, out);                                                    \
-		for (int64_t i = 0; i < rows; i++)                                                 \
-			if (o[i] == (start) && n && nans_##s(x + i * n, n, 1) == n)                \
-				o[i] = NAN;                                                        \
-			else if (o[i] == 0)                                                        \
-				o[i] = zero_##s(x + i * n, n, 1, zero);                            \
-	}                                                                                          \
-	static void name##_columns(const void *in, int64_t n, int64_t inner, void *out)            \
-	{                                                                                          \
-		const T *x = in;                                                                   \
-		T *o = out;                                                                        \
-		plain##_columns(in, n, inner, out);                                                \
-		for (int64_t i = 0; i < inner; i++)                                                \
-			if (o[i] == (start) && n && nans_##s(x + i, n, inner) == n)                \
-				o[i] = NAN;                                                        \
-			else if (o[i] == 0)                                                        \
-				o[i] = zero_##s(x + i, n, inner, zero);                            \
-	}                                                                                          \
-	static void name##_nan_rows(const void *in, int64_t rows, int64_t n, void *out)            \
-	{                                                                                          \
-		const T *x = in;                                                                   \
-		T *o = out;                                                                        \
-		plain##_rows(in, rows, n, out);                                                    \
-		for (int64_t i = 0; i < rows; i++)                                                 \
-			if (nans_##s(x + i * n, n, 1))                                             \
-				o[i] = NAN;                                                        \
-			else if (o[i] == 0)                                                        \
-				o[i] = zero_##s(x + i * n, n, 1, zero);                            \
-	}                                                                                          \
+	EXTREME_LINES(name##_rows, plain##_rows, s, T, a, b, i * b, 1,                             \
+	    o[i] == (start) && b && nans_##s(x + i * b, b, 1) == b, zero)                          \
+	EXTREME_LINES(name##_columns, plain##_columns, s, T, b, a, i, b,                           \
+	    o[i] == (start) && a && nans_##s(x + i, a, b) == a, zero)                              \
+	EXTREME_LINES(name##_nan_rows, plain##_rows, s, T, a, b, i * b, 1, nans_##s(x + i * b, b, 1), zero)   \
 	static void name##_nan_columns(const void *in, int64_t n, int64_t inner, void *out)        \
 	{                                                                                          \
 		const T *x = in;                                                                   \
