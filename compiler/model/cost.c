@@ -16,8 +16,8 @@
 enum { SECTOR = 32, KEY_ISSUE = 6 };                    /* KEY: of a value and its index (lower/across/combine.c) */
 /* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
 enum { OVERLAP = 4 };
-/* Cycles that a block which stays takes between programs: divisions. */
-enum { NEXT_PROGRAM = 500, NEXT_AXIS = 700 };
+/* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
+enum { NEXT_PROGRAM = 100, NEXT_AXIS = 40 };
 
 typedef struct Walk {
 	const Func *f;

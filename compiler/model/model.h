@@ -464,6 +464,7 @@ typedef struct Bill {
 	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
 	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; for few warps */
 	bool is_straight, in_turn;                      /* no loops; memory and waiting take turns in trips */
+	bool stays;                                     /* its blocks run one program after another */
 	int blocks, registers, live;                    /* that a multiprocessor holds; a thread is given; by live ranges */
 	int likely;                                     /* by those of the thread IR beside, where it is counted */
 	double spilled, after, behind;                  /* registers that it lacks; arithmetic behind products, its time */

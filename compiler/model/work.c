@@ -373,9 +373,11 @@ cost_elements(const Value *v)
 bool
 cost_overlaps(const Op *loop)
 {
-	enum { SHORT = 64 };    /* instructions of a trip: 8 elements compared; not 8 exponentials */
+	/* instructions of a trip: 8 elements compared, not 8 exponentials; of several trips' copies, which have
+	 * addresses, too: squares of 16 elements added, not sums and squares (std_cols of bench/warps) */
+	enum { SHORT = 65, SHORT_COPIES = 40 };
 	double n = 0, special;
-	if (loop->kind != OP_FOR || attr_unrolled(loop) > 0 || op_is_over_programs(loop))
+	if (loop->kind != OP_FOR || op_is_over_programs(loop))
 		return false;
 	for (const Op *op = loop->region[0]->first; op; op = op->next) {
 		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
@@ -384,7 +386,7 @@ cost_overlaps(const Op *loop)
 		if (op->nout > 0 && !op_is_access(op))
 			n += cost_elements(reduces ? op->in[0] : &op->out[0]) * cost_work(op, &special);
 	}
-	return n <= SHORT;
+	return n < (attr_unrolled(loop) > 0 ? SHORT_COPIES : SHORT);
 }
 
 /* ---- lines of the source ---- */

@@ -35,6 +35,9 @@ static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TI
  * without exchanges between threads, are better small. */
 static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
 	MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+/* What a loop by more warps than the rule's lacks, whose threads read fewer bytes at once: sums down columns took an H200
+ * 85, 83 and 111 us for 67, 68 and 84 by one warp (sum_mid, norm_first, std_cols), estimated alike. */
+static const double NARROWER = 0.02;
 /* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
 static const double CLEARLY_WARPS = 0.99;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
@@ -167,8 +170,9 @@ try(Blocks *s, const Bound *first, Form x)
 		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
 		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : far;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
-		bool is_plain = s->now > 1 && bill_most(&bill) == BILL_MEMORY && bill.part[BILL_SHARED] == 0;
-		is_plain = is_plain && bill.part[BILL_SHUFFLES] == 0;
+		bool is_memory = bill_most(&bill) == BILL_MEMORY;
+		far += s->loops && is_memory && warps > s->rule ? NARROWER : 0;
+		bool is_plain = s->now > 1 && is_memory && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
 		cycles = bill.cycles * (x.batch ? 1 : 1 + far);
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + (is_plain ? MORE_TILE * (s->now - 1) : 0);
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
@@ -203,15 +207,6 @@ lists(const TuneName *all, int n, const char *name, int64_t value, bool *listed)
 	return is;
 }
 
-static double
-greatest(const Bill *b)
-{
-	double each = 0;
-	for (int i = 0; i < BILL_PARTS; i++)
-		each = MAX(each, b->part[i]);
-	return each;
-}
-
 /* Nothing is faster than memory, but what the L2 cache may have kept.  In loops what waits adds to it, and may be less: the
  * mean of 49 rows, of which memory is 0.68, took 72 us with one trip at a time, 55 with 16; a cross entropy, 0.80, 66 and
  * 70 with two; drawdowns of 4096 x 10000, a scan each trip, 0.76, 119 and 97 with two. */
@@ -220,7 +215,7 @@ can_gain(const Blocks *s)
 {
 	static const double IN_TURN = 0.78;
 	double memory = (1 - s->bill.reread) * s->bill.part[BILL_MEMORY];
-	return memory < CLEARLY * greatest(&s->bill) || (s->loops && memory * s->bill.programs < IN_TURN * s->bill.cycles);
+	return memory < CLEARLY * s->bill.part[bill_most(&s->bill)] || (s->loops && memory * s->bill.programs < IN_TURN * s->bill.cycles);
 }
 
 /* Memory bounds it, but what else there is adds to that; by other warps it may be less.  Not where that is little: softmax
@@ -234,7 +229,7 @@ can_gain_by_warps(const Blocks *s)
 static bool
 starts_long(const Bill *b)
 {
-	return b->part[BILL_START] > CLEARLY * greatest(b);
+	return b->part[BILL_START] > CLEARLY * b->part[bill_most(b)];
 }
 
 /* Do blocks, the header's own or the best so far, take longest to start? */
@@ -276,13 +271,6 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 			form.unroll = reads[i];
 			try(s, first, form);
 		}
-}
-
-/* Threads wait longer than for anything else: a row is read at once, reduced, and read at once again. */
-static bool
-is_waiting(const Bill *b)
-{
-	return b->part[BILL_WAITING] >= greatest(b);
 }
 
 /* A row of which the greatest few are taken: the smaller its parts, the less there is to sort. */
@@ -338,19 +326,20 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
 	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	for (int programs = 0; programs <= (is_starting(s) ? most : 0); programs = MAX(2 * programs, 1))
+	bool starts = false;                            /* though what is best by now may stay */
+	for (int programs = 0; programs <= ((starts |= is_starting(s)) ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
 				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
-	if (most > 0 && is_starting(s))
+	if (most > 0 && starts)
 		try_batches(s, first, warps_open && !listed);
 	if (!is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
 		return;
 	if (s->picks)
 		try_few(s, first, warps_open && !listed ? 2 * STRIP_WARPS : s->rule, warps_open && !listed ? 1 : s->rule);
-	else if (s->bill.spilled > 0 || is_waiting(&s->bill))
+	else if (s->bill.spilled > 0 || bill_most(&s->bill) == BILL_WAITING)
 		try_strips(s, first, warps_open && !listed);
 }
 
@@ -375,6 +364,12 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 		return;
 	for (best.split = 2; best.split <= SPLIT_MOST_TRIED; best.split *= 2)
 		try(s, first, best);
+	best = s->form;
+	for (int warps = s->rule; best.split > 1 && warps_open && warps < (best.warps ? best.warps : s->rule); warps *= 2) {
+		Form fewer = best;                      /* which alone had waited */
+		fewer.warps = warps == s->rule ? 0 : warps;
+		try(s, first, fewer);
+	}
 }
 
 /* The tile's own rule, some warps about it, and blocks that stay, or run several programs, where they take longest to start.
@@ -433,7 +428,7 @@ starts_longest(const Blocks *s)
 {
 	Bill others = s->bill;
 	others.part[BILL_START] = 0;
-	return s->bill.part[BILL_START] > 2 * greatest(&others);
+	return s->bill.part[BILL_START] > 2 * others.part[bill_most(&others)];
 }
 
 /* Of what the model is too rough for, as sorting, it still knows that blocks take longest to start. */

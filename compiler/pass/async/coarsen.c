@@ -35,8 +35,9 @@ typedef struct Coarsen {
 	Value **map[PROGRAMS_MOST];
 } Coarsen;
 
+/* Why blocks do not run several programs, together or one after another. */
 static const char *
-reason_but_products(const Func *f)
+reason_but_products(const Func *f, bool together)
 {
 	if (f->naxis == 0)
 		return "it has one program";
@@ -51,7 +52,7 @@ reason_but_products(const Func *f)
 		case FAMILY_BUFFER: return "it has buffers";
 		default: break;
 		}
-		if (op_is_control(op))
+		if (together ? op_is_control(op) : op_is_loop(op))
 			return "it has loops or branches";
 		if (op->kind == OP_NUM_PROGRAMS)
 			return "it counts programs";
@@ -62,7 +63,7 @@ reason_but_products(const Func *f)
 const char *
 coarsen_reason(const Func *f)
 {
-	const char *reason = reason_but_products(f);
+	const char *reason = reason_but_products(f, true);
 	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body))
 		if (op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC)
 			reason = "it multiplies matrices";
@@ -72,7 +73,7 @@ coarsen_reason(const Func *f)
 bool
 coarsen_stays(const Func *f)
 {
-	return coarsen_reason(f) && !reason_but_products(f);
+	return coarsen_reason(f) && !reason_but_products(f, false);
 }
 
 bool
