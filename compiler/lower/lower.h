@@ -29,7 +29,9 @@ typedef struct Lower {
 	Func *f;
 	Arena *mem;
 	Reg **regs;                                     /* by Value.id; see lower_regs */
-	struct LowerPair **pairs;                       /* the same; see lower_packed_get */
+	struct LowerPair **pairs;                       /* the same: of fields of words */
+	VEC(struct LowerTwin) twins;                    /* see lower_packed_get */
+	VEC(int) twin_of;                               /* by a twin's first register its number, from 1 on; 0: none */
 	Reg *param;                                     /* in order of the kernel's parameters, artefact.h's */
 	AbiParam *abi;
 	TensorMap *map;                                 /* ABI_TENSOR_MAP */
@@ -236,6 +238,12 @@ typedef struct LowerPair {
 	Reg word, byte;                                 /* REG_I32; which byte, from 0, or no register */
 	int nibble;                                     /* where the first is, of those that are four apart */
 } LowerPair;
+
+/* A register whose element makes a pair with another one's. */
+typedef struct LowerTwin {
+	Reg second;
+	LowerPair pair;
+} LowerTwin;
 
 /* fields.c: the pairs of registers that hold fields of up to four bits of bytes and words; NULL: one does not. */
 LowerPair *lower_field_pairs(Lower *l, const Reg *in, int n);

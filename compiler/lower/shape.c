@@ -58,8 +58,6 @@ lower_view(Lower *l, Op *op)
 		Layout want = view_layout(op, op->out[0].layout);
 		const Reg *in = lower_operand(l, op, 0, &want);
 		memcpy(out, in, sizeof *out * (size_t)n);
-		if (in == lower_regs(l, op->in[0]) && n == lower_count(op->in[0]))      /* what is known of pairs */
-			l->pairs[op->out[0].id] = l->pairs[op->in[0]->id];
 		return;
 	}
 	/* from a scalar: everywhere; to a scalar: everyone holds the one element, in all its registers */

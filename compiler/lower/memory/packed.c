@@ -203,6 +203,27 @@ thread_map(Lower *l, const Layout *layout, const F2 *to, int from, int bits)
 	return lower_map(l, image, n);
 }
 
+static void
+keep_twin(Lower *l, Reg first, Reg second, LowerPair pair)
+{
+	while (l->twin_of.n <= (int)first)
+		vec_push(l->mem, &l->twin_of, 0);
+	vec_push(l->mem, &l->twins, ((LowerTwin){second, pair}));
+	l->twin_of.at[first] = l->twins.n;
+}
+
+/* The bit of the register's number along which elements are in one byte, or four apart in a word; -1: there is none. */
+static int
+pair_bit(const Chunks *s, int registers, bool *in_bytes)
+{
+	for (int i = 0; i < registers; i++) {
+		*in_bytes = s->c.to.col[i] == 1 && !(s->nibble.moves & 1);
+		if (*in_bytes || (s->c.to.col[i] == 4 && !s->nibble.moves))
+			return i;
+	}
+	return -1;
+}
+
 bool
 lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *out)
 {
@@ -215,17 +236,16 @@ lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *
 	s.offset = NEW_ARRAY(l->mem, uint64_t, n);
 	s.word = arena_alloc(l->mem, sizeof *s.word * (size_t)n);
 	LowerMap byte = thread_map(l, v->layout, &s.c.to, 1, 2);
-	bool in_bytes = n > 1 && s.c.to.col[0] == 1 && !(s.nibble.moves & 1);
-	bool in_pairs = in_bytes || (n > 1 && s.c.to.col[0] == 4 && !s.nibble.moves);
-	LowerPair *pair = in_pairs ? NEW_ARRAY(l->mem, LowerPair, n / 2) : NULL;
-	for (int r = 0; r < n; r++) {
+	bool in_bytes = false;
+	int bit = pair_bit(&s, v->layout->in[IN_REGISTER], &in_bytes);
+	for (int r = 0; r < n; r++)
+		out[r] = nibble(l, v->type->elem, &s.nibble, word_of(l, &s, base, r), f2_apply(&s.c.to, (uint64_t)r) & 7);
+	for (int r = 0; r < n && bit >= 0; r++) {
 		uint64_t at = f2_apply(&s.c.to, (uint64_t)r) & 7;
-		Reg word = word_of(l, &s, base, r);
-		out[r] = nibble(l, v->type->elem, &s.nibble, word, at);
-		if (in_pairs && r % 2 == 0)
-			pair[r / 2] = (LowerPair){word, in_bytes ? byte_number(l, &byte, at >> 1) : 0, (int)at & 3};
+		LowerPair pair = {word_of(l, &s, base, r), in_bytes ? byte_number(l, &byte, at >> 1) : 0, (int)at & 3};
+		if (!(r >> bit & 1))
+			keep_twin(l, out[r], out[r | 1 << bit], pair);
 	}
-	l->pairs[v->id] = pair;
 	return true;
 }
 
@@ -351,13 +371,30 @@ makes_pairs(const Lower *l, DType to)
 	return (is_half || to == TY_BF16) && !(needs & ~l->t->has);
 }
 
+/* What lower_packed_get kept of the registers, two and two; NULL: not of all. */
+static LowerPair *
+kept_pairs(Lower *l, const Reg *in, int n)
+{
+	LowerPair *pair = NEW_ARRAY(l->mem, LowerPair, n / 2);
+	for (int i = 0; i < n / 2; i++) {
+		int twin = (int)in[2 * i] < l->twin_of.n ? l->twin_of.at[in[2 * i]] : 0;
+		if (!twin || l->twins.at[twin - 1].second != in[2 * i + 1])
+			return NULL;
+		pair[i] = l->twins.at[twin - 1].pair;
+	}
+	return pair;
+}
+
 /* Of a packed type, or integers that are fields of words; NULL. */
 static const LowerPair *
 pairs_of(Lower *l, const Value *v)
 {
 	DType t = v->type->elem;
+	int n = lower_count(v);
+	if (!l->pairs[v->id] && dtype_is_packed(t) && n > 1)
+		l->pairs[v->id] = kept_pairs(l, lower_regs(l, v), n);
 	if (!l->pairs[v->id] && (t == TY_U8 || t == TY_I8))
-		l->pairs[v->id] = lower_field_pairs(l, lower_regs(l, v), lower_count(v));
+		l->pairs[v->id] = lower_field_pairs(l, lower_regs(l, v), n);
 	return l->pairs[v->id];
 }
 
@@ -414,7 +451,7 @@ lower_packed_sub(Lower *l, const Op *op, const Reg *right, Reg *out)
 	if (!cast || cast->kind != OP_CAST || op->in[0]->layout != op->out[0].layout ||
 	    cast->in[0]->type->elem == TY_F4E2M1 || cast->in[0]->layout != op->out[0].layout || !makes_pairs(l, to))
 		return false;
-	const LowerPair *pair = l->pairs[cast->in[0]->id];
+	const LowerPair *pair = pairs_of(l, cast->in[0]);
 	const Reg *zero = pair ? zeros_of(l, op, right) : NULL;
 	if (!zero)
 		return false;
