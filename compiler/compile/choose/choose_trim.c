@@ -6,11 +6,11 @@
  * H200 in a tile of 64 rows, 22.4 in one of 40; 50 rows 25.9 in one of 64 and 25.0 in one of 56; 100 rows 46.0 in one of
  * 128 and 30.0 in one of 104.
  *
- * A warpgroup decodes and multiplies in turn, so that of two on a multiprocessor one decodes while the other multiplies:
- * shared by two blocks each, 80 programs of 96 x 5120 x 5120 take 20.0 us, 26.5 alone, 128 of 128 x 8192 x 4096 21.2 and
- * 24.9, 112 of 48 x 7168 x 3072 12.1 and 13.5, of u4 with zero points 80 of 48 x 5120 x 5120 22.4 and 30.6, of 8-bit floats
- * 80 of 48 x 5120 x 2688 13.9 and 14.5; by four 64 of 96 x 4096 x 5632 19.8, by two 21.3, but 80 of 96 x 5120 x 5120 25.1
- * by four, and 112 of 48 x 7168 x 3072 16.6.
+ * A warpgroup decodes and multiplies in turn, so that of two on a multiprocessor one decodes while the other multiplies, and
+ * as many blocks share a program's loop as take the fewest iterations one after the other, if all of them run at once.  On
+ * an H200 80 programs of 48 x 5120 x 5120 in int4 take 17.4 us alone, 15.2 by two and 12.8 by four, but 128 of 33 x 8192 x
+ * 8192 27.6, 23.5 and 28.9; 64 of 128 x 4096 x 14336 in i8 81, 45 and 73, where four are 64 clusters, of which 62 run at
+ * once.
  *
  * What is asked for at a loop's start delays the first tiles of the warps that start last: 1 x 8192 x 8192 in int4 takes
  * 11.3 us with two slots of 32 KB in each of two blocks on a multiprocessor, 11.8 with three; 1 x 14336 x 4096 10.4 with
@@ -24,7 +24,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_LEAST = 17, ROWS_STEP = 8 };
+enum { ROWS_LEAST = 17, ROWS_STEP = 8, NAMES_MOST = 16 };
+static const double PLACED = 0.9;                       /* of the multiprocessors, by clusters of four (choose_split.c) */
 
 typedef struct Trim {
 	Kernel *k;
@@ -71,48 +72,124 @@ count_trips(const Func *f, const Bound *b)
 	return 0;
 }
 
-/* How many blocks of one warpgroup each may share a program's loop, so that two stand on a multiprocessor; 1: none. */
 static int
-count_parts(const Trim *x)
+named(const Trim *x, ScheduleName which)
 {
-	enum { ONE = 4, PAIR = 2, MOST = 4, TRIPS = 16 };
-	double programs = 1, places = PAIR * x->t->rates->multiprocessors;
-	Bound b;
-	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.ctas > 1)
-		return 1;
-	for (int i = 0; i < b.naxis; i++)
-		programs *= (double)MAX(b.grid[i], 1);
-	const Module *m = PAIR * programs <= places ? built(x, NULL) : NULL;
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	int parts = 1;
-	if (!f || f->schedule.warps != ONE || f->schedule.specialize == 1 || blocks_by_shared(f, x->t) < PAIR)
-		return 1;
-	while (parts < MOST && 2 * parts * programs <= places && count_trips(f, &b) >= TRIPS * parts)
-		parts *= 2;
-	return parts;
+	int at = 0;
+	while (at < x->n && schedule_named(x->value[at].name) != (int)which)
+		at++;
+	return at;
 }
 
-/* Has blocks share the loop, where the header does not say how many and fewer were chosen; `values` have room for one
- * more. */
+/* Nothing but what was chosen says what the word is. */
+static bool
+is_open(const Trim *x, const Bound *first, ScheduleName which)
+{
+	const char *word = schedule_info[which].text;
+	bool listed = named(x, which) < x->n;
+	return (listed || (first->schedule.at[which] <= 0 && !header_mentions(x->k, word))) && ctparam_named(x->k, word) < 0 &&
+	    !x->how->is_fixed(x->how->user, word);
+}
+
+static void
+set(Trim *x, ScheduleName which, int64_t value)
+{
+	int at = named(x, which);
+	x->value[at] = (NamedConst){schedule_info[which].text, {.kind = CONST_INT, .i = value}, NOWHERE};
+	x->n = MAX(x->n, at + 1);
+}
+
+/* How blocks that decode and multiply in turn share the programs' loops. */
+typedef struct Shares {
+	double programs, trips, places;                 /* places: of blocks at once, by what a block of one warpgroup holds */
+	double least;                                   /* iterations of a multiprocessor's blocks, one after the other */
+	int parts;
+} Shares;
+
+/* Of a lone block's time an iteration takes each of two beside each other on an H200 1.4 to 1.75 in all (33 to 128 rows), and
+ * what joins two blocks takes as long as 4 iterations, four 6. */
+static void
+share(Shares *s, double multiprocessors, int parts)
+{
+	static const double each[] = {1, 1, 0.78, 0.73, 0.7}, join[] = {0, 0, 4, 0, 6};
+	double blocks = s->programs * parts, beside = ceil(blocks / multiprocessors);
+	double trips = s->trips / parts * beside * each[MIN((int)beside, (int)LEN(each) - 1)] + join[parts];
+	double placed = parts > 2 ? floor(PLACED * multiprocessors) / multiprocessors : 1;
+	if ((parts > 1 && blocks > s->places * placed) || (s->parts > 0 && trips >= s->least))
+		return;
+	s->least = trips;
+	s->parts = parts;
+}
+
+/* Of blocks of one warpgroup; false: they are others. */
+static bool
+find_shares(const Trim *x, Shares *s)
+{
+	enum { ONE = 4, MOST = 4 };
+	double multiprocessors = x->t->rates->multiprocessors;
+	Bound b;
+	Pressure p;
+	*s = (Shares){.programs = 1};
+	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.ctas > 1)
+		return false;
+	for (int i = 0; i < b.naxis; i++)
+		s->programs *= (double)MAX(b.grid[i], 1);
+	const Module *m = built(x, NULL);
+	Func *f = m ? m->funcs.at[0] : NULL;
+	if (!f || f->schedule.warps != ONE || f->schedule.specialize == 1 || !pressure_estimate(f, x->t, &p))
+		return false;
+	Inspection of = {.f = f, .t = x->t};
+	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
+	s->trips = count_trips(f, &b);
+	s->places = of.blocks * multiprocessors;
+	for (int parts = 1; parts <= MOST && s->trips > 0; parts *= 2)
+		share(s, multiprocessors, parts);
+	return s->trips > 0;
+}
+
+/* Four slots of a block that is alone on its multiprocessor.  On an H200 48 x 4096 x 14336 of int4 by two blocks takes 32.5
+ * us with three, 24.9 so, 128 x 4096 x 14336 of i8 48.9 and 44.9. */
+static void
+deepen(Trim *x, const Bound *first, double blocks)
+{
+	enum { SLOTS = 4 };
+	int at = named(x, SCHEDULE_STAGES);
+	if (blocks <= x->t->rates->multiprocessors && is_open(x, first, SCHEDULE_STAGES) &&
+	    (at == x->n || x->value[at].value.i < SLOTS))
+		set(x, SCHEDULE_STAGES, SLOTS);
+}
+
+/* Do warpgroups multiply in blocks for which there is room? */
+static bool
+stands(const Trim *x, int warps)
+{
+	const Module *m = built(x, NULL);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	return f && f->schedule.warps == warps && block_find(f->body, OP_DOT_START) && blocks_by_shared(f, x->t) >= 1;
+}
+
+/* Has blocks share the loop, where the header does not say how many; `values` have room for two more. */
 static void
 pair(Trim *x, const Bound *first)
 {
-	const NamedConst one = {schedule_info[SCHEDULE_SPLIT].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
-	int at = 0, n = x->n;
-	while (at < n && schedule_named(x->value[at].name) != SCHEDULE_SPLIT)
-		at++;
-	NamedConst was = at < n ? x->value[at] : one;
-	bool stands = first->schedule.split > 0 || header_mentions(x->k, one.name) ||
-	    ctparam_named(x->k, one.name) >= 0 || x->how->is_fixed(x->how->user, one.name);
-	if (stands || !holds(x, choose_decodes) || holds(x, choose_gathers))
+	enum { WARPS = 4 };
+	NamedConst were[NAMES_MOST];
+	int n = x->n, was = named(x, SCHEDULE_SPLIT);
+	Shares s;
+	if (n > NAMES_MOST || !is_open(x, first, SCHEDULE_SPLIT) || !holds(x, choose_decodes) || holds(x, choose_gathers))
 		return;
-	x->value[at] = one;
-	x->n = MAX(n, at + 1);
-	x->value[at].value.i = count_parts(x);
-	if (x->value[at].value.i <= was.value.i || !has_warpgroups(x)) {
-		x->value[at] = was;
+	memcpy(were, x->value, sizeof *were * (size_t)n);
+	set(x, SCHEDULE_SPLIT, 1);
+	bool found = find_shares(x, &s);
+	set(x, SCHEDULE_SPLIT, s.parts);
+	if (found && was == n && s.parts == 1)
 		x->n = n;
-	}
+	if (found)
+		deepen(x, first, s.programs * s.parts);
+	if (found && stands(x, WARPS))
+		return;
+	memcpy(x->value, were, sizeof *were * (size_t)n);
+	x->n = n;
 }
 
 void
@@ -168,9 +245,7 @@ takes_eight(const Trim *x)
 {
 	enum { FOUR = 4, EIGHT = 8, SLOTS = 2, BLOCKS = 2 };
 	const NamedConst slots = {schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = SLOTS}, NOWHERE};
-	int at = 0;
-	while (at < x->n && schedule_named(x->value[at].name) != SCHEDULE_WARPS)
-		at++;
+	int at = named(x, SCHEDULE_WARPS);
 	if (at == x->n || x->value[at].value.i != FOUR)
 		return false;
 	x->value[at].value.i = EIGHT;

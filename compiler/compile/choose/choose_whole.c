@@ -132,7 +132,7 @@ bill_lowered(const Whole *s, const Bound *b, Func *f, Bill *bill, double *beyond
 	Pressure p;
 	Inspection x = {.f = f, .t = s->t};
 	if (!decodes_in_warps(s, f) || !pressure_estimate(f, s->t, &p) || p.held == 0)
-		return choose_bill(b, f, s->t, s->mem, bill);
+		return choose_bill(b, f, s->t, s->mem, bill) || estimate_bill(f, b, s->t, s->mem, NULL, bill);
 	inspect_resources(&x, MIN((int)(p.held / HELD), p.limit), 0, 0);
 	if (!estimate_built(f, b, &x, s->mem, NULL, bill))
 		return false;
@@ -413,12 +413,15 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps,
 	    .decodes = is_by_warps};
 	search(&s, b, apart);
+	cx->mem = keep;
+	if (*n > 0 && !s.gathers)
+		choose_trim(k, b, t, how, *values, n);
 	bool is_other = *n > 0 && !s.gathers && other_bill(&s, *values, *n) < s.best;
 	cx->mem = keep;
 	k->program->called = s.before.called;
 	if (!is_other) {
 		*n = s.best_n;
-		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 1);
+		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 2);
 		for (int i = 0; i < s.best_n; i++) {
 			(*values)[i] = s.best_value[i];
 			(*values)[i].name = intern(cx->names, s.best_value[i].name);
