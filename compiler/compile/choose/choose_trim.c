@@ -6,9 +6,9 @@
  * H200 in a tile of 64 rows, 22.4 in one of 40; 50 rows 25.9 in one of 64 and 25.0 in one of 56; 100 rows 46.0 in one of
  * 128 and 30.0 in one of 104.
  *
- * A warpgroup decodes and multiplies in turn, so that of two on a multiprocessor one decodes while the other multiplies, and
- * as many blocks share a program's loop as take the fewest iterations one after the other, if all of them run at once.  On
- * an H200 80 programs of 48 x 5120 x 5120 in int4 take 17.4 us alone, 15.2 by two and 12.8 by four, but 128 of 33 x 8192 x
+ * A warpgroup decodes and multiplies in turn, so that of two on a multiprocessor one decodes while the other multiplies,
+ * and as many blocks share a program's loop as take the fewest iterations one after the other, if all run at once.  On an
+ * H200 80 programs of 48 x 5120 x 5120 in int4 take 17.4 us alone, 15.2 by two and 12.8 by four, but 128 of 33 x 8192 x
  * 8192 27.6, 23.5 and 28.9; 64 of 128 x 4096 x 14336 in i8 81, 45 and 73, where four are 64 clusters, of which 62 run at
  * once.
  *
@@ -87,8 +87,8 @@ is_open(const Trim *x, const Bound *first, ScheduleName which)
 {
 	const char *word = schedule_info[which].text;
 	bool listed = named(x, which) < x->n;
-	return (listed || (first->schedule.at[which] <= 0 && !header_mentions(x->k, word))) && ctparam_named(x->k, word) < 0 &&
-	    !x->how->is_fixed(x->how->user, word);
+	bool says = !listed && (first->schedule.at[which] > 0 || header_mentions(x->k, word));
+	return !says && ctparam_named(x->k, word) < 0 && !x->how->is_fixed(x->how->user, word);
 }
 
 static void
@@ -101,13 +101,14 @@ set(Trim *x, ScheduleName which, int64_t value)
 
 /* How blocks that decode and multiply in turn share the programs' loops. */
 typedef struct Shares {
-	double programs, trips, places;                 /* places: of blocks at once, by what a block of one warpgroup holds */
+	double programs, trips;
+	double places;                                  /* of blocks at once, by what a block of one warpgroup holds */
 	double least;                                   /* iterations of a multiprocessor's blocks, one after the other */
 	int parts;
 } Shares;
 
-/* Of a lone block's time an iteration takes each of two beside each other on an H200 1.4 to 1.75 in all (33 to 128 rows), and
- * what joins two blocks takes as long as 4 iterations, four 6. */
+/* Two blocks beside each other take 1.4 to 1.75 of a lone one's time for an iteration on an H200 (33 to 128 rows), and what
+ * joins two blocks takes as long as 4 iterations, four 6. */
 static void
 share(Shares *s, double multiprocessors, int parts)
 {

@@ -19,10 +19,7 @@
  * Up to 32 rows wait for memory, and loops that the block's warps divide (slice_k) take a third of those with barriers.
  * All sizes by four and eight warps are a few dozen at most, of a millisecond each.  The best by the bill took 1.00 to 1.08
  * of the best of 5 to 17 forms on an H200 (weights of bf16, 8 and 4 bits, 8192 x 8192 and 4096 x 14336, 1 and 16 rows), the
- * estimate's choice up to 3.9.
- *
- * On an H200 gated_delta took 2.9 times its best with the only values that fitted the estimate (16, 32, 8 warps); the bill
- * says 2.3. */
+ * estimate's choice up to 3.9.  gated_delta took 2.9 times its best with the only values that fitted the estimate. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
@@ -413,19 +410,19 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps,
 	    .decodes = is_by_warps};
 	search(&s, b, apart);
+	bool is_other = *n > 0 && !s.gathers;
 	cx->mem = keep;
-	if (*n > 0 && !s.gathers)
+	if (is_other)
 		choose_trim(k, b, t, how, *values, n);
-	bool is_other = *n > 0 && !s.gathers && other_bill(&s, *values, *n) < s.best;
+	is_other = is_other && other_bill(&s, *values, *n) < s.best;
 	cx->mem = keep;
 	k->program->called = s.before.called;
 	if (!is_other) {
 		*n = s.best_n;
 		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 2);
-		for (int i = 0; i < s.best_n; i++) {
-			(*values)[i] = s.best_value[i];
-			(*values)[i].name = intern(cx->names, s.best_value[i].name);
-		}
+		for (int i = 0; i < s.best_n; i++)
+			(*values)[i] = (NamedConst){
+			    intern(cx->names, s.best_value[i].name), s.best_value[i].value, NOWHERE};
 	}
 	arena_close(s.mem);
 	arena_close(apart);
