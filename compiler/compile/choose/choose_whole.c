@@ -18,8 +18,7 @@
  *
  * Up to 32 rows wait for memory, and loops that the block's warps divide (slice_k) take a third of those with barriers.
  * All sizes by four and eight warps are a few dozen at most, of a millisecond each.  The best by the bill took 1.00 to 1.08
- * of the best of 5 to 17 forms on an H200 (weights of bf16, 8 and 4 bits, 8192 x 8192 and 4096 x 14336, 1 and 16 rows), the
- * estimate's choice up to 3.9.  gated_delta took 2.9 times its best with the only values that fitted the estimate. */
+ * of the best of 5 to 17 forms on an H200 (bf16, 8 and 4 bits, 1 and 16 rows), the estimate's choice up to 3.9. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
@@ -129,7 +128,8 @@ bill_lowered(const Whole *s, const Bound *b, Func *f, Bill *bill, double *beyond
 	Pressure p;
 	Inspection x = {.f = f, .t = s->t};
 	if (!decodes_in_warps(s, f) || !pressure_estimate(f, s->t, &p) || p.held == 0)
-		return choose_bill(b, f, s->t, s->mem, bill) || estimate_bill(f, b, s->t, s->mem, NULL, bill);
+		return choose_bill(b, f, s->t, s->mem, bill) ||
+		    (s->decodes && estimate_bill(f, b, s->t, s->mem, NULL, bill));  /* trimmed rows */
 	inspect_resources(&x, MIN((int)(p.held / HELD), p.limit), 0, 0);
 	if (!estimate_built(f, b, &x, s->mem, NULL, bill))
 		return false;
