@@ -302,9 +302,7 @@ WarpExchange warp_exchange(const Layout *l, uint64_t lanes, const AxisRun *group
 int64_t warp_exchange_at(const ReducePlan *p, const WarpExchange *x, int i, int nregs);
 
 /* plan_sort.c: sort, topk */
-
 typedef enum SortWay { SORT_REGISTERS, SORT_PARTS } SortWay;
-
 enum { SORT_STATE = 3 };                                /* registers of a state at most */
 
 /* A bit of registers and one of lanes or warps that are exchanged. */
@@ -333,11 +331,9 @@ typedef struct SortPlan {
 	int dim;                                        /* along which is sorted */
 	Layout entered, layout;                         /* of the operand; parts: `layout` is as after the swaps */
 	AxisBits axis;                                  /* in `layout` */
-	bool is_wide;                                   /* 64-bit keys, the index apart */
-	bool keeps_value;                               /* the element stands in the state */
+	bool is_wide, keeps_value;                      /* 64-bit keys, the index apart; the element stands in the state */
 	bool has_index, has_zero;                       /* below the key: the index; below that whether a zero is -0 */
-	int dropped;                                    /* low bits of a float's key, as one of f32, that are all 0 */
-	int shift;                                      /* of the key in a state's word */
+	int dropped, shift;                             /* low bits of an f32's key that are all 0; of a key in its word */
 	int n;                                          /* registers of a state: word or key, index, element */
 	int bytes[SORT_STATE];
 	int threads;                                    /* of the block */

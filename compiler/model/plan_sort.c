@@ -57,12 +57,10 @@ swap_layout(SortPlan *p, const SortSwap *w)
 /* Where a thread has several lines, it has as much of each as there is room for: bits of registers that move nothing along
  * the axis are exchanged with warps' and lanes' that do. */
 static void
-find_layout(SortPlan *p)
+hold_lines(SortPlan *p)
 {
 	const Layout *l = &p->layout;
-	p->layout = axis_layout(p->op->in[0]->layout, p->dim);
 	uint64_t axis = ((UINT64_C(1) << l->out[p->dim]) - 1) << layout_out_at(l, p->dim);
-	axis_bits(&p->layout, p->dim, &p->axis);
 	for (int in = IN_WARP; in >= (int)IN_LANE; in--)
 		for (int b = 0, reg = 0; b < p->axis.n; b++) {
 			if ((int)p->axis.in[b] != in)
@@ -75,11 +73,30 @@ find_layout(SortPlan *p)
 		}
 }
 
+/* If there is room to move the tiles there and back. */
+static void
+find_layout(SortPlan *p)
+{
+	const Layout *from = p->op->in[0]->layout;
+	p->layout = axis_layout(from, p->dim);
+	axis_bits(&p->layout, p->dim, &p->axis);
+	Layout was = p->layout;
+	hold_lines(p);
+	bool fits = operand_scratch(p->op->in[0], &p->layout) <= p->limit;
+	for (int k = 0; k < p->op->nout; k++)
+		fits = fits && convert_scratch(&p->layout, from, element_bytes(p->op->out[k].type)) <= p->limit;
+	if (fits)
+		return;
+	p->layout = was;
+	axis_bits(&p->layout, p->dim, &p->axis);
+}
+
 static void
 find_state(SortPlan *p, const Op *op, const Target *t)
 {
 	const Value *v = op->in[0];
 	*p = (SortPlan){.op = op, .t = v->type->elem, .dim = (int)attr_axis(op)};
+	p->limit = scratch_limit(op, t);
 	find_layout(p);
 	bool is_float = dtype_is_float(p->t);
 	p->has_index = is_float || (op->nout > 1 && op->out[1].nuses > 0);
@@ -93,7 +110,6 @@ find_state(SortPlan *p, const Op *op, const Target *t)
 		p->bytes[p->n++] = element_bytes(v->type);
 	p->repeats = layout_free_bits(&p->layout, IN_REGISTER);
 	p->threads = 1 << (p->layout.in[IN_LANE] + p->layout.in[IN_WARP]);
-	p->limit = scratch_limit(op, t);
 	p->entered = p->layout;
 	p->kept = op->kind == OP_SORT ? p->axis.n : log2_ceil(op->out[0].type->extent[p->dim]);
 }
@@ -222,7 +238,8 @@ find_parts(SortPlan *p)
 {
 	int bits = layout_out_bits(&p->layout), wanted = 0;
 	p->parts = (SortParts){.low = p->axis.n};
-	while (wanted < bits && sort_state_at(p, p->n, INT64_C(1) << (bits - wanted)) > p->limit - (wanted ? NEIGHBOURS : 0))
+	while (wanted < bits &&
+	    sort_state_at(p, p->n, INT64_C(1) << (bits - wanted)) > p->limit - (wanted ? NEIGHBOURS : 0))
 		wanted++;
 	Layout was = p->layout;
 	AxisBits axis = p->axis;
@@ -322,7 +339,7 @@ sort_in_registers(SortCost *c)
 static void
 sort_in_scratch(SortCost *c)
 {
-	enum { GROUP = 8, BITS = 3, EACH = 24, TURN = 30 };     /* EACH, TURN: instructions for a group's places, a turn's */
+	enum { GROUP = 8, BITS = 3, EACH = 24, TURN = 30 };     /* instructions for a group's places; of a turn */
 	const TargetRates *r = target_rates(c->t);
 	const SortPlan *p = c->p;
 	double elements = (double)(UINT64_C(1) << layout_out_bits(&p->layout)), turns = 1;

@@ -426,7 +426,7 @@ expect 0 'barrier *before this extract: .*, which it writes' inspect lines.tgl r
 expect 0 '^last for sm_90a: 1 warp, 0 bytes' inspect lines.tgl last
 expect 0 'extract *f32.32. *1 shuffle$' inspect lines.tgl last
 expect 0 'gather *f32.256. *the whole tile through shared memory; 1024 bytes at 0' inspect lines.tgl srt
-expect 0 'sort *f32.256. *within a warp$' inspect lines.tgl srt
+expect 0 'sort *f32.256. *within a warp$' inspect lines.tgl srt -D warps=1
 expect 0 'sort *f32.256. *across warps; .* bytes at .* a barrier in between$' inspect lines.tgl srt -D warps=4
 expect 0 '"what": "barrier"' inspect lines.tgl row --json
 expect 1 "there is no kernel 'nothing'" inspect expect_wrong.tgl nothing

@@ -86,6 +86,17 @@ is_open(const Blocks *s, ScheduleName name)
 	return ctparam_named(s->k, text) < 0 && !header_mentions(s->k, text) && !s->how->is_fixed(s->how->user, text);
 }
 
+/* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
+static const ScheduleName said[] = {SCHEDULE_WARPS, SCHEDULE_PERSISTENT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
+    SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP};
+
+static void
+say(Form x, int value[LEN(said)])
+{
+	memcpy(value, (int[LEN(said)]){x.warps, x.programs > 0, x.programs > 1 ? x.programs : 0, x.batch, x.strip, x.unroll,
+	    x.split, x.keep}, sizeof *value * LEN(said));
+}
+
 /* The module after all passes, in the memory of the candidate. */
 static Module *
 compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
@@ -96,39 +107,26 @@ compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
 	s->k->program->called = s->before.called;
 	cx->mem = s->mem;
 	*b = *first;
-	const int value[] = {[SCHEDULE_WARPS] = x.warps, [SCHEDULE_PERSISTENT] = x.programs > 0,
-	    [SCHEDULE_COARSEN] = x.programs > 1 ? x.programs : 0, [SCHEDULE_STRIP] = x.strip,
-	    [SCHEDULE_UNROLL] = x.unroll, [SCHEDULE_SPLIT] = x.split, [SCHEDULE_KEEP] = x.keep,
-	    [SCHEDULE_BATCH] = x.batch};
-	for (int i = 0; i < LEN(value); i++)
-		b->schedule.at[i] = value[i] ? value[i] : b->schedule.at[i];
+	int value[LEN(said)];
+	say(x, value);
+	for (int i = 0; i < LEN(said); i++)
+		b->schedule.at[said[i]] = value[i] ? value[i] : b->schedule.at[said[i]];
 	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, NULL);
-}
-
-static void
-add(NamedConst *values, int *n, Compile *cx, ScheduleName name, ConstKind kind, int v)
-{
-	if (v)
-		values[(*n)++] = (NamedConst){intern(cx->names, schedule_info[name].text), {.kind = kind, .i = v}, NOWHERE};
 }
 
 /* The values that a candidate is.  Returns how many. */
 static int
 values_of(const Blocks *s, int tile, Form x, NamedConst *out)
 {
-	int n = 0;
-	Compile *cx = s->k->program->cx;
+	int n = 0, value[LEN(said)];
+	say(x, value);
 	for (int i = 0; tile > 0 && i < s->tile[tile - 1].n; i++)
 		out[n++] = s->tile[tile - 1].value[i];
-	add(out, &n, cx, SCHEDULE_WARPS, CONST_INT, x.warps);
-	add(out, &n, cx, SCHEDULE_PERSISTENT, CONST_BOOL, x.programs > 0);
-	add(out, &n, cx, SCHEDULE_COARSEN, CONST_INT, x.programs > 1 ? x.programs : 0);
-	add(out, &n, cx, SCHEDULE_BATCH, CONST_INT, x.batch);
-	add(out, &n, cx, SCHEDULE_STRIP, CONST_INT, x.strip);
-	add(out, &n, cx, SCHEDULE_UNROLL, CONST_INT, x.unroll);
-	add(out, &n, cx, SCHEDULE_SPLIT, CONST_INT, x.split);
-	add(out, &n, cx, SCHEDULE_KEEP, CONST_INT, x.keep);
+	for (int i = 0; i < LEN(said); i++)
+		if (value[i])
+			out[n++] = (NamedConst){intern(s->k->program->cx->names, schedule_info[said[i]].text),
+			    {.kind = said[i] == SCHEDULE_PERSISTENT ? CONST_BOOL : CONST_INT, .i = value[i]}, NOWHERE};
 	return n;
 }
 
@@ -200,10 +198,8 @@ lists(const TuneName *all, int n, const char *name, int64_t value, bool *listed)
 	bool is = false;
 	*listed = false;
 	for (int i = 0; i < n; i++)
-		for (int j = 0; j < all[i].nvalue && strcmp(all[i].name, name) == 0; j++) {
-			*listed = true;
+		for (int j = 0; j < all[i].nvalue && strcmp(all[i].name, name) == 0; j++, *listed = true)
 			is |= all[i].value[j].i == value;
-		}
 	return is;
 }
 
@@ -284,7 +280,8 @@ try_few(Blocks *s, const Bound *first, int most, int least)
 				    .unroll = unroll});
 }
 
-/* A row in parts, for which registers do not suffice, or by which it is read while others compute. */
+/* A row in parts, for which registers do not suffice, or, where threads wait longer than for anything else, by which it
+ * is read while others compute. */
 static void
 try_strips(Blocks *s, const Bound *first, bool warps_open)
 {
@@ -431,7 +428,7 @@ starts_longest(const Blocks *s)
 	return s->bill.part[BILL_START] > 2 * others.part[bill_most(&others)];
 }
 
-/* Of what the model is too rough for, as sorting, it still knows that blocks take longest to start. */
+/* Of what the model is too rough for, as scatters, it still knows that blocks take longest to start. */
 static void
 try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {

@@ -7,7 +7,7 @@
  *
  * Elements are compared as (key, index), so no two are equal and the result is the stable one; keys are integers in the
  * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word, of 32 bits if they fit.  Of
- * integers whose indices nobody asks for the key is enough.  Floats come back from their keys, -0 by a bit below the index,
+ * integers whose indices no op uses the key suffices.  Floats come back from their keys, -0 by a bit below the index,
  * a NaN as one of other bits; those of 64 bits go along.
  *
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-enum { GROUP = 3, LINE = 7 };                           /* log2 of the elements of a thread at once, of bytes of all banks */
+enum { GROUP = 3, LINE = 7 };           /* log2 of the elements of a thread at once, of the bytes of all banks */
 
 ThreadAccess
 sort_access(const Sort *s, int k, Reg base, int64_t count)

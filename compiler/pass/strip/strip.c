@@ -19,8 +19,9 @@
  * Elements are the same to the bit, sums are in another order, as everywhere where threads share them.
  *
  * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
- * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima, where those are, and the greatest few (strip_topk.c) along the row can be
- * walked so; with anything else of the row the kernel stays as it is, and Func.strip_reason says why. */
+ * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima, where those are, and the greatest few
+ * (strip_topk.c) along the row can be walked so; with anything else of the row the kernel stays as it is, and
+ * Func.strip_reason says why. */
 #include "pass/strip/strip.h"
 
 #include <string.h>
@@ -138,8 +139,10 @@ row_reason(const Strip *s, const Op *op)
 	case OP_CONST: return attr_value(op)->kind == KIND_INTS ? "it has a table as long as its row" : NULL;
 	case OP_RESHAPE: return reshape_reason(s, op);
 	case OP_TOPK: return strip_topk_reason(s, op);
-	default: return op_has(op, ELEM) || strip_is_pick(s, op) ? NULL : "it does more with its row than read, compute, reduce and write";
+	default: break;
 	}
+	bool walks = op_has(op, ELEM) || strip_is_pick(s, op);
+	return walks ? NULL : "it does more with its row than read, compute, reduce and write";
 }
 
 static bool
@@ -399,14 +402,6 @@ replace(const Op *op, Value *const *all)
 	}
 }
 
-static void
-end_topk(Strip *s, Builder *b, const Op *topk, Value *found)
-{
-	Value *all[2];
-	strip_topk_end(s, b, topk, found, all);
-	replace(topk, all);
-}
-
 /* Carries on with what each part gives; results of the loop take the place of the row's. */
 static void
 end_loop(Strip *s, const OpList *reduce)
@@ -425,14 +420,12 @@ end_loop(Strip *s, const OpList *reduce)
 			out[n] = combine(s, &b, op, carried, s->map[op->out->id]);
 		n++;
 		if (op->kind == OP_TOPK)
-			continue;
-		all[0] = finds_place(op) ? first_place(s, &behind, op, all[0]) : all[0];
+			strip_topk_end(s, &behind, op, all[0], all);
+		else if (finds_place(op))
+			all[0] = first_place(s, &behind, op, all[0]);
 		replace(op, all);
 	}
 	build_yield(&b, out, n);
-	for (int i = 0, at = 0; i < reduce->n; at += 1 + finds_place(reduce->at[i++]))
-		if (reduce->at[i]->kind == OP_TOPK)
-			end_topk(s, &behind, reduce->at[i], &s->loop->out[at]);
 }
 
 /* The loop of a level, at the end of the body. */

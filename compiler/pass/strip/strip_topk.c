@@ -14,8 +14,6 @@
  * Elements at given places are computed again, by the ops that made the row. */
 #include "pass/strip/strip.h"
 
-#include <string.h>
-
 enum { LEAST_PARTS = 4 };       /* positions for each of the greatest: with fewer a row's few are most of it */
 
 Value *
@@ -72,6 +70,7 @@ typedef struct Sample {
 	Strip *s;
 	Builder *b;
 	const Type *shape;                              /* of the places, a row of i32 */
+	Value **map;                                    /* what is known of them, by the row's values */
 } Sample;
 
 static Value *sample(const Sample *x, Value *v, Value *const *at);
@@ -152,7 +151,7 @@ sample_elementwise(const Sample *x, const Op *op, Value *const *at)
 		in[i] = op->kind == OP_PHILOX && op->in[i]->type->rank == 0 ? op->in[i] : sample(x, op->in[i], at);
 	for (int i = 0; i < op->nout; i++)
 		want[i] = splatted(x, &op->out[i]);
-	op_clone_as(x->b, op, in, op->attr, want, x->s->map);
+	op_clone_as(x->b, op, in, op->attr, want, x->map);
 	return NULL;
 }
 
@@ -192,7 +191,7 @@ sampled(const Sample *x, Value *v, Value *const *at)
 static Value *
 sample(const Sample *x, Value *v, Value *const *at)
 {
-	Value **made = &x->s->map[v->id], *is;
+	Value **made = &x->map[v->id], *is;
 	if (!strip_is_row(x->s, v))
 		return sampled(x, v, at);
 	if (*made)
@@ -204,9 +203,8 @@ sample(const Sample *x, Value *v, Value *const *at)
 static Value *
 sample_row(Strip *s, Builder *b, Value *v, Value *place)
 {
-	Sample x = {s, b, place->type};
+	Sample x = {s, b, place->type, NEW_ARRAY(s->m->cx->tmp, Value *, s->f->nvalues)};
 	Value *at[MAX_RANK];
-	memset(s->map, 0, (size_t)s->f->nvalues * sizeof *s->map);
 	part_place(&x, v->type, place, at);
 	return sample(&x, v, at);
 }
