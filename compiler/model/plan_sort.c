@@ -7,9 +7,59 @@
 #include "model/model.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { EXCHANGES_MAX = 4000 };                         /* of a thread, in registers; of words of 32 bits */
 enum { NEIGHBOURS = 4096 };                             /* bytes of small scratch beside a part (pass smem) */
+
+/* ---- states ---- */
+
+enum { DEPTH = 12 };                                    /* ops that are looked through */
+
+static bool never_negative(const Value *v, int depth);
+
+static bool
+all_never_negative(const Op *op, int first, int depth)
+{
+	for (int i = first; i < op->nin; i++)
+		if (!never_negative(op->in[i], depth - 1))
+			return false;
+	return true;
+}
+
+/* Floats whose sign is clear, or a NaN. */
+static bool
+never_negative(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (!op || depth == 0)
+		return false;
+	switch (op->kind) {
+	case OP_CONST: return attr_value(op)->kind == KIND_FLOAT && !signbit(attr_value(op)->f);
+	case OP_EXP: case OP_EXP2: case OP_SIGMOID: case OP_ABS: return true;
+	case OP_CAST: {
+		DType from = op->in[0]->type->elem;
+		return dtype_is_float(from) ? never_negative(op->in[0], depth - 1) : !dtype_is_signed(from);
+	}
+	case OP_ADD: case OP_MUL: case OP_DIV: case OP_FMA: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_BROADCAST:
+	case OP_RESHAPE: case OP_PERMUTE: case OP_CONVERT: case OP_CAT: return all_never_negative(op, 0, depth);
+	case OP_SELECT: return all_never_negative(op, 1, depth);
+	case OP_REDUCE: return strcmp(attr_fn(op), "prod") != 0 && all_never_negative(op, 0, depth);
+	default: return false;
+	}
+}
+
+/* Elements none of which is -0, so that equal ones are the same. */
+static bool
+has_one_zero(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	if (op && op->kind == OP_CONST)
+		return attr_value(op)->kind == KIND_FLOAT && (attr_value(op)->f != 0 || !signbit(attr_value(op)->f));
+	if (op && op->kind == OP_SELECT && depth > 0)
+		return has_one_zero(op->in[1], depth - 1) && has_one_zero(op->in[2], depth - 1);
+	return never_negative(v, depth) || (op && op->kind == OP_CAST && !dtype_is_float(op->in[0]->type->elem));
+}
 
 /* Bits below the leading one of what f32 has of such a float. */
 static int
@@ -99,10 +149,11 @@ find_state(SortPlan *p, const Op *op, const Target *t)
 	p->limit = scratch_limit(op, t);
 	find_layout(p);
 	bool is_float = dtype_is_float(p->t);
-	p->has_index = is_float || (op->nout > 1 && op->out[1].nuses > 0);
+	bool has_signs = is_float && (dtype_info[p->t].bits == 64 || !has_one_zero(v, DEPTH));
+	p->has_index = has_signs || (op->nout > 1 && op->out[1].nuses > 0);
 	p->is_wide = p->has_index && dtype_info[p->t].bits == 64;
 	p->keeps_value = is_float && p->is_wide && op->out[0].nuses > 0;
-	p->has_zero = is_float && !p->is_wide && op->out[0].nuses > 0;
+	p->has_zero = has_signs && !p->is_wide && op->out[0].nuses > 0;
 	p->bytes[p->n++] = p->is_wide ? 8 : word_bytes(p);
 	if (p->is_wide)
 		p->bytes[p->n++] = 4;

@@ -6,9 +6,9 @@
  *         for j = s - 1 .. 0         elements whose positions differ in bit j are put in order
  *
  * Elements are compared as (key, index), so no two are equal and the result is the stable one; keys are integers in the
- * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word, of 32 bits if they fit.  Of
- * integers whose indices no op uses the key suffices.  Floats come back from their keys, -0 by a bit below the index,
- * a NaN as one of other bits; those of 64 bits go along.
+ * elements' order, inverted to sort falling.  For elements of up to 32 bits both are one word, of 32 bits if they fit.
+ * Where no op uses the indices, the key suffices for integers and for floats none of which is -0.  Floats come back from
+ * their keys, -0 by a bit below the index, a NaN as one of other bits; those of 64 bits go along.
  *
  * The greatest k = 2^m: runs of k are sorted, then of each two runs, one rising and one falling, the better of each two
  * elements stay, which are a bitonic run of k again.
@@ -134,7 +134,8 @@ float_of(const Sort *s, Reg key, Reg word)
 	Reg low = s->type[0] == REG_I64 ? lower_as(l, CAST_TRUNC, REG_I32, word) : word;
 	Reg negative = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_SUB, zero, key), sign);
 	Reg bits = lower_op3(l, THREAD_SELECT, below, negative, key);
-	bits = lower_op2(l, THREAD_OR, bits, lower_op2(l, THREAD_SHL, low, lower_i32(l, 31)));
+	if (s->p.has_zero)
+		bits = lower_op2(l, THREAD_OR, bits, lower_op2(l, THREAD_SHL, low, lower_i32(l, 31)));
 	return lower_narrow_exact(l, s->p.t, lower_as(l, CAST_BITS, REG_F32, bits));
 }
 
