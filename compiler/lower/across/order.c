@@ -210,6 +210,15 @@ is_one_word(const Sort *s)
 }
 
 static void
+keep_lesser(const Sort *s, Reg *kept, const Reg *b)
+{
+	if (is_one_word(s))
+		kept[0] = lower_op2(s->l, THREAD_SMIN, kept[0], b[0]);
+	else
+		sort_select(s, sort_less(s, kept, b), kept, b, kept);
+}
+
+static void
 exchange_registers(Sort *s, int j, int by)
 {
 	int bit = 1 << s->axis.bit[j];
@@ -334,12 +343,12 @@ sort_keep_lesser(Sort *s, int j)
 		states_across(s, j, other);
 		for (int r = 0; r < count; r++)
 			if (!((uint64_t)r & s->repeats))
-				sort_select(s, sort_less(s, s->at[r], other[r]), s->at[r], other[r], s->at[r]);
+				keep_lesser(s, s->at[r], other[r]);
 		return;
 	}
 	for (int r = 0; r < count; r++)
 		if (!((uint64_t)r & s->repeats) && !(r & bit))
-			sort_select(s, sort_less(s, s->at[r], s->at[r | bit]), s->at[r], s->at[r | bit], s->at[r]);
+			keep_lesser(s, s->at[r], s->at[r | bit]);
 	s->repeats |= (uint64_t)bit;
 }
 
