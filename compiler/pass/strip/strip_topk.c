@@ -206,7 +206,10 @@ sample_row(Strip *s, Builder *b, Value *v, Value *place)
 	Sample x = {s, b, place->type, NEW_ARRAY(s->m->cx->tmp, Value *, s->f->nvalues)};
 	Value *at[MAX_RANK];
 	part_place(&x, v->type, place, at);
-	return sample(&x, v, at);
+	Place was = b->place;
+	Value *found = sample(&x, v, at);
+	b->place = was;
+	return found;
 }
 
 bool
