@@ -214,7 +214,7 @@ RULE(dot_start)
 
 RULE(dot_wait)
 {
-	if (!infer_count(x, 1, INT32_MAX))
+	if (!infer_count(x, 0, INT32_MAX))
 		return false;
 	if (attr_left(x->op) < 0)
 		return infer_fail(x, "%lld dots left; expected 0 or more", (long long)attr_left(x->op));

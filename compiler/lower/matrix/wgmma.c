@@ -175,6 +175,16 @@ lower_dot_start(Lower *l, Op *op)
 		multiply_apart(l, &x, s, out);
 }
 
+/* The product that v is, begun in this block or in the last iteration of a loop; NULL: there is none. */
+static const Op *
+product_of(const Value *v)
+{
+	const Op *op = v->def;
+	if (op && op->kind == OP_FOR)
+		op = op->region[0]->last->in[v->index]->def;
+	return op && op->kind == OP_DOT_START ? op : NULL;
+}
+
 /* Finished accumulators; zeros of padding stay. */
 static void
 settle(Lower *l, const Value *v, Reg *out)
@@ -182,8 +192,8 @@ settle(Lower *l, const Value *v, Reg *out)
 	WgmmaPlan p;
 	const Reg *from = lower_regs(l, v);
 	int count = lower_count(v), n = 0;
-	bool padded = v->def && v->def->kind == OP_DOT_START && plan_wgmma(v->def, &p) &&
-	    accumulators(&p) < 1 << p.fragment;
+	const Op *product = product_of(v);
+	bool padded = product && plan_wgmma(product, &p) && accumulators(&p) < 1 << p.fragment;
 	Reg *in = NEW_ARRAY(l->mem, Reg, count), *after = NEW_ARRAY(l->mem, Reg, count);
 	memcpy(out, from, sizeof *out * (size_t)count);
 	for (int i = 0; i < count; i++)

@@ -134,6 +134,9 @@ void warpgroup_leave(Module *m, Block *b);
  * most that a product is. */
 int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
+/* run_on.c: the product of the loop, one of a parted kernel's consumers, runs on into the next iteration */
+void pipeline_run_on(Func *f, Op *loop);
+
 /* fixed.c: operands of products by multiplications that loops do not change go to shared memory before these */
 void pipeline_fixed(Func *f, const Target *t);
 

@@ -374,8 +374,11 @@ pass_roles(Func *f, const Target *t)
 	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f};
 	if (!f->schedule.specialize)
 		return;
-	if (can_part(&p))
+	if (can_part(&p)) {
 		part(&p);
+		if (f->schedule.warps == WARPGROUP)
+			pipeline_run_on(f, p.loop);
+	}
 	f->whole_reason = p.why;
 	if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER && func_cluster(f) == 1 && !f->cluster_reason)
 		f->cluster_reason = "it stays whole, and blocks of a cluster share copies of parted kernels";
