@@ -8,6 +8,7 @@
 
 static const double ANOTHER = 1.5; /* times the least: another text may do better (depthwise, 99 us on an H200, cuDNN 65) */
 static const double FEW = 1.1;    /* times the least: nothing is left */
+static const double SLOW = 0.5;   /* of a line's instructions: conversions of words, which a random number has one of */
 static const double KEYS = 0.6;   /* of a line that compares keys: its instructions that go without them */
 
 void
@@ -233,7 +234,7 @@ static void
 add_warps(const Said *s, Remedies *all)
 {
 	enum { SCHEDULERS = 4, ENOUGH = 4 };
-	int warps = s->x->blocks * func_warps(s->x->f);
+	int warps = func_find(s->x->f, OP_ROLES) ? 0 : s->x->blocks * func_warps(s->x->f);
 	if (warps > 0 && warps < SCHEDULERS * ENOUGH &&
 	    said_part(s, BILL_ISSUE) >= .8 * said_part(s, said_longest(s, -1)))
 		said_remedy(s, all, 0,
@@ -334,10 +335,12 @@ add_instructions(const Said *s, Remedies *all)
 			break;
 		}
 	}
-	if (strstr(said_specials(s, l->line), "conversions") && all_us >= REPORT_NEAR * said_part(s, said_longest(s, -1)))
+	const char *specials = said_specials(s, l->line);
+	bool slow = !strstr(specials, " of i32") || said_spent_us(s, l, BILL_SPECIAL) > SLOW * own;
+	if (strstr(specials, "conversions") && slow && all_us >= REPORT_NEAR * said_part(s, said_longest(s, -1)))
 		said_remedy(s, all, 0,
 		    arena_printf(s->mem, "fewer conversions: of line %d's instructions (%s) some are %s", l->line,
-			said_micro(s, own), said_specials(s, l->line)));
+			said_micro(s, own), specials));
 	if (*said_keys(s, l->line))
 		said_remedy(s, all, said_with(s, BILL_ISSUE, own * KEYS),
 		    arena_printf(s->mem,
@@ -455,7 +458,7 @@ said_remedies(const Said *s, SaidList *out)
 		text_printf(&t,
 		    "What to change: nothing in the schedule, as the estimate is within %.0f %% of "
 		    "the least; %s",
-		    100 * (s->us / least - 1),
+		    MAX(100 * (s->us / least - 1), 1),
 		    memory
 			? "only fewer bytes take less: smaller dtypes, or fewer passes over them."
 			: "only fewer or smaller products take less.");
