@@ -132,9 +132,9 @@ say_time(const Said *s)
 			      said_micro(s, s->wgmma_us * (1 - outside)))
 			: "products by this instruction";
 		text_printf(&t,
-		    " The least that any schedule takes: %s, for %s alone%s; the estimate is %.2f "
+		    " The least that any schedule takes: %s, for %s alone%s; the estimate is %s "
 		    "times that.",
-		    said_micro(s, least), of, padded, s->us / least);
+		    said_micro(s, least), of, padded, said_round(s, s->us / least));
 	}
 	if (said_spills(s))                             /* fourier, logmel and others: bench/results/h200-estimates.md */
 		text_printf(&t,
