@@ -482,7 +482,7 @@ said_padding(const Said *s, double *share, double *whole_share)
 	if (!most.n)
 		return "";
 	text_printf(&out,
-	    "Elements of tiles that lie outside of their tensors take time as others do: %s%s",
+	    "fewer elements of tiles outside of their tensors, which take time as others do: %s%s",
 	    said_join(s, &said, "; "), most.n > said.n ? "; and others" : "");
 	if (whole.n)
 		text_printf(&out,

@@ -305,7 +305,7 @@ add_padding(const Said *s, Remedies *all)
 		return;
 	if (*text && share > 0)
 		said_remedy(s, all, with_less(s, share),
-		    arena_printf(s->mem, "at best, with fewer elements outside. %s", text));
+		    arena_printf(s->mem, "at best, with %s", text));
 	else if (*text && !share && with_less(s, whole) <= SAID_WORTH * s->us)
 		said_remedy(s, all, 0, text);
 }
@@ -363,12 +363,13 @@ add_functions(const Said *s, Remedies *all)
 	const LineBill *l = top(s, BILL_SPECIAL);
 	const char *of = l ? said_specials(s, l->line) : "";
 	bool converts = strncmp(of, "conversions", 11) == 0;
+	bool is_fast = l && l->line > 0 && l->line <= s->source.n && strstr(s->source.at[l->line - 1], "fast::");
 	if (*of && is_near(s, BILL_SPECIAL))
 		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
 			"fewer %s: line %d has %s of them, %s%s", converts ? "conversions" : "special functions", l->line,
 			said_micro(s, said_spent_us(s, l, BILL_SPECIAL)), of,
-			converts ? ""
+			converts || is_fast ? ""
 				 : "; where a fast:: form has the precision that is needed, it takes fewer instructions"));
 }
 
