@@ -211,6 +211,34 @@ said_merged(const Said *s, int line)
 	return all;
 }
 
+void
+said_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS])
+{
+	for (int p = 0; p < BILL_PARTS; p++) {
+		int at = p;
+		for (; at > 0 && part[out[at - 1]] < part[p]; at--)
+			out[at] = out[at - 1];
+		out[at] = (BillPart)p;
+	}
+}
+
+SpentLines
+said_lines_by(const Said *s, BillPart p)
+{
+	SpentLines all = {0};
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		if (l->file != s->x->f->place.file || l->part[p] <= 0)
+			continue;
+		vec_push(s->mem, &all, l);
+		for (int at = all.n - 1; at > 0 && all.at[at - 1]->part[p] < l->part[p]; at--) {
+			all.at[at] = all.at[at - 1];
+			all.at[at - 1] = l;
+		}
+	}
+	return all;
+}
+
 /* ---- as JSON ---- */
 
 static void

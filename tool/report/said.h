@@ -24,6 +24,8 @@ typedef struct SaidStage {
 	int n;
 } SaidStage;
 
+typedef VEC(const LineBill *) SpentLines;
+
 /* A line of inspect; of barriers for the same reason one that has all their runs. */
 typedef struct SaidLine {
 	const InspectLine *x;
@@ -70,6 +72,8 @@ bool said_matters(const Said *s, double us);   /* a hundredth of the launch or m
 bool said_is_rare(const SaidLine *l);          /* in few of the programs, as an if says */
 bool said_weighs(const Said *s, int line);     /* has any part of a line that? */
 BillPart said_longest(const Said *s, int but); /* the longest part but one; -1: of all */
+void said_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS]); /* the longest first */
+SpentLines said_lines_by(const Said *s, BillPart p); /* lines with some of a part, the most first */
 /* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
  * it stays. */
 double said_with(const Said *s, BillPart p, double less);

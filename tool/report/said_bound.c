@@ -181,19 +181,14 @@ lines_of(const Said *s, BillPart p)
 	enum { SHOWN = 3 };
 	SaidList all = {0};
 	double part = said_part(s, p);
-	bool *had = NEW_ARRAY(s->mem, bool, s->x->spent.n);
-	for (int n = 0; n < SHOWN; n++) {
-		int most = -1;
-		for (int i = 0; i < s->x->spent.n; i++)
-			if (!had[i] && s->x->spent.at[i].file == s->x->f->place.file &&
-			    (p != BILL_ISSUE || !is_behind(s, &s->x->spent.at[i])) &&
-			    (most < 0 || s->x->spent.at[i].part[p] > s->x->spent.at[most].part[p]))
-				most = i;
-		const LineBill *l = most >= 0 ? &s->x->spent.at[most] : NULL;
-		if (!l || said_spent_us(s, l, p) < part / 10)
+	SpentLines lines = said_lines_by(s, p);
+	for (int i = 0; i < lines.n && all.n < SHOWN; i++) {
+		const LineBill *l = lines.at[i];
+		if (p == BILL_ISSUE && is_behind(s, l))
+			continue;
+		if (said_spent_us(s, l, p) < part / 10)
 			break;
-		had[most] = true;
-		const char *mix = p == BILL_ISSUE && n == 0 ? said_mix(s, l->line) : "";
+		const char *mix = p == BILL_ISSUE && all.n == 0 ? said_mix(s, l->line) : "";
 		if (*mix && json_is_object(s->counted))
 			mix = arena_printf(s->mem, "%s; a warp executes %s for a program", mix,
 			    said_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate / func_warps(s->x->f)));
@@ -215,25 +210,6 @@ lines_of(const Said *s, BillPart p)
 		said_add(s, &all, arena_printf(s->mem, "%s of %s", said_micro(s, rest),
 				      s->x->bill.spilled > 0 ? "spills" : "no line"));
 	return all.n ? arena_printf(s->mem, " (%s)", said_join(s, &all, ", ")) : "";
-}
-
-/* Its parts from the longest on; at most so many, none that is a tenth of it. */
-static int
-longest_parts(const Said *s, BillPart *out, int most)
-{
-	bool had[BILL_PARTS] = {false};
-	int n = 0;
-	for (; n < most; n++) {
-		int at = -1;
-		for (int p = 0; p < BILL_PARTS; p++)
-			if (!had[p] && (at < 0 || s->x->bill.part[p] > s->x->bill.part[at]))
-				at = p;
-		if (n > 0 && s->x->bill.part[at] < .1 * s->x->bill.part[out[0]])
-			break;
-		had[at] = true;
-		out[n] = (BillPart)at;
-	}
-	return n;
 }
 
 static bool
@@ -294,10 +270,11 @@ enum { SHOWN = 3 };
 static int
 list_taken(const Said *s, Taken out[SHOWN + 1])
 {
-	BillPart part[SHOWN];
-	int all = longest_parts(s, part, SHOWN), n = 0, at = 0;
+	BillPart part[BILL_PARTS];
+	int n = 0, at = 0;
 	double behind = said_behind_us(s);
-	for (; n < all; n++)
+	said_ranked(s->x->bill.part, part);
+	for (; n < SHOWN && (n == 0 || s->x->bill.part[part[n]] >= .1 * s->x->bill.part[part[0]]); n++)
 		out[n] = (Taken){said_part(s, part[n]), bill_part_names[part[n]], lines_of(s, part[n])};
 	if (behind < .1 * said_part(s, part[0]))
 		return n;

@@ -188,18 +188,15 @@ all_parts(const Said *s, int line)
 {
 	const LineBill *l = said_spent(s, line);
 	SaidList said = {0};
-	bool had[BILL_PARTS] = {false};
+	BillPart part[BILL_PARTS];
+	if (l)
+		said_ranked(l->part, part);
 	for (int n = 0; l && n < BILL_PARTS; n++) {
-		int most = -1;
-		for (int p = 0; p < BILL_PARTS; p++)
-			if (!had[p] && (most < 0 || l->part[p] > l->part[most]))
-				most = p;
-		had[most] = true;
-		double us = said_spent_us(s, l, (BillPart)most);
+		double us = said_spent_us(s, l, part[n]);
 		if (us > s->us / 1000)
 			said_add(s, &said,
-			    arena_printf(s->mem, most == BILL_MEMORY ? "%s %s (%s)" : "%s %s",
-				bill_part_names[most], said_micro(s, us), said_mega(s, us)));
+			    arena_printf(s->mem, part[n] == BILL_MEMORY ? "%s %s (%s)" : "%s %s", bill_part_names[part[n]],
+				said_micro(s, us), said_mega(s, us)));
 	}
 	return said_join(s, &said, ", ");
 }

@@ -11,36 +11,17 @@ moved(const Said *s)
 	static const char *const word[] = {
 	    "read ", "write ", "copy ", "send ", "load ", "store ", "atomic "};
 	SaidList all = {0};
-	bool had[SHOWN] = {false};
-	const LineBill *shown[SHOWN];
-	int n = 0;
+	SpentLines shown = said_lines_by(s, BILL_MEMORY);
 	double part = said_part(s, BILL_MEMORY);
-	for (int i = 0; i < s->x->spent.n; i++) {
-		const LineBill *l = &s->x->spent.at[i];
-		if (l->file != s->x->f->place.file || said_spent_us(s, l, BILL_MEMORY) <= part / 20)
-			continue;
-		int at = n < SHOWN ? n++ : SHOWN - 1;
-		if (at == SHOWN - 1 && n == SHOWN && had[at] &&
-		    shown[at]->part[BILL_MEMORY] >= l->part[BILL_MEMORY])
-			continue;
-		shown[at] = l;
-		had[at] = true;
-		for (; at > 0 && shown[at]->part[BILL_MEMORY] > shown[at - 1]->part[BILL_MEMORY];
-		     at--) {
-			const LineBill *less = shown[at - 1];
-			shown[at - 1] = shown[at];
-			shown[at] = less;
-		}
-	}
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < MIN(shown.n, SHOWN) && said_spent_us(s, shown.at[i], BILL_MEMORY) > part / 20; i++) {
 		SaidList names = {0};
 		for (int k = 0; k < s->lines.n; k++)
-			if (s->lines.at[k].line == shown[i]->line &&
+			if (s->lines.at[k].line == shown.at[i]->line &&
 			    said_begins(s->lines.at[k].what, word, LEN(word)))
 				said_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
 		said_add(s, &all,
-		    arena_printf(s->mem, "line %d %s%s%s%s", shown[i]->line,
-			said_mega(s, said_spent_us(s, shown[i], BILL_MEMORY)), names.n ? " (" : "",
+		    arena_printf(s->mem, "line %d %s%s%s%s", shown.at[i]->line,
+			said_mega(s, said_spent_us(s, shown.at[i], BILL_MEMORY)), names.n ? " (" : "",
 			said_join(s, &names, ", "), names.n ? ")" : ""));
 	}
 	return said_join(s, &all, ", ");

@@ -39,13 +39,8 @@ is_near(const Said *s, BillPart p)
 static const LineBill *
 top(const Said *s, BillPart p)
 {
-	const LineBill *most = NULL;
-	for (int i = 0; i < s->x->spent.n; i++) {
-		const LineBill *l = &s->x->spent.at[i];
-		if (l->file == s->x->f->place.file && l->part[p] > (most ? most->part[p] : 0))
-			most = l;
-	}
-	return most;
+	SpentLines all = said_lines_by(s, p);
+	return all.n ? all.at[0] : NULL;
 }
 
 /* ---- tiles and blocks ---- */
