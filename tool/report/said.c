@@ -143,7 +143,7 @@ said_alone(const Said *s)
 bool
 said_spills(const Said *s)
 {
-	enum { FEW_BYTES = 64 };                        /* of a thread, stored and loaded once: worth no word */
+	enum { FEW_BYTES = 128 };                       /* of a thread, stored and loaded once: worth no word */
 	return s->x->spills >= FEW_BYTES;
 }
 

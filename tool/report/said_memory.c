@@ -35,13 +35,28 @@ said_least_mega(const Said *s)
 			    : said_mega(s, said_least_memory(s));
 }
 
+/* Is a scalar made of what is read? */
+static bool
+is_data(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	bool is = op && op_has(op, READS);
+	for (int i = 0; op && depth > 0 && i < op->nin && !is; i++)
+		is = op->in[i]->type->kind != TYPE_TENSOR && is_data(op->in[i], depth - 1);
+	return is;
+}
+
+/* Has an access indices that are data, or a tile of them? */
 static bool
 any_is_gathered(const Said *s)
 {
+	enum { DEEP = 8 };
 	for (int i = 0; i < s->lines.n; i++) {
 		const Op *op = s->lines.at[i].x->op;
-		if (s->lines.at[i].x->bytes > 0 && op_is_access(op) && strchr(attr_index(op), 'g'))
-			return true;
+		bool has = s->lines.at[i].x->bytes > 0 && op_is_access(op);
+		for (int k = 1; has && k < op->nin && k != access_data(op); k++)
+			if (strchr(attr_index(op), 'g') || is_data(op->in[k], DEEP))
+				return true;
 	}
 	return false;
 }
@@ -56,10 +71,10 @@ why_more(const Said *s)
 		said_add(s, &why,
 		    arena_printf(s->mem, "%.0f %% is what a loop reads once more, when the L2 cache has kept no more of it",
 			100 * s->x->bill.reread));
-	if (any_is_gathered(s) || *said_behind(s, "'s places in "))
+	if (any_is_gathered(s))
 		said_add(s, &why,
-		    "elements that data or a tile of indices names come in blocks of 64 bytes, slower than rows, and parts "
-		    "of a block are read to be written");
+		    "rows and elements that data or a tile of indices names come in blocks of 64 bytes, slower than in "
+		    "order, and parts of a block are read to be written");
 	if (!why.n)
 		said_add(s, &why, "sectors of which accesses take a part come whole, with their neighbours");
 	return said_join(s, &why, "; ");
