@@ -326,6 +326,12 @@ bill_total(const Bill *b, const Target *t, Text *out)
 		bill_put_time(in_turn, out);
 		base = in_turn;
 	}
+	double moved = bill_us(b, t, b->part[BILL_REQUESTS] + b->part[BILL_SHUFFLES] + b->part[BILL_SHARED]);
+	if (b->is_straight && moved > (1 + LITTLE) * base) {
+		text_put(out, "; requests, shuffles and shared memory go through one unit and add, to ");
+		bill_put_time(moved, out);
+		base = moved;
+	}
 	put_added("the other parts, which overlap imperfectly, add", bill_us(b, t, b->each) - base, total, out);
 	put_added("filling and draining the multiprocessors add", b->fill / clock, total, out);
 }
