@@ -171,6 +171,7 @@ bool said_more_warps_are_slower(const Said *s);
 typedef struct Remedy {
 	double us; /* of the launch with it; 0: not known */
 	const char *text;
+	bool tiles; /* other values of the header's tiles */
 } Remedy;
 
 typedef VEC(Remedy) Remedies;
