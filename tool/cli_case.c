@@ -213,8 +213,5 @@ session_args(Session *s, TglKernel *k, TglArg **args, int *n, TensorList *opened
 			return s->status = EXIT_MISUSE, false;
 	for (int i = 0; i < cli->strides.n; i++)
 		(*args)[(*n)++] = tgl_arg_text(cli->strides.at[i].name, cli->strides.at[i].value);
-	for (int i = 0; i < cli->arg.n; i++)
-		if (!argument(s, k, &cli->arg.at[i], &(*args)[(*n)++], opened))
-			return false;
-	return true;
+	return ALL_OF(i, cli->arg.n, argument(s, k, &cli->arg.at[i], &(*args)[(*n)++], opened));
 }

@@ -76,10 +76,7 @@ typedef VEC(const char *) Names;
 static bool
 has_name(const Names *all, const char *name)
 {
-	for (int i = 0; i < all->n; i++)
-		if (strcmp(all->at[i], name) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, all->n, strcmp(all->at[i], name) == 0);
 }
 
 static void

@@ -183,10 +183,7 @@ record(char *s, Record *r)
 static int
 column(const Record *head, const char *name)
 {
-	for (int i = 0; i < head->n; i++)
-		if (strcmp(head->at[i], name) == 0)
-			return i;
-	return -1;
+	return FIRST_OF(i, head->n, strcmp(head->at[i], name) == 0);
 }
 
 /* "11,008": 11008; 0 where there is none. */

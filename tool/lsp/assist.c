@@ -21,19 +21,13 @@ static const struct {
 static const char *
 example_of(const char *name)
 {
-	for (int i = 0; i < LEN(examples); i++)
-		if (strcmp(examples[i].name, name) == 0)
-			return examples[i].text;
-	return "";
+	return VALUE_OF(i, LEN(examples), strcmp(examples[i].name, name) == 0, examples[i].text, "");
 }
 
 const Operation *
 operation_named(const char *name)
 {
-	for (int i = 0; i < LEN(table); i++)
-		if (strcmp(table[i].name, name) == 0)
-			return &table[i];
-	return NULL;
+	return VALUE_OF(i, LEN(table), strcmp(table[i].name, name) == 0, &table[i], NULL);
 }
 
 static const char *const kind_word[NAME_KINDS] = {

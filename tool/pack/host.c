@@ -118,10 +118,7 @@ touches_loop(const Host *h, const Value *v)
 		return true;
 	if (!v->def || h->value[v->id].kind != HOST_NONE || !host_is_view(v->def))
 		return false;
-	for (int i = 0; i < v->def->nin; i++)
-		if (touches_loop(h, v->def->in[i]))
-			return true;
-	return false;
+	return ANY_OF(i, v->def->nin, touches_loop(h, v->def->in[i]));
 }
 
 /* Whether the loop reads no element of its own tiles but the one that it is at. */
@@ -160,10 +157,7 @@ goes_before(const Host *h, const Op *op)
 {
 	if (!op_has(op, PURE) || !op_has(op, ELEM) || op->out[0].type->rank > 0)
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (touches_loop(h, op->in[i]))
-			return false;
-	return true;
+	return !ANY_OF(i, op->nin, touches_loop(h, op->in[i]));
 }
 
 typedef struct Loop {

@@ -172,10 +172,7 @@ fn_op(const char *fn)
 		OpKind op;
 	} ops[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}, {"any", OP_OR}, {"all", OP_AND},
 		{"xor_sum", OP_XOR}, {"add", OP_ADD}, {"and", OP_AND}, {"or", OP_OR}, {"xor", OP_XOR}};
-	for (int i = 0; i < LEN(ops); i++)
-		if (strcmp(ops[i].fn, fn) == 0)
-			return ops[i].op;
-	return OP_COUNT;
+	return VALUE_OF(i, LEN(ops), strcmp(ops[i].fn, fn) == 0, ops[i].op, OP_COUNT);
 }
 
 /* Opens the loops over lines of a tile; q is a line, x its first element. */

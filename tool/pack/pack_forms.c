@@ -34,10 +34,7 @@ static bool
 is_given(void *user, const char *name)
 {
 	const Open *o = user;
-	for (int i = 0; i < o->s->n; i++)
-		if (strcmp(o->s->given[i].name, name) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, o->s->n, strcmp(o->s->given[i].name, name) == 0);
 }
 
 static bool
@@ -104,10 +101,7 @@ unaligned(Open *o, const Bound *b, bool shorter)
 static bool
 same_derived(const Kernel *k, const Bound *a, const Bound *b)
 {
-	for (int i = 0; i < a->nct; i++)
-		if (pack_is_derived(k, i) && a->ct[i].value.i != b->ct[i].value.i)
-			return false;
-	return true;
+	return !ANY_OF(i, a->nct, pack_is_derived(k, i) && a->ct[i].value.i != b->ct[i].value.i);
 }
 
 /* For any alignment: values that are chosen for rows of odd length, where such rows make the same compile-time values; else
@@ -137,10 +131,7 @@ bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
 static bool
 has_strided(const Kernel *k)
 {
-	for (int i = 0; i < k->params.n; i++)
-		if (k->params.at[i].strided)
-			return true;
-	return false;
+	return ANY_OF(i, k->params.n, k->params.at[i].strided);
 }
 
 /* False: there is nothing that such a form knows and a general one does not. */

@@ -240,10 +240,8 @@ header_formula(const Kernel *k, int i)
 static bool
 mentions_scalar(const Kernel *k, const Expr *e)
 {
-	for (int i = 0; i < k->params.n; i++)
-		if (k->params.at[i].kind == PARAM_SCALAR && expr_mentions(e, k->params.at[i].name))
-			return true;
-	return false;
+	return ANY_OF(i, k->params.n,
+	    k->params.at[i].kind == PARAM_SCALAR && expr_mentions(e, k->params.at[i].name));
 }
 
 bool

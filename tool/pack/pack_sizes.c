@@ -148,10 +148,8 @@ pack_is_derived(const Kernel *k, int ct)
 	for (int i = 0; i < k->symbols.n; i++)
 		if (pack_default_names(k, ct, k->symbols.at[i]))
 			return true;
-	for (int i = 0; i < k->params.n; i++)
-		if (k->params.at[i].kind == PARAM_SCALAR && pack_default_names(k, ct, k->params.at[i].name))
-			return true;
-	return false;
+	return ANY_OF(i, k->params.n,
+	    k->params.at[i].kind == PARAM_SCALAR && pack_default_names(k, ct, k->params.at[i].name));
 }
 
 /* Whether a count of the grid is divided by a name: cdiv(N, B), N / B. */
@@ -213,10 +211,7 @@ set(NamedConst *v, int *n, const NamedConst *c)
 static bool
 is_scalar(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->params.n; i++)
-		if (k->params.at[i].kind == PARAM_SCALAR && k->params.at[i].name == name)
-			return true;
-	return false;
+	return ANY_OF(i, k->params.n, k->params.at[i].kind == PARAM_SCALAR && k->params.at[i].name == name);
 }
 
 /* -D, as far as a kernel has the name. */
@@ -375,10 +370,7 @@ static bool
 is_first_of_function(Pack *p, Kernel *k, const PackSizesList *all, int at)
 {
 	const char *variant = variant_of(p, k, &all->at[at]);
-	for (int i = 0; i < at; i++)
-		if (strcmp(variant_of(p, k, &all->at[i]), variant) == 0)
-			return false;
-	return true;
+	return !ANY_OF(i, at, strcmp(variant_of(p, k, &all->at[i]), variant) == 0);
 }
 
 /* Of sizes what a launch cannot choose: dimensions, scalars, and values that make the function; and -D. */

@@ -297,10 +297,7 @@ put_code(int blob, Text *out)
 static int
 target_index(const Pack *p, const Target *t)
 {
-	for (int i = 0; i < p->targets.n; i++)
-		if (p->targets.at[i] == t)
-			return i;
-	return -1;
+	return FIRST_OF(i, p->targets.n, p->targets.at[i] == t);
 }
 
 static void

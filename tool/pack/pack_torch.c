@@ -40,10 +40,7 @@ pack_dtype(const PackKernel *pk, int i)
 static int
 count_outputs(const Kernel *k)
 {
-	int n = 0;
-	for (int i = 0; i < k->params.n; i++)
-		n += pack_is_output(&k->params.at[i]);
-	return n;
+	return SUM_OF(int, i, k->params.n, pack_is_output(&k->params.at[i]));
 }
 
 /* ---- the parts of an operator ---- */

@@ -111,10 +111,7 @@ is_one_formula(const PackKernel *pk, const Expr *e)
 		if (expr_mentions(e, pk->k->item->ctparams.at[c].name) &&
 		    (!pack_is_one_value(pk, c) || pack_is_derived(pk->k, c)))
 			return false;
-	for (int i = 0; i < pk->opaque.n; i++)
-		if (pk->opaque.at[i] == e)
-			return false;
-	return true;
+	return !ANY_OF(i, pk->opaque.n, pk->opaque.at[i] == e);
 }
 
 /* Why a kernel makes no operator; NULL: it does. */

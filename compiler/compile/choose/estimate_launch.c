@@ -184,10 +184,7 @@ tensor_moved(const Bound *b, int i)
 double
 estimate_bytes(const Bound *b)
 {
-	double bytes = 0;
-	for (int i = 0; i < b->kernel->params.n; i++)
-		bytes += tensor_moved(b, i);
-	return bytes;
+	return SUM_OF(double, i, b->kernel->params.n, tensor_moved(b, i));
 }
 
 /* ---- after the whole pipeline ---- */

@@ -124,10 +124,7 @@ follows(const Pipeline *p, const Value *v, int depth, bool *moves)
 	const Op *op = v->def;
 	if (!op || op->home != p->body || op->nregion || !op_has(op, PURE) || depth == 0)
 		return false;
-	for (int i = 0; i < op->nin; i++)
-		if (!follows(p, op->in[i], depth - 1, moves))
-			return false;
-	return true;
+	return ALL_OF(i, op->nin, follows(p, op->in[i], depth - 1, moves));
 }
 
 static bool

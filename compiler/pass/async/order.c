@@ -38,10 +38,7 @@ depends(const Value *v, const Block *body, int axis, int depth)
 		return true;
 	if (op->kind == OP_PROGRAM_AT)
 		return attr_axis(op) == axis;
-	for (int i = 0; i < op->nin; i++)
-		if (depends(op->in[i], body, axis, depth + 1))
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, depends(op->in[i], body, axis, depth + 1));
 }
 
 /* Is it never less where the position on the first axis is greater, and at times more? */

@@ -408,10 +408,7 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 static bool
 has_windows(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_COPY && copy_windows(op))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_COPY && copy_windows(op));
 }
 
 void
@@ -457,10 +454,7 @@ has_before(const Op *op, OpKind kind)
 static bool
 is_copied_to(const Func *f, const Op *alloc)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_is_grouped_copy(op) && buffer_owner(op->in[access_data(op)]) == alloc)
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_is_grouped_copy(op) && buffer_owner(op->in[access_data(op)]) == alloc);
 }
 
 /* Of a role another one may have waited for the copies, and arrived. */

@@ -121,11 +121,7 @@ fence_behind(Module *m, Op *at)
 static bool
 is_filled_by_bulk(const Func *f, const Op *buffer)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op_is_bulk_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer)
-			return true;
-	}
-	return false;
+	return ANY_OP(op, f->body, op_is_bulk_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer);
 }
 
 /* Waits that are for the loop's next iteration. */

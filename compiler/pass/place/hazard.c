@@ -250,10 +250,7 @@ is_shared(const Effect *e, const Op *arrival)
 	for (int r = 0; r < role->parent->nregion; r++)
 		if (role->parent->region[r] == role && attr_copies(role->parent)->at[r] > 1)
 			return true;
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (!op_inside(op, role) && takes_bytes(op, e->lo, e->hi))
-			return true;
-	return false;
+	return ANY_OP(op, body, !op_inside(op, role) && takes_bytes(op, e->lo, e->hi));
 }
 
 bool

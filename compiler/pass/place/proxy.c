@@ -121,10 +121,8 @@ fills(const Fences *k, const Op *copy, const Op *get)
 {
 	Effects filled = effects_of(copy, &k->filled, k->tmp), read = effects_of(get, &k->filled, k->tmp);
 
-	for (int i = 0; i < filled.n; i++)
-		if (!filled.at[i].global && filled.at[i].lo < read.at[0].hi && read.at[0].lo < filled.at[i].hi)
-			return true;
-	return false;
+	return ANY_OF(i, filled.n,
+	    !filled.at[i].global && filled.at[i].lo < read.at[0].hi && read.at[0].lo < filled.at[i].hi);
 }
 
 /* May the get come before the copy of its role, which it stands before in the code or not?  In the next turn of a loop. */
@@ -186,10 +184,7 @@ is_filled_by_copies(const Fences *k, const Op *get)
 {
 	const Block *body = get->home->func->body;
 
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (op_is_bulk_copy(op) && fills(k, op, get))
-			return true;
-	return false;
+	return ANY_OP(op, body, op_is_bulk_copy(op) && fills(k, op, get));
 }
 
 /* `reads`: threads have read slots since the last fence.  Whether they have at the end. */

@@ -271,10 +271,7 @@ split_constant(Value *v, double *c)
 	*c = 1;
 	if (!op || op->kind != OP_MUL || v->nuses != 1)
 		return v;
-	for (int i = 0; i < 2; i++)
-		if (moderate_constant(op->in[i], c))
-			return op->in[1 - i];
-	return v;
+	return VALUE_OF(i, 2, moderate_constant(op->in[i], c), op->in[1 - i], v);
 }
 
 /* c + c tanh u, or c - c tanh u. */

@@ -86,10 +86,7 @@ simplify_uniform(Simplify *s, Op *op)
 		return into_select(s, op);
 	if ((op->kind != OP_EQ && op->kind != OP_NE) || !dtype_is_int(op->in[0]->type->elem))
 		return NULL;
-	for (int i = 0; i < 2; i++)
-		if (is_uniform(op->in[1 - i]))
-			return compare_index(s, op, op->in[i], op->in[1 - i]);
-	return NULL;
+	return VALUE_OF(i, 2, is_uniform(op->in[1 - i]), compare_index(s, op, op->in[i], op->in[1 - i]), NULL);
 }
 
 /* ---- integers that a byte holds ---- */

@@ -362,11 +362,7 @@ slice_fits(const Slice *s, int n)
 static int64_t
 count_sums(const Slice *s)
 {
-	int64_t n = 0;
-
-	for (int i = 0; i < s->loop->nout; i++)
-		n += type_count(s->loop->out[i].type);
-	return n;
+	return SUM_OF(int64_t, i, s->loop->nout, type_count(s->loop->out[i].type));
 }
 
 /* By the larger operand, the weights.  A trip costs a warp about as much as 1 KB of them: of groups of 32 elements of 4

@@ -47,10 +47,7 @@ tile_is_part(const Pair *x, const Value *v, int d)
 bool
 tile_has_parts(const Pair *x, const Value *v)
 {
-	for (int d = 0; d < v->type->rank; d++)
-		if (tile_is_part(x, v, d))
-			return true;
-	return false;
+	return ANY_OF(d, v->type->rank, tile_is_part(x, v, d));
 }
 
 /* Extents of a result that differ are parts, along which axis is not known yet. */
@@ -144,10 +141,7 @@ tile_parts_agree(const Pair *x, const Op *a)
 bool
 tile_all_plain(const Pair *x, const Op *a)
 {
-	for (int i = 0; i < a->nin; i++)
-		if (!tile_is_plain(x, a->in[i]))
-			return false;
-	return true;
+	return ALL_OF(i, a->nin, tile_is_plain(x, a->in[i]));
 }
 
 /* A scalar that follows from where a part starts in some other way: the end of a loop may, or whether a program leaves. */
@@ -167,10 +161,8 @@ visit_broadcast(const Pair *x, const Op *a)
 	if (tile_part(x, v)->differs)
 		return false;
 	tile_keep_kind(x, a, tile_part(x, v));
-	for (int d = 0; d < v->type->rank; d++)
-		if (v->type->extent[d] == out->type->extent[d] && !tile_take_axis(x, out, d, v, d))
-			return false;
-	return true;
+	return !ANY_OF(d, v->type->rank,
+	    v->type->extent[d] == out->type->extent[d] && !tile_take_axis(x, out, d, v, d));
 }
 
 /* Is what is summed over no part, or what a trip takes, of both operands? */
@@ -198,10 +190,7 @@ visit_dot(const Pair *x, const Op *a)
 	for (int d = 0; d < r; d++)
 		if (tile_is_part(x, out, d) || tile_is_part(x, left, d) || tile_is_part(x, right, d))
 			return false;
-	for (int d = 0; d < rank; d++)
-		if (!tile_take_axis(x, out, d, a->in[2], d))
-			return false;
-	return true;
+	return ALL_OF(d, rank, tile_take_axis(x, out, d, a->in[2], d));
 }
 
 static bool visit_block(Pair *x, const Block *first, const Block *second);
@@ -218,10 +207,7 @@ take_axes(const Pair *x, Value *to, const Value *from)
 static bool
 carried_agree(const Pair *x, const Op *loop, Value *const *from)
 {
-	for (int i = 0; i < loop->nout; i++)
-		if (!take_axes(x, &loop->region[0]->arg[1 + i], from[i]))
-			return false;
-	return true;
+	return ALL_OF(i, loop->nout, take_axes(x, &loop->region[0]->arg[1 + i], from[i]));
 }
 
 /* A loop that steps by the size: its index is where a part starts. */

@@ -16,10 +16,7 @@ exprs_same(const Expr *a, const Expr *b)
 	case EX_CALL:
 		if (!exprs_same(a->a, b->a) || a->args.n != b->args.n)
 			return false;
-		for (int i = 0; i < a->args.n; i++)
-			if (!exprs_same(a->args.at[i].e, b->args.at[i].e))
-				return false;
-		return true;
+		return ALL_OF(i, a->args.n, exprs_same(a->args.at[i].e, b->args.at[i].e));
 	default: return false;
 	}
 }

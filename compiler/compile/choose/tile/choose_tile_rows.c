@@ -158,10 +158,7 @@ follows(const Fact *what, const Fact *from)
 		return false;
 	if (d.lo + from->least < what->least)
 		return false;
-	for (int i = 0; i < d.n; i++)
-		if (d.by[i] != 0)
-			return false;
-	return true;
+	return !ANY_OF(i, d.n, d.by[i] != 0);
 }
 
 /* Does the fact make a condition false of all elements, or true? */
