@@ -1,8 +1,8 @@
 /* Artefacts as bytes and back: a cache's file holds what artefact_write made.
  *
  * The form is ours alone and is not meant for another machine: a line that names form and version, then every field in
- * order as it is in memory, lists and texts with their length before them, and a sum over all of it at the end.  A file that
- * was cut short or damaged is refused, never half read. */
+ * order as it is in memory, lists and texts with their length before them, and a sum over all of it at the end.  A file
+ * that was cut short or damaged is refused, never half read. */
 #include "lower/artefact.h"
 #include "model/model.h"
 

@@ -25,9 +25,7 @@ element_bytes(const Type *t)
 
 static inline int64_t tile_bytes(const Type *t) { return type_count(t) * element_bytes(t); }
 
-/* plan.c */
-
-/* An op that has scratch fills it, waits at a barrier, and reads it; then the bytes are free. */
+/* plan.c: an op that has scratch fills it, waits at a barrier, and reads it; then the bytes are free. */
 typedef struct OpPlan {
 	int64_t scratch;                                /* bytes, 0: none; attribute `smem` is their offset */
 	SyncScope sync;                                 /* of the barrier between filling scratch and reading it */
@@ -441,7 +439,7 @@ void cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, 
 /* cost_cpu.c: nanoseconds of a launch on the cpu device, of its module after its passes; of the facts only trips */
 double cpu_cost(const Func *f, const CpuRow *row, const CostFacts *facts, double programs);
 int live_registers(const Func *f, Arena *mem);          /* live.c: of a thread */
-/* The most registers that tiles take across a reduction, and those of the largest tile that is read after the first one. */
+/* The most that tiles take across a reduction; late: of the largest that is read after the first one. */
 int live_over_reductions(const Func *f, Arena *mem, int *late);
 int live_words(const Value *v);                         /* of a thread, 4 bytes each; 0: made again at each use */
 
