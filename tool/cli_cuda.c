@@ -126,6 +126,13 @@ put_instructions(const char *text, Text *out)
 	}
 }
 
+/* The runtime links what is no Hopper's own (runtime/cuda/cuda_assemble.c), for which ptxas takes other registers. */
+static const char *
+linked(const Text *ptx)
+{
+	return strstr(ptx->at, "wgmma.") || strstr(ptx->at, "setmaxnreg.") ? "" : "-c ";
+}
+
 bool
 cli_listing(const Target *t, const Text *ptx, Text *out)
 {
@@ -134,7 +141,7 @@ cli_listing(const Target *t, const Text *ptx, Text *out)
 	Text said = {0}, ignored = {0};
 	if (!work_open(&w, ptx))
 		return false;
-	snprintf(command, sizeof command, "ptxas -lineinfo -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	snprintf(command, sizeof command, "ptxas %s-lineinfo -arch=%s in.ptx -o out.cubin 2>&1", linked(ptx), t->name);
 	bool ok = has_tool(&w, "ptxas") && has_tool(&w, "nvdisasm") && run(&w, command, &ignored) == 0 &&
 	    run(&w, "nvdisasm -g -c out.cubin 2>/dev/null", &said) == 0 && said.n;
 	if (ok)
@@ -176,7 +183,7 @@ cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int
 	char command[200];
 	if (!work_open(&w, ptx))
 		return false;
-	snprintf(command, sizeof command, "ptxas -v -arch=%s in.ptx -o out.cubin 2>&1", t->name);
+	snprintf(command, sizeof command, "ptxas %s-v -arch=%s in.ptx -o out.cubin 2>&1", linked(ptx), t->name);
 	bool ok = has_tool(&w, "ptxas") && run(&w, command, &said) == 0 && said.n;
 	if (ok) {
 		const char *used = strstr(said.at, "Used ");
