@@ -147,10 +147,16 @@ said_spills(const Said *s)
 	return s->x->spills >= FEW_BYTES;
 }
 
+bool
+said_is_full(const Said *s)
+{
+	return s->x->spills > 0 || s->x->registers >= s->x->t->max_registers;
+}
+
 double
 said_scaled(const Said *s, double us)
 {
-	return s->x->spills > 0 || s->compared <= 0 ? us : us * s->us / s->compared;
+	return said_is_full(s) || s->compared <= 0 ? us : us * s->us / s->compared;
 }
 
 const char *

@@ -82,7 +82,8 @@ double said_alone(const Said *s);
 void said_merge(const Said *s, SaidLines *all, const SaidLine *l); /* with that of the same reason, if there is one */
 SaidLines said_merged(const Said *s, int line);
 /* µs of the launch that other tiles or schedules take, which are compared before there is code, on the scale of this one as
- * it is built; but where that spills, which they are taken not to. */
+ * it is built; but where that takes all registers, which they are taken not to. */
+bool said_is_full(const Said *s);             /* has a thread of it all registers that it can? */
 bool said_spills(const Said *s);              /* has the code much that registers do not hold? */
 double said_scaled(const Said *s, double us);
 const char *said_behind(const Said *s, const char *head); /* what the summary says behind that, to its line's end; "" */
@@ -162,6 +163,7 @@ const char *said_rounds(
 const char *said_compared(const Said *s);
 /* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
 bool said_smaller_are_slower(const Said *s, bool *compared);
+bool said_is_smaller(const Said *s, const json_t *variant); /* has a variant smaller tiles alone? */
 bool said_more_warps_are_slower(const Said *s);
 
 /* said_remedy.c: what can be changed, the largest gain first */

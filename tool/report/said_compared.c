@@ -64,6 +64,19 @@ is_smaller(const Said *s, const Tried *c)
 }
 
 bool
+said_is_smaller(const Said *s, const json_t *variant)
+{
+	const char *at = json_string_value(json_object_get(variant, "values"));
+	bool smaller = true;
+	for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
+		const NamedConst *c = named_const(s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
+		const char *is = strstr(at, " = ");
+		smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
+	}
+	return smaller;
+}
+
+bool
 said_smaller_are_slower(const Said *s, bool *compared)
 {
 	const json_t *v;
@@ -76,14 +89,7 @@ said_smaller_are_slower(const Said *s, bool *compared)
 		slower += smaller && c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
 	}
 	json_array_foreach(s->variants, i, v) {
-		const char *at = json_string_value(json_object_get(v, "values"));
-		bool smaller = true;
-		for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
-			const NamedConst *c = named_const(
-			    s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
-			const char *is = strstr(at, " = ");
-			smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
-		}
+		bool smaller = said_is_smaller(s, v);
 		n += smaller;
 		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
 	}

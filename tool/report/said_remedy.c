@@ -63,6 +63,8 @@ add_variants(const Said *s, Remedies *all)
 		double us = said_scaled(s, json_number_value(json_object_get(v, "us")));
 		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
 			     s->x->bill.part[BILL_PRODUCTS] > 0;
+		if (said_is_full(s) && !said_is_smaller(s, v))  /* whose code has no fewer registers */
+			continue;
 		said_remedy(s, &own, us,
 		    arena_printf(s->mem, "with %s%s",
 			json_string_value(json_object_get(v, "values")),
@@ -168,7 +170,7 @@ add_spills(const Said *s, Remedies *all)
 	const Tried *least = NULL;
 	const json_t *w;
 	size_t i;
-	if (!said_spills(s))
+	if (!said_spills(s) && !said_is_full(s))
 		return;
 	for (int k = 0; k < s->why->tried.n; k++) {
 		const Tried *c = &s->why->tried.at[k];
@@ -177,11 +179,14 @@ add_spills(const Said *s, Remedies *all)
 	}
 	double us = least ? least->bill.cycles / target_rates(s->x->t)->clock : s->us;
 	Text t = {0};
-	text_printf(&t, "without the %d bytes that a thread spills", s->x->spills);
+	if (said_spills(s))
+		text_printf(&t, "without the %d bytes that a thread spills", s->x->spills);
+	else
+		text_printf(&t, "with fewer than all %d registers of a thread, for more warps at once", s->x->registers);
 	if (us < SAID_WORTH * s->us) {
 		text_put(&t, ", with ");
 		why_values(least, &t);
-		text_put(&t, " if that does not");
+		text_put(&t, said_spills(s) ? " if that does not" : "");
 	}
 	json_array_foreach(s->warnings, i, w) {
 		const char *help = json_string_value(json_object_get(w, "help"));
