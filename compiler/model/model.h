@@ -459,8 +459,8 @@ typedef struct Bill {
 	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; for few warps */
 	bool is_straight, in_turn;                      /* no loops; memory and waiting take turns in trips */
 	bool stays;                                     /* its blocks run one program after another */
-	int blocks, registers, live;                    /* that a multiprocessor holds; a thread is given; by live ranges */
-	int likely;                                     /* by those of the thread IR beside, where it is counted */
+	int blocks, registers;                          /* that a multiprocessor holds; a thread is given */
+	int live, likely;                               /* by live ranges of ops; by those of the thread IR beside */
 	double spilled, after, behind;                  /* registers that it lacks; arithmetic behind products, its time */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */

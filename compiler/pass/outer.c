@@ -197,7 +197,9 @@ find_parts(Builder *b, const Op *op, int first, int last, Outer *o)
 		o->run[d].start = NULL;
 		o->line[d] = line;
 	}
-	return any && (tiles > 1 || is_repeated) && !(is_repeated && op->kind == OP_WRITE);     /* a part alone: flatten's */
+	if (is_repeated)
+		return op->kind == OP_READ;
+	return any && tiles > 1;                        /* a part alone is flatten's own */
 }
 
 bool

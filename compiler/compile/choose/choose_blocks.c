@@ -369,8 +369,8 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	}
 }
 
-/* The tile's own rule, some warps about it, and blocks that stay, or run several programs, where they take longest to start.
- * One warp reverses a tile by shuffles, several through shared memory. */
+/* The tile's own rule, some warps about it, and blocks that stay, or run several programs, where they take longest to
+ * start.  One warp reverses a tile by shuffles, several through shared memory. */
 static void
 try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 {

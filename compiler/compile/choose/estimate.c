@@ -61,8 +61,7 @@ static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
-enum { BESIDE_SUMS = 16 };                      /* registers of a role that sums leave, as spill.c has it */
-enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, READ_WORDS = 64 };
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, BESIDE_SUMS = 16 };    /* the last: registers beside sums, as spill.c has it */
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
 static const double UNEVEN_SET = 1.15;          /* all at once: 497 us, not 402 (f32, 512 x 4096 x 4096, 64 x 128) */
@@ -468,8 +467,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
 		    "products does not know padded tiles");
 	walk(&e, f->body, false, 1, &e.block);
-	if (e.written_out)                              /* what it reads comes so many words of a thread at once (pass hoist) */
-		e.serial += MEMORY_LATENCY * MAX(1, e.behind / (4 * READ_WORDS * e.warps * t->lanes));
+	e.serial += estimate_written_out(&e);
 	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
 	const char *reason = model_reason(&e, chain, each <= 1);
 	if (reason)

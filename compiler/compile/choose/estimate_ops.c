@@ -424,7 +424,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
-		/* what a product behind the loop reads has room of its own, in roles by the ring; so has what products have that are written out */
+		/* what a product behind the loop reads has room of its own; in roles it comes by the ring */
 		bool behind = e->written_out || (!e->parted && e->trips > 0);
 		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;
@@ -443,4 +443,11 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (in_loop && (op_info[op->kind].cost == COST_LONG || is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}
+}
+
+double
+estimate_written_out(const Estimate *e)
+{
+	enum { WORDS = 64 };
+	return e->written_out ? MEMORY_LATENCY * MAX(1, e->behind / (4 * WORDS * e->warps * e->t->lanes)) : 0;
 }

@@ -59,6 +59,8 @@ typedef struct Estimate {
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+/* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
+double estimate_written_out(const Estimate *e);
 
 /* estimate_fma.c: is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);

@@ -88,8 +88,8 @@ get_behind(Op *loop, Value *buffer, Value *v)
 		}
 }
 
-/* As rings have them; but where products read along K and lanes have rows some apart, as many as a thread holds, it is by the
- * number of such a group of rows that chunks change places. */
+/* As rings have them; but where products read along K and lanes have rows some apart, as many as a thread holds, it is by
+ * the number of such a group of rows that chunks change places. */
 static Layout
 lie_in_slot(const Target *t, const Block *b, const Value *v)
 {
