@@ -128,5 +128,6 @@ pass_hoist(Func *f, const Target *t)
 	int share = t->registers / (MAX(f->schedule.warps, 1) * t->lanes) / PRODUCT_SHARE;
 	Early e = {.f = f, .multiplies = multiplies(f)};
 	e.most = e.multiplies ? MIN(PRODUCT_WORDS_MOST, share) : WORDS_MOST;
-	walk(&e, f->body);
+	if (!e.multiplies || (t->has & HAS_PIPELINES))  /* else other blocks fill in */
+		walk(&e, f->body);
 }
