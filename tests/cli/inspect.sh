@@ -246,7 +246,7 @@ PY
 PATH=$with
 expect 0 '8 of 64 warps on a multiprocessor, held by the grid: 512 blocks for 132 multiprocessors$' inspect bytes.tgl trips -D warps=2 -D unroll=8
 PATH=$without
-holds grep -q 'device memory and waiting follow one another in a loop.s trips' "$out"
+holds grep -q 'device memory and waiting follow one another in a block.s trips' "$out"
 expect 0 '^  the largest share, 33 %, is line [0-9]*, which is bound by: device memory$' inspect bytes.tgl three
 
 # A row that registers do not hold is read in parts.

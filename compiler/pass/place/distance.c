@@ -9,7 +9,7 @@
  *     }
  *
  * An index that is a sum or a product of constants and of the loop's index moves by a known iteration distance, and so does
- * a tile of indices that adds numbers of a known range to one: `l + arange(0, 64)[:, new]` and `l + 64 + …` do not meet.  Where
+ * a tile of indices that adds numbers of a range to one: `l + arange(0, 64)[:, new]` does not meet `l + 64 + …`.  Where
  * that is not known two accesses may touch the same elements. */
 #include "pass/layout/axis.h"
 #include "pass/place/hazard.h"

@@ -28,7 +28,8 @@ typedef struct Batch {
 	Module *m;
 	Func *f;
 	int64_t n;                                      /* programs */
-	int axis;
+	int axis;                                       /* of the grid, along which they are neighbours */
+	int64_t shared;                                 /* bytes of tiles of one program that is read for all of them */
 	Kind *kind;                                     /* of each value, by its id */
 	int64_t *step;                                  /* of a START */
 	Value **made;                                   /* of an EACH: for all programs; of a START, once it is asked for */
@@ -154,6 +155,7 @@ static const char *
 classify(Batch *x)
 {
 	bool rows = false;
+	x->shared = 0;
 	for (const Op *op = x->f->body->first; op; op = op->next) {
 		bool is_id = op->kind == OP_PROGRAM_ID && attr_axis(op) == x->axis;
 		if (is_id && !is_multiple(x, op))
@@ -166,22 +168,30 @@ classify(Batch *x)
 			x->step[op->out[i].id] = step;
 		}
 		rows |= is_id;
+		if (op->kind == OP_READ && !depends(x, op))
+			x->shared += op->out->type->rank ? dtype_bytes(op->out->type->elem, type_count(op->out->type)) : 0;
 	}
 	return rows ? NULL : "its axes pick nothing";
 }
 
-/* The first axis that can be batched; why there is none. */
+/* The axis that can be batched along which neighbours read the most bytes of the same, `w[p * B +: B, j]` of a filter over
+ * time, and of several the first; why there is none. */
 static const char *
 find_axis(Batch *x)
 {
-	const char *first = NULL, *reason = "it has one program";
+	const char *first = NULL;
+	int64_t most = -1;
+	int best = 0;
 	for (x->axis = 0; x->axis < x->f->naxis; x->axis++) {
-		reason = classify(x);
-		if (!reason)
-			return NULL;
+		const char *reason = classify(x);
+		if (!reason && x->shared > most) {
+			best = x->axis;
+			most = x->shared;
+		}
 		first = first ? first : reason;
 	}
-	return first ? first : reason;
+	x->axis = best;
+	return most >= 0 ? classify(x) : first ? first : "it has one program";
 }
 
 /* ---- the same for all programs at once ---- */
