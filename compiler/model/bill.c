@@ -74,12 +74,11 @@ read_again(const ProgramCost *c, const TargetRates *r, double programs, int bloc
 }
 
 /* Straight code that is longer than a multiprocessor's cache of instructions is fetched anew by each warp.  An H200 took
- * by 900, 1,900, 3,700 and 7,400 instructions 139, 174, 251 and 243 us (mish in bench/warps), by 930 and 1,860 199 and 234
- * (drop_add), 239 and 291 (drop_res). */
+ * by 490, 940, 1,850 and 3,700 instructions 162, 146, 139 and 173 us (mish in bench/warps). */
 static double
 fetched(const ProgramCost *c, double issue)
 {
-	static const double CACHED = 1024, EACH_DOUBLING = 0.25;
+	static const double CACHED = 2048, EACH_DOUBLING = 0.25;
 	return c->loops || c->products > 0 || issue <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(issue / CACHED);
 }
 
@@ -106,8 +105,8 @@ take_parts(const ProgramCost *c, double issue, double spilled, const TargetRates
 
 /* Cycles of a program for a part of the bill.  Trips of a loop wait and move in turn, so that neither hides the other: they
  * add as the sides of a triangle (fitted to 55 forms of lsm2, quant_loop and two_passes in bench/warps on an H200: half of
- * them within 11 %, 16 % before).  So do programs of blocks that stay, and batches: softmax of rows of 64 in sixteens 61 us estimated before, 67
- * so, 75 measured; 4 bits in groups of 64 in sixteens 40, 45, 57. */
+ * them within 11 %, 16 % before).  So do programs of blocks that stay: softmax of rows of 64 in sixteens 61 estimated,
+ * 67 so, 75 measured; 4 bits in groups of 64 in sixteens 40, 45, 57. */
 static double
 taken(const Bill *b, int i)
 {
@@ -168,6 +167,15 @@ fewer_warps(const ProgramCost *c, const Target *t, double held)
 	return c->is_straight ? 1 + FEWER * log2(MAX(t->max_warps / MAX(held, 1), 1)) : 1;
 }
 
+/* Rows that a loop goes down come slower by the pieces that a warp asks for: sums down columns (sum_mid, norm_first and
+ * std_cols of bench/warps) took an H200 1.06 of a copy by 256 bytes, 1.33 by 128, 1.44 by 64, 1.9 by 32. */
+static double
+in_pieces(const ProgramCost *c)
+{
+	static const double PIECES = 0.25;
+	return 1 + (c->products == 0 && c->bytes > 0 ? PIECES * c->narrow / c->bytes : 0);
+}
+
 bool
 bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out)
 {
@@ -184,7 +192,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	double more = MIN(read_again(c, r, programs, out->blocks), bytes);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
 	bytes += more;
-	out->part[BILL_MEMORY] = bytes / programs / (r->memory_rate / r->multiprocessors);
+	out->part[BILL_MEMORY] = in_pieces(c) * bytes / programs / (r->memory_rate / r->multiprocessors);
 	if (fullest <= out->blocks)
 		out->part[BILL_MEMORY] *= drawn(c, share, fullest);
 	take_parts(c, issue, spilled, r, t->lanes, out->part);

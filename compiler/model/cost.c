@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SECTOR = 32, KEY_ISSUE = 6 };                    /* KEY: of a value and its index (lower/across/combine.c) */
+enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
 /* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
 enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
@@ -104,6 +104,15 @@ inside_of(const Walk *w, const Op *op, const Value *v)
 	return MIN(cost_inside_tensor(op, v), w->inside[v->id]);
 }
 
+/* Does the loop go along another dimension than the rows' own? */
+static bool
+walks_rows(const Walk *w, const Op *op)
+{
+	if (!w->loop || !access_is_tensor(op))
+		return false;
+	return ANY_OF(i, op->in[0]->type->rank - 1, value_inside(op->in[1 + i], w->loop->region[0]));
+}
+
 static double
 access(Walk *w, const Op *op, double times)
 {
@@ -128,6 +137,8 @@ access(Walk *w, const Op *op, double times)
 	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
 	w->c->sectors += times * n * sectors * w->warps * missed;
 	w->c->bytes += times * held;
+	if (is_read && t->rank > 0 && walks_rows(w, op))
+		w->c->narrow += times * held * MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
 	if (is_read)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share */

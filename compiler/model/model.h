@@ -397,7 +397,7 @@ typedef struct ProgramCost {
 	double atomics_once;                            /* of a block that stays, for all its programs */
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
-	double again, kept;                             /* of these what loops read once more; the first of those loops */
+	double again, kept, narrow;                     /* of these what loops read again; first; by pieces */
 	bool loops;                                     /* trips wait for memory in turn */
 	double barriers;
 	double path;                                    /* cycles of latencies, one after another */

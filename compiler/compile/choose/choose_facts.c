@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { OPS_MOST = 400 };
+enum { OPS_MOST = 800 };
 
 double
 blocks_reads_ahead(const Func *f)
