@@ -350,6 +350,8 @@ put_rules(const Func *f, Text *out)
 		      "  shapes are as written above, a name being one number throughout, 0 to 2^40\n");
 	text_put(out, strided ? "  strides are from -2^40 to 2^40\n" : "");
 	text_put(out, f->naxis ? "  programs along an axis are what its formula gives, blocks at most 2147483647\n" : "");
+	if (f->few_programs && f->schedule.persistent)
+		text_put(out, "  programs are less than 2^30 in all\n");
 }
 
 static void
