@@ -306,7 +306,7 @@ choose_stages(const Pipeline *p)
 		room = p->t->shared_bytes;
 	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && pipeline_is_stream(p))
 		n++;
-	int64_t once = pipeline_beside_bytes(p);
+	int64_t once = p->f->schedule.specialize == 1 ? pipeline_beside_bytes(p) : 0;
 	each -= once;
 	while (n > 2 && n * each + once + scratch + (n >= DECODED_AHEAD ? decoded : 0) > room)
 		n--;
@@ -324,7 +324,7 @@ find_wanted(Pipeline *p)
 		Staged *s = &p->reads.at[i];
 		s->required = pipeline_required_layout(p, s);
 		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
-		s->is_beside = !s->is_boxed && is_parted && s->read->out[0].type->rank == 2;
+		s->is_beside = !s->is_boxed && (is_parted || decodes) && s->read->out[0].type->rank == 2;
 		if (decodes)
 			pipeline_align(p, s);
 	}
