@@ -446,7 +446,7 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	bool ok = search(s, apart);
 	cx->mem = keep;
 	s->k->program->called = before.called;
-	*values = NEW_ARRAY(mem, NamedConst, s->n + 2);
+	*values = NEW_ARRAY(mem, NamedConst, s->n + 3);
 	for (int i = 0; i < s->n && ok; i++)
 		if (!choose_says_nothing(s->k, &s->chosen[i]))
 			(*values)[(*n)++] = (NamedConst){intern(cx->names, s->chosen[i].name), s->chosen[i].value, NOWHERE};

@@ -11,6 +11,9 @@
  * H200 80 programs of 48 x 5120 x 5120 in int4 take 17.4 us alone, 15.2 by two and 12.8 by four, but 128 of 33 x 8192 x
  * 8192 27.6, 23.5 and 28.9; 64 of 128 x 4096 x 14336 in i8 81, 45 and 73, where four are 64 clusters, of which 62 run at
  * once.
+ * Of more than 64 rows a block of two warpgroups takes 128 columns, where that is fewer: 65 x 5120 x 5120 of f8e4m3 takes
+ * 17.3 us so, 18.2 with 64, 128 x 5120 x 13824 47.8 and 71.9, 128 x 14336 x 4096 of f4e2m1 50.3 and 58.2; but 4 bits with a
+ * product a trip lose (u4 with zero points, 100 x 5120 x 5120 24.8 and 22.8).
  *
  * What is asked for at a loop's start delays the first tiles of the warps that start last: 1 x 8192 x 8192 in int4 takes
  * 11.3 us with two slots of 32 KB in each of two blocks on a multiprocessor, 11.8 with three; 1 x 14336 x 4096 10.4 with
@@ -105,21 +108,38 @@ typedef struct Shares {
 	double places;                                  /* of blocks at once, by what a block of one warpgroup holds */
 	double least;                                   /* iterations of a multiprocessor's blocks, one after the other */
 	int parts;
+	bool may_widen, is_wide;                        /* twice the columns, by two warpgroups */
 } Shares;
 
-/* Two blocks beside each other take 1.4 to 1.75 of a lone one's time for an iteration on an H200 (33 to 128 rows), and what
- * joins two blocks takes as long as 4 iterations, four 6. */
+/* Two blocks beside each other take 1.4 to 1.75 of a lone one's time for an iteration on an H200 (33 to 128 rows), one of
+ * twice the columns by two warpgroups 1.3 to 1.6; what joins two blocks takes as long as 4 iterations, four 6. */
 static void
-share(Shares *s, double multiprocessors, int parts)
+share(Shares *s, double multiprocessors, int parts, bool is_wide)
 {
-	static const double each[] = {1, 1, 0.78, 0.73, 0.7}, join[] = {0, 0, 4, 0, 6};
+	static const double each[] = {1, 1, 0.78, 0.73, 0.7}, join[] = {0, 0, 4, 0, 6}, wide = 1.45, clearly = 0.97;
 	double blocks = s->programs * parts, beside = ceil(blocks / multiprocessors);
-	double trips = s->trips / parts * beside * each[MIN((int)beside, (int)LEN(each) - 1)] + join[parts];
+	double trips = s->trips / parts * beside * (is_wide ? wide : each[MIN((int)beside, (int)LEN(each) - 1)]) + join[parts];
 	double placed = parts > 2 ? floor(PLACED * multiprocessors) / multiprocessors : 1;
-	if ((parts > 1 && blocks > s->places * placed) || (s->parts > 0 && trips >= s->least))
+	bool fits = blocks <= (is_wide ? multiprocessors : s->places * placed) || parts == 1;
+	if (!fits || (is_wide && beside > 1) || (s->parts > 0 && trips >= (is_wide ? clearly : 1) * s->least))
 		return;
 	s->least = trips;
 	s->parts = parts;
+	s->is_wide = is_wide;
+}
+
+/* Has a trip several products, or weights that come as bytes by tensor maps? */
+static bool
+may_widen(const Func *f)
+{
+	int products = 0;
+	bool bytes = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		DType t = op->kind == OP_ALLOC ? op->out[0].type->elem : TY_F32;
+		products += op->kind == OP_DOT_START;
+		bytes |= t == TY_I8 || t == TY_F8E4M3 || t == TY_F8E5M2;
+	}
+	return bytes || products > 1;
 }
 
 /* Of blocks of one warpgroup; false: they are others. */
@@ -142,10 +162,29 @@ find_shares(const Trim *x, Shares *s)
 	Inspection of = {.f = f, .t = x->t};
 	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
 	s->trips = count_trips(f, &b);
+	s->may_widen = may_widen(f);
 	s->places = of.blocks * multiprocessors;
 	for (int parts = 1; parts <= MOST && s->trips > 0; parts *= 2)
-		share(s, multiprocessors, parts);
+		share(s, multiprocessors, parts, false);
 	return s->trips > 0;
+}
+
+/* The name of 64 columns beside more than 64 rows; -1: there is none. */
+static int
+find_columns(const Trim *x, const Bound *first, int64_t *columns)
+{
+	enum { COLUMNS = 64 };
+	bool has_rows = false;
+	int at = -1;
+	for (int i = 0; i < x->n; i++) {
+		int64_t size = choose_divided(x->k, first, x->value[i].name);
+		has_rows |= size > COLUMNS && x->value[i].value.i > COLUMNS;
+		if (size >= 2 * COLUMNS && x->value[i].value.i == COLUMNS) {
+			*columns = size;
+			at = i;
+		}
+	}
+	return has_rows ? at : -1;
 }
 
 /* Four slots of a block that is alone on its multiprocessor.  On an H200 48 x 4096 x 14336 of int4 by two blocks takes 32.5
@@ -169,25 +208,39 @@ stands(const Trim *x, int warps)
 	return f && f->schedule.warps == warps && block_find(f->body, OP_DOT_START) && blocks_by_shared(f, x->t) >= 1;
 }
 
-/* Has blocks share the loop, where the header does not say how many; `values` have room for two more. */
+/* Has blocks share the loop, or gives them twice the columns and warps, where the header does not say how many; `values`
+ * have room for three more. */
 static void
 pair(Trim *x, const Bound *first)
 {
-	enum { WARPS = 4 };
+	enum { WARPS = 4, WIDE = 2 };
 	NamedConst were[NAMES_MOST];
 	int n = x->n, was = named(x, SCHEDULE_SPLIT);
+	int64_t columns = 0;
 	Shares s;
 	if (n > NAMES_MOST || !is_open(x, first, SCHEDULE_SPLIT) || !holds(x, choose_decodes) || holds(x, choose_gathers))
 		return;
 	memcpy(were, x->value, sizeof *were * (size_t)n);
 	set(x, SCHEDULE_SPLIT, 1);
 	bool found = find_shares(x, &s);
+	int at = found && s.may_widen && is_open(x, first, SCHEDULE_WARPS) ? find_columns(x, first, &columns) : -1;
+	if (at >= 0) {
+		double width = (double)x->value[at].value.i, programs = s.programs;
+		s.programs *= ceil((double)columns / (WIDE * width)) / ceil((double)columns / width);
+		for (int parts = 1; parts <= 2; parts++)
+			share(&s, x->t->rates->multiprocessors, parts, true);
+		s.programs = s.is_wide ? s.programs : programs;
+	}
+	if (s.is_wide) {
+		x->value[at].value.i *= WIDE;
+		set(x, SCHEDULE_WARPS, WIDE * WARPS);
+	}
 	set(x, SCHEDULE_SPLIT, s.parts);
-	if (found && was == n && s.parts == 1)
+	if (found && was == n && !s.is_wide && s.parts == 1)
 		x->n = n;
 	if (found)
 		deepen(x, first, s.programs * s.parts);
-	if (found && stands(x, WARPS))
+	if (found && stands(x, s.is_wide ? WIDE * WARPS : WARPS))
 		return;
 	memcpy(x->value, were, sizeof *were * (size_t)n);
 	x->n = n;

@@ -419,7 +419,7 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	k->program->called = s.before.called;
 	if (!is_other) {
 		*n = s.best_n;
-		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 2);
+		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 3);
 		for (int i = 0; i < s.best_n; i++)
 			(*values)[i] = (NamedConst){
 			    intern(cx->names, s.best_value[i].name), s.best_value[i].value, NOWHERE};
