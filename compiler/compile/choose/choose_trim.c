@@ -118,7 +118,8 @@ share(Shares *s, double multiprocessors, int parts, bool is_wide)
 {
 	static const double each[] = {1, 1, 0.78, 0.73, 0.7}, join[] = {0, 0, 4, 0, 6}, wide = 1.45, clearly = 0.97;
 	double blocks = s->programs * parts, beside = ceil(blocks / multiprocessors);
-	double trips = s->trips / parts * beside * (is_wide ? wide : each[MIN((int)beside, (int)LEN(each) - 1)]) + join[parts];
+	double one = is_wide ? wide : each[MIN((int)beside, (int)LEN(each) - 1)];
+	double trips = s->trips / parts * beside * one + join[parts];
 	double placed = parts > 2 ? floor(PLACED * multiprocessors) / multiprocessors : 1;
 	bool fits = blocks <= (is_wide ? multiprocessors : s->places * placed) || parts == 1;
 	if (!fits || (is_wide && beside > 1) || (s->parts > 0 && trips >= (is_wide ? clearly : 1) * s->least))
