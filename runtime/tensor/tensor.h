@@ -19,7 +19,7 @@ struct TglTensor {
 
 /* tensor.c */
 
-enum { GUARD_BYTES = 64 };              /* on both sides of what the library allocates */
+enum { GUARD_BYTES = 256 };             /* on both sides of what the library allocates, so that it begins with a line */
 
 /* Bytes of a contiguous tensor; false if they pass 2^63 - 1. */
 bool tensor_size(TglDType t, int rank, const int64_t *dim, int64_t *count, int64_t *bytes);

@@ -65,6 +65,7 @@ test_shapes_and_strides(void **state)
 	assert_int_equal(tgl_tensor_stride(t, 2), 1);
 	assert_ptr_equal(tgl_tensor_device(t), f->dev);
 	assert_int_equal((uintptr_t)tgl_tensor_data(t) % 64, 0);
+	assert_int_equal((t->data - t->alloc) % 256, 0);        /* as far as allocators of GPUs align */
 	for (int i = 0; i < 48; i++)
 		assert_int_equal(((char *)tgl_tensor_data(t))[i], 0);
 	tgl_tensor_close(&t);
