@@ -133,7 +133,8 @@ search_take_shared(Search *s, double least)
 	memcpy(s->chosen, s->in_shares, sizeof *were * (size_t)s->nshares);
 	s->n = s->nshares;
 	const Func *f = search_parted(s, &b);
-	if (f && (n == s->n || func_cluster(f) == CLUSTER)) {
+	bool in_pairs = s->n > 0 && schedule_named(s->chosen[s->n - 1].name) == SCHEDULE_CTAS;
+	if (f && (!in_pairs || func_cluster(f) == CLUSTER)) {
 		s->best = s->shared;
 		return true;
 	}

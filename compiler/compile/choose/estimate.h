@@ -59,6 +59,7 @@ typedef struct ProductLaunch {
 	double together, multiprocessors;               /* blocks that are resident at once */
 	int warpgroups, stages, split, stream, ranks;
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
+	bool runs_on;                                   /* a lone warpgroup's product of 64 rows or columns, in roles */
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);

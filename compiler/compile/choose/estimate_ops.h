@@ -49,6 +49,7 @@ typedef struct Estimate {
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
 	bool written_out;                               /* several products, in no loop */
+	bool is_narrow;                                 /* a product of no more than 64 rows or columns */
 	bool is_fma;                                    /* the lone product is by multiplications */
 	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
 	double scratch;                                 /* bytes of these products' operands that are in no slot */
