@@ -21,7 +21,7 @@
 
 static const double LAUNCH = 5107, PARTED_START = 327, EPILOGUE = 2016;
 /* More, of one warpgroup, whose product drains first; in roles it does not (skew/run_on.c), but of tiles of more than 64
- * rows and columns two warpgroups take 0.93 to 1.0 of one's time, of others 1.0 to 1.2, and joins wait for one. */
+ * rows and columns two warpgroups take 0.8 to 1.0 of one's time, of others 1.0 to 1.2, and joins wait for one. */
 static const double TRIP = 10.6, LONE = 109;
 static const double TRANSPOSED_WAIT = 75;                        /* a trip, flat, of several warpgroups */
 static const double LATENCY = 967;                              /* from a slot's release until the first bytes come */
