@@ -41,6 +41,9 @@ put_loops(const Func *f, const Bound *b, Text *out)
 			continue;
 		said = op->place.line;
 		double n = estimate_trips(f, b, op) * (op->kind == OP_FOR ? (double)MAX(attr_unrolled(op), 1) : 1);
+		for (const Op *rest = n == 0 ? op_after(op, f->body) : NULL; rest; rest = op_after(rest, f->body))
+			if (rest->kind == OP_FOR && rest->place.line == said && attr_unrolled(rest) < 0)
+				n += estimate_trips(f, b, rest);        /* the trips that unrolling leaves */
 		text_printf(out, "  line %d's loop runs as often as data says: the model counts %.4g trip%s of a program\n",
 		    said, n, n == 1 ? "" : "s");
 	}
@@ -237,6 +240,21 @@ launch_vector(void *user, const Op *op)
 	return n ? (double)n * registers / (double)t->extent[t->rank - 1] : MAX((double)attr_vector(op), 1 << halo);
 }
 
+/* Has each element an index of its own, that is out of bounds for some, as x[where(k < end, col[k], -1)]? */
+static bool
+picks(const Op *op)
+{
+	const char *index = op->in[0]->type->kind == TYPE_TENSOR ? attr_index(op) : "";
+	for (int d = 0; op->kind == OP_READ && index[d]; d++) {
+		const Op *of = index[d] == 'g' ? op->in[1 + d]->def : NULL;
+		while (of && (of->kind == OP_CAST || of->kind == OP_CONVERT))
+			of = of->in[0]->def;
+		if (of && of->kind == OP_SELECT)
+			return true;
+	}
+	return false;
+}
+
 static double
 launch_sectors(void *user, const Op *op)
 {
@@ -250,7 +268,8 @@ launch_sectors(void *user, const Op *op)
 	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
 		return MAX(32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
 	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
-	return inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
+	double all = inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
+	return picks(op) ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
 }
 
 /* Programs that run together follow one another on the grid, the first axis first: of a histogram for each image some

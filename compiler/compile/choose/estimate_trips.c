@@ -152,6 +152,31 @@ shared_reach(const Func *f, const Bound *b, const Op *loop)
 	return all == INT64_MIN ? -1 : (double)all / (double)programs;
 }
 
+/* What of it a program has, of a loop between two places that data says; below 0: it is none. */
+static double
+data_part(const Func *f, const Bound *b, const Op *loop)
+{
+	Scalars s = {.f = f, .b = b};
+	bool has_end = scalar(&s, loop->in[1], INT64_MIN, DEPTH) != INT64_MIN;
+	s.starts = true;
+	bool is_part = !has_end && !has_rank(loop->in[0], 4) && scalar(&s, loop->in[0], INT64_MIN, DEPTH) == INT64_MIN;
+	return is_part ? shared_reach(f, b, loop) : -1;
+}
+
+double
+estimate_inside(const Func *f, const Bound *b, const Op *access)
+{
+	double share = 1;
+	for (const Op *at = access->home->parent; at; at = at->home->parent) {
+		int64_t step;
+		bool steps = at->kind == OP_FOR && value_int(at->in[2], &step) && step > 0 && attr_unrolled(at) <= 0;
+		double part = steps ? data_part(f, b, at) : -1, trips = part > 0 ? estimate_trips(f, b, at) : 0;
+		if (trips > 0 && part <= trips * (double)step)
+			share *= part / (trips * (double)step);
+	}
+	return share;
+}
+
 double
 estimate_trips(const Func *f, const Bound *b, const Op *loop)
 {
@@ -165,13 +190,11 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	const Op *count = loop->in[1]->def;
 	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass filter counts */
 		return estimate_trips(f, b, count) / 2;
-	s.starts = true;
-	bool is_part = n >= 0 && hi == INT64_MIN && !has_rank(loop->in[0], 4) &&
-	    scalar(&s, loop->in[0], INT64_MIN, DEPTH) == INT64_MIN;
-	s.starts = false;
-	double part = is_part ? shared_reach(f, b, loop) : -1;
+	double part = data_part(f, b, loop);
+	if (part >= 0 && n <= 0)
+		return n && part >= (double)(-n * step) ? (-n - 1) / 2.0 : MAX(ceil(part / (double)step), 1);
 	if (part >= 0)
-		return n ? part / (double)step : MAX(ceil(part / (double)step), 1);
+		return part < (double)step ? 0 : part / (double)step;  /* where those that are left have them all */
 	if (hi == INT64_MIN && n >= 0 && (s.reach = reach(f, b, loop)) != INT64_MIN) {
 		s.end = end_of(loop);
 		hi = scalar(&s, loop->in[1], s.reach, DEPTH);
