@@ -286,6 +286,10 @@ note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
 	for (int i = 0; i < pairs->n; i++)              /* what threads access rather than copies that have landed */
 		if (pairs->at[i].at == op && (!x->pair || tells(&pairs->at[i]) > tells(x->pair)))
 			x->pair = &pairs->at[i];
+	for (int i = 0; i < pairs->n; i++)              /* what a product reads is free when it is waited for */
+		if (x->pair && x->pair->before->kind == OP_DOT_START && pairs->at[i].at == op &&
+		    pairs->at[i].before->kind == OP_DOT_WAIT && pairs->at[i].after == x->pair->after)
+			x->pair = &pairs->at[i];
 	return is_block || attr_sync_warp(op);
 }
 

@@ -200,6 +200,17 @@ put_alike(const BarrierPairs *all, const BarrierPair *p, Text *out)
 	text_close(&memory);
 }
 
+/* Has what it is between, in a block, a later barrier between as well? */
+static bool
+has_later(const BarrierPair *p)
+{
+	const Op *op = p->is_earlier ? NULL : p->at->next;
+	bool has = false;
+	for (; op && op != p->after; op = op->next)
+		has |= attr_sync(op);
+	return op && op != p->at && (has || attr_sync(op));
+}
+
 /* Do others say as much?  A product of warpgroups is begun, and what it reads is free when it is waited for; an op that
  * writes the same again does so because of who reads it. */
 static bool
@@ -210,7 +221,8 @@ is_implied(const BarrierPairs *all, const BarrierPair *p)
 			continue;
 		if ((p->before->kind == OP_DOT_START && q->before->kind == OP_DOT_WAIT && q->after == p->after) ||
 		    (p->after->kind == OP_DOT_WAIT && q->after->kind == OP_DOT_START && q->before == p->before) ||
-		    (p->before == p->after && p->before_writes && p->after_writes))
+		    (p->before == p->after && p->before_writes && p->after_writes) ||
+		    (q->after == p->at && !q->is_earlier && has_later(p)))
 			return true;
 	}
 	return false;

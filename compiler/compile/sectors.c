@@ -134,7 +134,7 @@ static void
 put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Text *out)
 {
 	Worst worst;
-	int n = 0, run = 1;
+	int n = 0, run = 1, lanes = 1 << l->in[IN_LANE];
 	int64_t at[LANES_MOST], bits, bytes = vector * (tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits) / 8;
 	if (!worst_access(arg, op, tile, l, vector, &worst) || worst.touched <= worst.least || bytes == 0)
 		return;
@@ -142,7 +142,7 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		text_put(out, "its indices are data, each counted as a row of its own");
 		return;
 	}
-	for (int lane = 0; lane < 1 << l->in[IN_LANE]; lane++)
+	for (int lane = 0; lane < lanes; lane++)
 		if (address_at(&worst.in, op, tile, l, lane, worst.first, &bits) == AT_KNOWN)
 			n = set_add(at, n, bits / 8);
 	while (run < n && at[run] == at[run - 1] + bytes)
@@ -151,6 +151,8 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		text_printf(out, "a warp begins %s%lld bytes into a sector",
 		    worst.in.takes_guess ? "where data says, at worst " : "",
 		    (long long)((at[0] % SECTOR + SECTOR) % SECTOR));      /* at[0] may lie before the tensor */
+	else if (run == 1 && n > 1 && 2 * n <= lanes)
+		text_printf(out, "%d lanes read the same, the next %lld bytes from it", lanes / n, llabs(at[1] - at[0]));
 	else if (run == 1 && n > 1)
 		text_printf(out, "neighbouring lanes are %lld bytes apart%s", llabs(at[1] - at[0]),
 		    fills(&worst, op, tile, l, vector, bytes, llabs(at[1] - at[0]))
@@ -169,15 +171,22 @@ put_narrow(const InspectArg *arg, const Op *op, int vector, Text *out)
 	Walk w = {.arg = arg};
 	const InspectArg *x = tensor->type->kind == TYPE_TENSOR ? walk_arg(&w, tensor) : NULL;
 	const char *index = x ? attr_index(op) : "";
-	int rank = (int)strlen(index), size = dtype_info[tensor->type->elem].bits;
-	int64_t bytes = (int64_t)vector * size / 8;
+	const Value *tile = access_tile(op);
+	int rank = (int)strlen(index), size = dtype_info[tensor->type->elem].bits, at[KERNEL_RANK];
+	int64_t bytes = (int64_t)vector * size / 8, start = 0;
 	if (rank < 2 || index[rank - 1] != 'p' || x->stride[rank - 1] != 1 || bytes == 0 || bytes >= VECTOR_BYTES)
 		return;
+	access_dims(op, at);
+	if (tile && at[rank - 1] >= 0 && tile->type->extent[at[rank - 1]] <= vector)
+		return;                                 /* it has no more */
+	bool inside = op->kind == OP_READ && value_int(op->in[rank], &start) && start * size / 8 % (2 * bytes);
 	for (int d = 0; d < rank - 1; d++) {
 		int64_t apart = x->stride[d] * size / 8;
 		if (x->dim[d] <= 1 || apart % (2 * bytes) == 0)
 			continue;
 		text_printf(out, "%sno wider, since rows are %lld bytes apart", out->n ? "; " : "", (long long)apart);
+		if (inside)
+			text_printf(out, ", of which it begins %lld bytes into each", (long long)start * size / 8);
 		return;
 	}
 }

@@ -364,6 +364,30 @@ kernel left<B = 128>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B 
 example left { N = 4096; x = normal(0, 1); }
 END
 expect 0 'read x .* sectors.*(a warp begins 28 bytes into a sector)' inspect left.tgl
+# blocks of scales and numbers; rows between places that data says count in whole trips, unrolled too
+cat >blocks.tgl <<'END'
+kernel scaled(w: in u8[N, K, 34], y: out f32[N]) grid(n: cdiv(N, 8)) {
+    let s = w[n * 8 +: 8, 0 +: 16, 0 +: 2] as i32;
+    let q = w[n * 8 +: 8, 0 +: 16, 2 +: 32] as i32;
+    y[n * 8 +: 8] = sum(sum(q, axis = 2) * (s[:, :, 0] + 256 * s[:, :, 1]), axis = 1) as f32;
+}
+kernel rows<B = 128>(ptr: in i32[R1], col: in i32[Z], x: in f32[C], y: out f32[R]) grid(r: R) where R1 == R + 1 {
+    let end = ptr[r + 1];
+    var acc = zeros([B]);
+    for i in range(ptr[r], end, B) {
+        let k = i + arange(0, B);
+        acc += x[where(k < end, col[k], -1)];
+    }
+    y[r] = sum(acc);
+}
+example scaled { N = 4096; K = 64; w = integers(0, 9); }
+example rows { R = 1048576; R1 = 1048577; C = 1048576; Z = 33554432; ptr = arange(0, 1048577) * 32; col = integers(0, 1048576); x = normal; }
+END
+expect 0 '^  2:13 .* 2 of 1 sectors (16 lanes read the same, the next 34 bytes from it)$' inspect blocks.tgl scaled
+expect 0 '^  3:13 .*; no wider, since rows are 34 bytes apart, of which it begins 2 bytes into each)$' inspect blocks.tgl scaled
+expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows
+expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows -D unroll=2
+expect 0 '^  estimated .* us: starting blocks ' inspect blocks.tgl rows
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since no dimension of the tile has adjacent elements)' inspect sectors.tgl turned
