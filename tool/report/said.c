@@ -1,6 +1,7 @@
 /* Figures as they are read, lists of sentences, and all of it as JSON. */
 #include "tool/report/said.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,14 @@ said_alone(const Said *s)
 	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 && alone > MUCH * s->us
 		   ? alone
 		   : 0;
+}
+
+int
+said_resident(const Said *s)
+{
+	const TargetRates *r = s->x->t->rates;
+	double each = r && s->x->grid > 0 ? ceil(s->x->grid / r->multiprocessors) : s->x->blocks;
+	return MIN(s->x->blocks, (int)MIN(each, (double)INT_MAX));
 }
 
 bool

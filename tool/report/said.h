@@ -79,6 +79,7 @@ SpentLines said_lines_by(const Said *s, BillPart p); /* lines with some of a par
 double said_with(const Said *s, BillPart p, double less);
 /* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
 double said_alone(const Said *s);
+int said_resident(const Said *s);  /* blocks at once on a multiprocessor, no more than the launch has for each */
 void said_merge(const Said *s, SaidLines *all, const SaidLine *l); /* with that of the same reason, if there is one */
 SaidLines said_merged(const Said *s, int line);
 /* µs of the launch that other tiles or schedules take, which are compared before there is code, on the scale of this one as
@@ -109,6 +110,7 @@ const char *said_unrolled(const Said *s); /* why the code has a loop's barriers 
 const char *said_coalesced(const Said *s);
 /* Is an access of few bytes, where its rows would permit more, and has it much of what the kernel moves? */
 bool said_is_narrow(const Said *s, const SaidLine *l);
+bool said_has_tile(const Said *s); /* a parameter for the size of its tiles */
 bool said_is_spread(const SaidLine *l); /* elements a few apart, whose sectors have others between them */
 const char *said_widen(
     const Said *s, const SaidLine *l); /* what would make it wider; "": not known */
@@ -161,6 +163,7 @@ const char *said_rounds(
 /* said_compared.c */
 
 const char *said_compared(const Said *s);
+int said_fit(const Said *s); /* schedules that were compared and have a time */
 /* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
 bool said_smaller_are_slower(const Said *s, bool *compared);
 bool said_is_smaller(const Said *s, const json_t *variant); /* has a variant smaller tiles alone? */

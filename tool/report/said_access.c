@@ -113,6 +113,8 @@ said_pitch(const Said *s, const SaidLine *l)
 	long size = l->x->tile ? dtype_info[l->x->tile->elem].bits / 8 : 0;
 	if (pitch % 16 == 0 || size == 0 || !end || strncmp(end, " bytes apart", 12) != 0)
 		return "";
+	if (strncmp(end + 12, ", of which", 10) == 0)
+		return "; in a tensor of its own, with rows a multiple of 16 bytes apart, 16 bytes would go at once";
 	return arena_printf(s->mem,
 	    "; with rows %ld bytes apart, %ld elements of which %ld are padding, 16 bytes would go "
 	    "at "
@@ -207,9 +209,8 @@ said_is_narrow(const Said *s, const SaidLine *l)
 	return is_narrow(s, l) || ((rows || spread) && (s->us <= 0 || said_weighs(s, l->line)) && moves_much(s, l));
 }
 
-/* Has the kernel a parameter for the size of its tiles? */
-static bool
-has_tile(const Said *s)
+bool
+said_has_tile(const Said *s)
 {
 	for (int i = 0; i < s->b->nct; i++)
 		if (report_is_part(s->b->kernel, s->b->ct[i].name))
@@ -231,7 +232,7 @@ said_widen(const Said *s, const SaidLine *l)
 	       : strstr(cause, "an index of its own")
 		   ? "a range (`i +: B`) in place of an index for each element permits that"
 	       : l->x->accesses > 1 ? ""
-	       : has_tile(s)        ? "a larger tile permits that"
+	       : said_has_tile(s)        ? "a larger tile permits that"
 				    : WITHOUT_TILE;
 }
 
@@ -244,7 +245,7 @@ add_narrow(const Said *s, const SaidLine *l, Accesses *a)
 			"line %d %s, %d access%s of %d bytes a thread where %d bytes would be possible%s",
 			l->line, l->what, l->x->accesses, l->x->accesses > 1 ? "es" : "", l->x->bytes, l->x->wider,
 			l->x->accesses > 1 ? ""
-			: has_tile(s)      ? " in a larger tile"
+			: said_has_tile(s)      ? " in a larger tile"
 					   : " if a program had several rows"));
 }
 

@@ -320,8 +320,9 @@ say_parts(const Said *s)
 		text_printf(&t, " %s.", sentence(s, total.at));
 		text_close(&total);
 		if (said_alone(s) > 0 && s->x->blocks > 0)
-			text_printf(&t, " That only other blocks of a multiprocessor hide, which holds %d at once.",
-			    s->x->blocks);
+			text_printf(&t, " That only other blocks of a multiprocessor hide, which %s %d at once.",
+			    said_resident(s) < s->x->blocks ? "has room for more, but of this launch" : "holds",
+			    said_resident(s));
 	}
 	const json_t *w, *own = said_own_reads(s);
 	size_t i;

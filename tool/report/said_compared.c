@@ -7,17 +7,23 @@
 
 static const double SAME = 0.005;              /* of a time: two schedules take as long */
 
+int
+said_fit(const Said *s)
+{
+	int fit = 0;
+	for (int i = 0; i < s->why->tried.n; i++)
+		fit += s->why->tried.at[i].cycles >= 0;
+	return fit;
+}
+
 const char *
 said_compared(const Said *s)
 {
 	const ChooseWhy *why = s->why;
 	const Tried *taken = NULL, *next = NULL;
-	int fit = 0;
-	for (int i = 0; i < why->tried.n; i++) {
-		const Tried *c = &why->tried.at[i];
-		fit += c->cycles >= 0;
-		taken = c->is_chosen ? c : taken;
-	}
+	for (int i = 0; i < why->tried.n; i++)
+		taken = why->tried.at[i].is_chosen ? &why->tried.at[i] : taken;
+	int fit = said_fit(s);
 	if (fit < 2 || !taken)
 		return arena_printf(s->mem, "No other schedule was compared%s%s.",
 		    why->none ? ": " : "", why->none ? why->none : "");

@@ -62,9 +62,10 @@ say_wider(const Said *s)
 	enum { ROWS = 64, WIDEST = 256 };
 	static const char word[] = "wgmma.n";
 	double now = 0, shared = said_part(s, BILL_SHARED);
-	bool registers = false;
+	bool registers = false, more = false;           /* has a tile more columns than its instruction? */
 	for (int i = 0; i < s->lines.n; i++) {
-		const char *at = strstr(s->lines.at[i].what, word);
+		const char *at = strstr(s->lines.at[i].what, word), *columns = at ? strchr(s->lines.at[i].what, 'x') : NULL;
+		more |= columns && strtol(columns + 1, NULL, 10) > strtol(at + sizeof word - 1, NULL, 10);
 		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
 		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
 	}
@@ -72,12 +73,15 @@ say_wider(const Said *s)
 	if (now <= 0 || (registers && near))
 		return "";
 	if (!near && registers)
-		return now < WIDEST ? ". None of wgmma multiplies these faster: more columns (n256) only read shared "
-				      "memory less, which does not bound the kernel"
-				    : ". None of wgmma multiplies these faster";
+		return now < WIDEST && more
+			   ? ". None of wgmma multiplies these faster: more columns (n256) only read shared memory less, "
+			     "which does not bound the kernel"
+			   : ". None of wgmma multiplies these faster";
 	if (!near)
-		return ". None of wgmma multiplies faster: more columns (n256) or a left operand in registers only "
-		       "read shared memory less, which does not bound the kernel";
+		return arena_printf(s->mem,
+		    ". None of wgmma multiplies faster: %sa left operand in registers only %s shared memory less, which "
+		    "does not bound the kernel",
+		    more ? "more columns (n256) or " : "", more ? "read" : "reads");
 	double reads = (ROWS + now) / now, left = 1 / reads, wide = (1 + (double)ROWS / WIDEST) / reads;
 	const char *columns = now < WIDEST
 				  ? arena_printf(s->mem,

@@ -3,6 +3,7 @@
 #include "tool/report/said.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,8 @@ add_variants(const Said *s, Remedies *all)
 		double us = said_scaled(s, json_number_value(json_object_get(v, "us")));
 		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
 			     s->x->bill.part[BILL_PRODUCTS] > 0;
-		if (said_is_full(s) && !said_is_smaller(s, v))  /* whose code has no fewer registers */
+		bool alone = said_resident(s) < s->x->blocks && s->x->spills == 0;      /* registers keep no block out */
+		if (said_is_full(s) && !alone && !said_is_smaller(s, v))        /* whose code has no fewer registers */
 			continue;
 		said_remedy(s, &own, us,
 		    arena_printf(s->mem, "with %s%s",
@@ -103,12 +105,13 @@ room_needs(const Said *s, int now, const char **how)
 			: arena_printf(s->mem, "%d bytes of shared memory (now %lld)", each - 1024,
 			      (long long)s->x->f->shared_bytes));
 	}
-	bool any, small = !said_smaller_are_slower(s, &any), warps = registers && !said_more_warps_are_slower(s);
+	bool any, small = said_has_tile(s) && !said_smaller_are_slower(s, &any);
+	bool warps = registers && !said_more_warps_are_slower(s);
 	*how = needs.n > 1            ? ", both: less of one alone gains nothing"
 	       : !registers && !small ? ", by fewer stages"
 	       : !registers           ? ", by fewer stages or a smaller tile"
 	       : warps && small       ? ", by more warps or a smaller tile of a thread"
-	       : warps                ? ", by more warps"
+	       : warps                ? said_fit(s) < 2 ? ", by more warps, which were not compared" : ", by more warps"
 	       : small                ? ", by a smaller tile of a thread"
 				      : NULL;
 	return said_join(s, &needs, " and ");
@@ -135,15 +138,20 @@ add_room(const Said *s, Remedies *all)
 }
 
 /* A last round that is not full: no more can be saved than its places take.  Where device memory or
- * the L2 cache bound it, the blocks that are left have more of those. */
+ * the L2 cache bound it, the blocks that are left have more of those; of what a multiprocessor has for itself as well,
+ * so that only what it takes to drain, and the multiprocessors that have one program less, are saved: rows by 2048
+ * blocks in 3.1 rounds, bound by instructions, take 100 us on an H200, and 98 at best by other numbers. */
 static void
 add_rounds(const Said *s, Remedies *all)
 {
 	double share;
 	const char *text = said_rounds(s, &share);
 	BillPart most = said_longest(s, -1);
+	double units = s->x->t->rates->multiprocessors, each = s->x->grid / units;
+	double idle = (1 - each / MAX(ceil(each), 1)) * s->us + s->x->bill.fill / s->x->t->rates->clock;
+	double less = s->x->bill.each > 0 && most != BILL_WAITING ? MIN(share * s->us, idle) : share * s->us;
 	if (*text && share > 0 && most != BILL_MEMORY && most != BILL_SECTORS)
-		said_remedy(s, all, (1 - share) * s->us,
+		said_remedy(s, all, s->us - less,
 		    "at best, with blocks of a size or number that fills the last round (below)");
 }
 
@@ -170,6 +178,7 @@ add_spills(const Said *s, Remedies *all)
 	const Tried *least = NULL;
 	const json_t *w;
 	size_t i;
+	bool alone = said_resident(s) < s->x->blocks;   /* fewer registers would let no more warps in */
 	if (!said_spills(s) && !said_is_full(s))
 		return;
 	for (int k = 0; k < s->why->tried.n; k++) {
@@ -178,11 +187,14 @@ add_spills(const Said *s, Remedies *all)
 			least = c;
 	}
 	double us = least ? least->bill.cycles / target_rates(s->x->t)->clock : s->us;
+	if (alone && !said_spills(s) && us >= SAID_WORTH * s->us)
+		return;
 	Text t = {0};
 	if (said_spills(s))
 		text_printf(&t, "without the %d bytes that a thread spills", s->x->spills);
 	else
-		text_printf(&t, "with fewer than all %d registers of a thread, for more warps at once", s->x->registers);
+		text_printf(&t, "with fewer than all %d registers of a thread%s", s->x->registers,
+		    alone ? "" : ", for more warps at once");
 	if (us < SAID_WORTH * s->us) {
 		text_put(&t, ", with ");
 		why_values(least, &t);
@@ -206,9 +218,8 @@ add_own_reads(const Said *s, Remedies *all)
 	if (own)
 		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
-			"%s read a trip before its use (a var that the next trip takes), or at "
-			"once for several "
-			"trips, so that products do not wait for it",
+			"%s read a trip before its use (a var that the next trip takes), or at once for several trips, so "
+			"that products do not wait for it",
 			name));
 }
 
@@ -225,10 +236,9 @@ add_steps(const Said *s, Remedies *all)
 	if (waits > 2 * FEW_STEPS && is_near(s, BILL_WAITING))
 		said_remedy(s, all, said_with(s, BILL_WAITING, (waits - FEW_STEPS) * each),
 		    arena_printf(s->mem,
-			"at best, if the code's loads were "
-			"under way at once: a warp waits for its %d loads in %d steps, one after "
-			"the other; fewer elements a thread (more warps, a "
-			"smaller tile) or wider accesses leave registers for all of them",
+			"at best, if the code's loads were under way at once: a warp waits for its %d loads in %d steps, "
+			"one after the other; fewer elements a thread (more warps, a smaller tile) or wider accesses leave "
+			"registers for all of them",
 			loads, waits));
 }
 
@@ -240,16 +250,15 @@ static void
 add_warps(const Said *s, Remedies *all)
 {
 	enum { SCHEDULERS = 4, ENOUGH = 4 };
-	int warps = func_find(s->x->f, OP_ROLES) ? 0 : s->x->blocks * func_warps(s->x->f);
+	int warps = func_find(s->x->f, OP_ROLES) ? 0 : said_resident(s) * func_warps(s->x->f);
 	if (warps > 0 && warps < SCHEDULERS * ENOUGH &&
 	    said_part(s, BILL_ISSUE) >= .8 * said_part(s, said_longest(s, -1)))
 		said_remedy(s, all, 0,
 		    arena_printf(s->mem,
-			"more warps at once: %d on a multiprocessor are %.3g for each scheduler, "
-			"which then has "
-			"cycles without one that is ready, of which the model counts few; more "
-			"warps for the same tile, or fewer registers",
-			warps, (double)warps / SCHEDULERS));
+			"more warps at once: %d on a multiprocessor are %.3g for each scheduler, which then has cycles "
+			"without one that is ready, of which the model counts few; more warps for the same tile, or %s",
+			warps, (double)warps / SCHEDULERS, said_resident(s) < s->x->blocks
+				? "more programs, each for a part of what one does now" : "fewer registers"));
 }
 
 /* Blocks take turns to start.  Where the kernel has a branch or a loop the model compares none that stay, and has too
@@ -331,12 +340,10 @@ add_instructions(const Said *s, Remedies *all)
 		    said_spent_us(s, d, BILL_ISSUE) > .1 * all_us && said_divides(s, d->line)) {
 			said_remedy(s, all, 0,
 			    arena_printf(s->mem,
-				"line %d divides: of a warp that has a numerator or divisor of 0, "
-				"or one close "
-				"to the least or greatest numbers or beyond, all wait for a "
-				"routine of about 60 instructions more, which the "
-				"estimate leaves out as data decides it; fast::div, or a product "
-				"with an inverse, has no such branch",
+				"line %d divides: of a warp that has a numerator or divisor of 0, or one close to the "
+				"least or greatest numbers or beyond, all wait for a routine of about 60 instructions "
+				"more, which the estimate leaves out as data decides it; fast::div, or a product with "
+				"an inverse, has no such branch",
 				d->line));
 			break;
 		}
@@ -391,9 +398,8 @@ collect(const Said *s)
 	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
 		said_remedy(s, &all, 0,
 		    arena_printf(s->mem,
-			"%.0f of %d multiprocessors have a program: smaller tiles, or split = 2 "
-			"and more for a "
-			"long loop, give each one",
+			"%.0f of %d multiprocessors have a program: smaller tiles, or split = 2 and more for a long loop, "
+			"give each one",
 			s->x->bill.launched, s->x->t->rates->multiprocessors));
 	add_starts(s, &all);
 	add_spills(s, &all);
@@ -409,9 +415,8 @@ collect(const Said *s)
 	if (*late)
 		said_remedy(s, &all, 0,
 		    arena_printf(s->mem,
-			"%s: loads stay behind stores, so that nothing hides their latency; read "
-			"into a let "
-			"before the first write",
+			"%s: loads stay behind stores, so that nothing hides their latency; read into a let before the "
+			"first write",
 			late));
 	add_instructions(s, &all);
 	add_functions(s, &all);
@@ -420,7 +425,7 @@ collect(const Said *s)
 
 /* What a schedule does not change, and the kernel's text may: by what is far above the least. */
 static const char *
-another_text(const Said *s)
+another_text(const Said *s, double least)
 {
 	static const char *const way[BILL_PARTS] = {
 		[BILL_MEMORY] = "that moves fewer bytes, or each once",
@@ -444,6 +449,9 @@ another_text(const Said *s)
 		return " It is above the least by its waiting: more warps, or smaller tiles, whose work others wait "
 		       "beside, or another text, with results that do not follow from one another, may take less; none was "
 		       "tried.";
+	if (said_alone(s) > 0 && said_part(s, p) < FEW * least)
+		return " It is above the least by what does not overlap: another text, in which less waits for what comes "
+		       "before it, may take less; none was tried.";
 	return p == BILL_START && s->x->f->schedule.persistent <= 0
 		   ? ""                                 /* add_starts says that */
 		   : arena_printf(s->mem,
@@ -487,6 +495,6 @@ said_remedies(const Said *s, SaidList *out)
 				   "0.96 of the time, and more for one." : "";
 	said_add(s, out,
 	    arena_printf(s->mem, "What to change%s: %s.%s%s", any ? ", and the launch's time by the model then" : "",
-		t.at, held, s->us > ANOTHER * least ? another_text(s) : ""));
+		t.at, held, s->us > ANOTHER * least ? another_text(s, least) : ""));
 	text_close(&t);
 }
