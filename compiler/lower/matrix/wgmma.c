@@ -148,12 +148,12 @@ accumulators(const WgmmaPlan *p)
 
 /* No product adds to the others, which hold anything: zero, so that nothing is held for them. */
 static void
-clear_padding(Lower *l, const WgmmaPlan *p, Reg *out)
+clear_padding(Lower *l, const WgmmaPlan *p, RegType type, Reg *out)
 {
 	int n = 1 << p->fragment, used = accumulators(p);
 	for (int i = 0; i < n << p->tiles; i++)
 		if (i % n >= used)
-			out[i] = lower_zero(l, REG_F32);
+			out[i] = lower_zero(l, type);
 }
 
 void
@@ -167,7 +167,7 @@ lower_dot_start(Lower *l, Op *op)
 		lower_refuse(l, op, "internal error: a dot_start of these operands");
 		return;
 	}
-	clear_padding(l, &p, out);
+	clear_padding(l, &p, lower_type(op->out[0].type), out);
 	Multiply x = begin(l, &p, op);
 	if (p.apart < 0)
 		multiply(l, &x, out);

@@ -177,9 +177,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
 	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
 	const char *right = operand_reason(dot, 1, t, &computed);
-	/* as bytes lie along K, it can only be turned; of padded rows LLVM cannot select what follows shared sums */
-	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1 &&
-	    !(attr_rows(dot) && dot->home->func->schedule.split > 1);
+	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1;    /* as bytes lie along K, it can only be turned */
 	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
 		right = NULL;
 	out->decodes = computed && !right;
