@@ -45,7 +45,19 @@ gathers_by_one(const Op *copy)
 	return n <= 1;
 }
 
-/* All in one loop, counted by the same mbarriers. */
+/* Slots that consumers still read when they wait for the next: one where a product runs on (skew/run_on.c). */
+static int
+held_slots(const Op *roles)
+{
+	const Block *body = roles->region[1];
+
+	for (const Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_DOT_WAIT && op->nin == 0)
+			return 1;
+	return 0;
+}
+
+/* All in one loop, counted by the same mbarriers, with slots enough: the producer fills LAG before it arrives for the first. */
 static bool
 find_copies(GatherWait *l)
 {
@@ -64,7 +76,8 @@ find_copies(GatherWait *l)
 		l->now = op->in[at + 2];
 		l->copy[l->n++] = op;
 	}
-	return l->n > 0 && l->ring->type->slots > LAG && value_inside(l->now, l->loop->region[0]);
+	return l->n > 0 && l->ring->type->slots > LAG + held_slots(l->roles) &&
+	    value_inside(l->now, l->loop->region[0]);
 }
 
 static void
