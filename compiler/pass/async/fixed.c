@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-enum { SHARED_BYTES = 48 << 10 };                       /* of operands that several products of a block have */
+/* Bytes of operands that several products of a block have; of small scratch beside a large one (pass smem). */
+enum { SHARED_BYTES = 48 << 10, APART = 4096 };
 
 static bool
 is_by_multiplications(const Op *op)
@@ -146,6 +147,16 @@ precedes(const Op *op, const Op *other)
 	return op != NULL;
 }
 
+/* Is there room for so many bytes more, beside rings, buffers and the scratch of what needs most? */
+static bool
+has_room(Func *f, const Target *t, const Op *dot, int64_t more)
+{
+	int64_t scratch = 0;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		scratch = MAX(scratch, plan_op(op, t).scratch);
+	return more + scratch + APART <= scratch_limit(dot, t);
+}
+
 /* A product with an operand that others of its block have: both come from buffers, as long as these are small.  The last
  * one that is put is got first: a barrier before that is for both, and none stands between a get and the product. */
 static void
@@ -158,7 +169,7 @@ share(Func *f, const Target *t, Op *dot, int64_t *bytes)
 	int64_t more = 0;
 	for (int i = 0; i < (v[0] == v[1] ? 1 : 2); i++)
 		more += buffer_of(v[i]) ? 0 : tile_bytes(v[i]->type);
-	if (*bytes + more > SHARED_BYTES)
+	if (*bytes + more > SHARED_BYTES || (more > 0 && !has_room(f, t, dot, more)))
 		return;
 	*bytes += more;
 	int first = v[0]->block == v[1]->block && precedes(v[0]->def, v[1]->def);
