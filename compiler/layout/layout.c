@@ -312,6 +312,21 @@ layout_drop_broadcast(const Layout *l)
 	return r;
 }
 
+Layout
+layout_fill_lanes(const Layout *l)
+{
+	Layout r = *l;
+	int n = l->in[IN_REGISTER], lanes = layout_in_at(l, IN_LANE);
+	for (int i = 0; i < l->in[IN_LANE] && n > 0; i++)
+		if (!r.map.col[lanes + i])
+			r.map.col[lanes + i] = l->map.col[--n];
+	memmove(&r.map.col[n], &r.map.col[l->in[IN_REGISTER]],
+	    sizeof r.map.col[0] * (size_t)(l->map.nin - l->in[IN_REGISTER]));
+	r.in[IN_REGISTER] = n;
+	r.map.nin = layout_in_bits(&r);
+	return r;
+}
+
 static void
 add_columns(Layout *r, const Layout *l, int from, int to)
 {

@@ -91,6 +91,7 @@ Layout layout_stack(const Layout *l, int dim, int bits);     /* 2^bits along dim
 Layout layout_shorten(const Layout *l, int dim, int bits);   /* the first 2^bits along dim, upper bits of images left out */
 Layout layout_pair(const Layout *l);                /* a new last dimension of 2, in the lowest register bit */
 Layout layout_drop_broadcast(const Layout *l);      /* registers that repeat others taken out */
+Layout layout_fill_lanes(const Layout *l);          /* registers' bits in place of lanes' that repeat elements */
 Layout layout_fold_warps(const Layout *l, int warps);   /* 2^warps at most: each holds what several did, behind its own */
 
 /* A fragment of a matrix instruction, from its table of images; see target/mma.def. */

@@ -423,6 +423,24 @@ folded_warps(void **state)
 	assert_int_equal(fewer.in[IN_REGISTER], l.in[IN_REGISTER]);
 }
 
+/* Rows that three of five lane bits repeat: registers' bits take their place, the upper first. */
+static void
+filled_lanes(void **state)
+{
+	const int shape[LAYOUT_RANK] = {6}, in[IN_DIMS] = {3, 5, 1, 0};
+	const uint64_t col[] = {16, 8, 32, 0, 0, 1, 2, 0, 4}, full[] = {32, 8, 1, 2, 16, 4};
+	Layout l = layout_fragment(1, shape, in, col), own = layout_fill_lanes(&l);
+	Convert c;
+	(void)state;
+	assert_true(layout_valid(&own));
+	assert_int_equal(own.in[IN_REGISTER], 0);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(own.map.col[i], full[i]);
+	assert_true(layout_convert(&own, &l, &c) && c.kind == CONVERT_SHUFFLE);
+	Layout again = layout_fill_lanes(&own);
+	assert_true(layout_equal(&again, &own));
+}
+
 int
 main(void)
 {
@@ -439,6 +457,7 @@ main(void)
 		cmocka_unit_test(boxes),
 		cmocka_unit_test(shortened_and_paired),
 		cmocka_unit_test(folded_warps),
+		cmocka_unit_test(filled_lanes),
 		cmocka_unit_test(text_round_trip),
 		cmocka_unit_test(nibbles),
 	};

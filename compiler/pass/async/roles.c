@@ -115,6 +115,100 @@ find_loop(Parting *p)
 	return p->loop || refuse(p, "no loop of the program fills a ring by bulk copies");
 }
 
+/* ---- indices again in another layout ---- */
+
+/* Could v be computed in layout l, so that threads exchange nothing? */
+static bool
+can_remake(const Value *v, const Layout *l)
+{
+	const Op *op = v->def;
+	if (!op || op->nregion)
+		return false;
+	if (op->kind == OP_CONVERT)
+		return can_remake(op->in[0], l);
+	if (!op_has(op, ELEM) && op->kind != OP_READ && op->kind != OP_CONST && op->kind != OP_IOTA &&
+	    op->kind != OP_BROADCAST)
+		return false;
+	const Layout *anchor = anchor_of_result(op, 0, l);
+	for (int i = 0; i < op->nin; i++) {
+		const Layout *in = value_is_placed(op->in[i]) && anchor ? anchor_operand(op, anchor, i) : NULL;
+		if (value_is_placed(op->in[i]) && (!in || !can_remake(op->in[i], in)))
+			return false;
+	}
+	return true;
+}
+
+static Value *
+remake(Parting *p, Value *v, const Layout *l)
+{
+	Op *op = v->def;
+	if (v->layout == l && op->kind != OP_CONVERT)
+		return v;
+	if (op->kind == OP_CONVERT)
+		return remake(p, op->in[0], l);
+	const Layout *anchor = anchor_of_result(op, 0, l);
+	Builder b = {.m = p->m, .block = op->home, .before = op->next, .place = op->place};
+	Value *in[MAX_RANK + 4];
+	for (int i = 0; i < op->nin; i++)
+		in[i] = value_is_placed(op->in[i]) ? remake(p, op->in[i], anchor_operand(op, anchor, i)) : op->in[i];
+	Op *again = op_make(&b, op->kind, in, op->nin, op->attr, op->nattr, &v->type, 1);
+	again->out[0].name = v->name;
+	again->out[0].layout = l;
+	if (op->kind == OP_READ)
+		attr_set_vector(p->m, again, access_vector(again, l, p->t));
+	return &again->out[0];
+}
+
+/* In place of conversions through shared memory. */
+static void
+remake_indices(Parting *p, Op *programs)
+{
+	const Block *body = programs->region[0];
+	for (Op *op = body->first; op; op = op_after(op, body))
+		if (op->kind == OP_CONVERT && plan_op(op, p->t).scratch)
+			value_replace(&op->out[0], remake(p, op->in[0], op->out[0].layout));
+	sweep(p->f);
+}
+
+/* Is it a division that lanes repeat, which each could make once for all of its warp? */
+static bool
+repeats_division(const Parting *p, const Op *op, Layout *own)
+{
+	Convert c;
+	const Layout *l = op->nout == 1 ? op->out[0].layout : NULL;
+	OpCost cost = op_info[op->kind].cost;
+	bool divides = (cost == COST_DIVIDE || cost == COST_LONG) && op_has(op, ELEM) && l;
+	if (!divides || !op->out[0].nuses || dtype_is_float(op->out[0].type->elem))
+		return false;
+	*own = layout_fill_lanes(l);
+	return !layout_equal(own, l) && layout_convert(own, l, &c) && c.kind == CONVERT_SHUFFLE &&
+	    can_remake(&op->out[0], layout_intern(p->m, own));
+}
+
+/* Lanes whose rows are the same divide for one row each, and take the others' results by shuffles. */
+static void
+share_divisions(Parting *p, Op *programs)
+{
+	const Block *body = programs->region[0];
+	VEC(Op *) ops = {0};
+	Layout own;
+
+	for (Op *op = body->first; op; op = op_after(op, body))
+		vec_push(p->tmp, &ops, op);
+	while (ops.n) {
+		Op *op = vec_pop(&ops);
+		if (!repeats_division(p, op, &own))
+			continue;
+		Value *v = remake(p, &op->out[0], layout_intern(p->m, &own));
+		Builder b = {.m = p->m, .block = op->home, .before = v->def->next, .place = op->place};
+		Op *convert = op_make(&b, OP_CONVERT, &v, 1, NULL, 0, &v->type, 1);
+		convert->out[0].layout = op->out[0].layout;
+		value_replace(&op->out[0], &convert->out[0]);
+		op_erase(op);
+	}
+	sweep(p->f);
+}
+
 /* ---- what the copies need ---- */
 
 static bool need(Parting *p, const Value *v);
@@ -170,7 +264,7 @@ need(Parting *p, const Value *v)
 		return true;
 	if ((!op_has(v->def, PURE) && !reads_again(p, v->def)) || v->def->nregion)
 		return refuse(p, "addresses of copies come from memory");
-	if (plan_op(v->def, p->t).scratch)
+	if (plan_op(v->def, p->t).scratch && !can_remake(v->def->in[0], v->layout))
 		return refuse(p, "threads exchange what addresses of copies follow from");
 	return ALL_OF(i, v->def->nin, need(p, v->def->in[i]));
 }
@@ -362,7 +456,10 @@ part(Parting *p)
 	drop_effects(p, producer, false);
 	drop_effects(p, p->programs, true);
 	sweep(p->f);
+	remake_indices(p, producer);
 	change_layouts(p, producer);
+	if (p->gathers)
+		share_divisions(p, producer);
 	if (p->f->stream <= 1)
 		sink_scalars(p, roles);
 	sweep(p->f);
