@@ -174,6 +174,8 @@ Reg lower_shared_offset(Lower *l, const LowerShared *s, int r, int64_t *constant
 
 /* memory/access.c: where the elements of a tile stand in a tensor, or where a tile of pointers points to */
 
+enum { VOTES_MOST = 4 };
+
 typedef struct LowerAccess {
 	const Op *op;
 	const Value *tensor;
@@ -201,6 +203,9 @@ typedef struct LowerAccess {
 		Reg lo, hi;                             /* p: coordinates inside (REG_I32), 0: all are; g: hi, the limit */
 	} dim[KERNEL_RANK];
 	bool is_kept;                                   /* a register's offset is one value for all trips (PRIM_KEEP) */
+	Reg voted;                                      /* rows inside, by lanes (REG_I32); 0: threads test their own */
+	int nvote, vote_register[VOTES_MOST];           /* bits that say which row, */
+	int vote_lane[VOTES_MOST];                      /* and which lane tests it */
 	Reg base;                                       /* the tensor moved on to the starts; packed: REG_I64, elements */
 	Reg uniform;                                    /* whether the scalar indices are inside; 0: they are */
 	int vector;
@@ -216,6 +221,11 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 /* Packed types: the element's number (REG_I64). */
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
+/* By the tile of indices along dimension d; 0: it is inside. */
+Reg lower_index_mask(Lower *l, const LowerAccess *a, int d, int r);
+/* memory/vote.c: of counted copies by all tiles of indices, which lanes test for each other behind lower_vote */
+Reg lower_gathered_mask(Lower *l, const LowerAccess *a, int r);
+void lower_vote(Lower *l, LowerAccess *a);
 CacheHint lower_cache(const Op *op, CacheHint otherwise);
 
 /* memory/halo.c: do accesses start a few elements apart? */

@@ -279,8 +279,9 @@ void
 lower_access_make(Lower *l, LowerAccess *a, const Op *op, const Type *tile, const Layout *layout)
 {
 	bool packed = dtype_is_packed(tile->elem);
+	bool counts = op_is_counted_copy(op);
 	*a = (LowerAccess){.op = op, .tensor = op->in[0], .tile = tile, .layout = layout, .nd = op->in[0]->type->rank,
-	    .is_kept = op_is_counted_copy(op)};
+	    .is_kept = counts};
 	a->unit = packed ? 1 : dtype_tile_size(tile->elem);
 	a->vector = layout ? (int)MAX(attr_vector(op), 1) : 1;
 	a->vector = MIN(a->vector, layout ? 1 << layout->in[IN_REGISTER] : 1);
@@ -440,9 +441,8 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 	return mask;
 }
 
-/* By the tile of indices along dimension d; 0: it is inside. */
-static Reg
-index_mask(Lower *l, const LowerAccess *a, int d, int r)
+Reg
+lower_index_mask(Lower *l, const LowerAccess *a, int d, int r)
 {
 	const Value *v = a->dim[d].index;
 	Reg hi = a->dim[d].hi, at = a->dim[d].gather[r];
@@ -463,10 +463,10 @@ lower_access_mask(Lower *l, const LowerAccess *a, int r)
 	for (int d = 0; d < a->nd; d++) {
 		if (a->dim[d].letter == 'p' && a->layout)
 			mask = lower_both(l, mask, mask_part(l, a, d, r));
-		else if (a->dim[d].letter == 'g')
-			mask = lower_both(l, mask, index_mask(l, a, d, r));
+		else if (a->dim[d].letter == 'g' && !a->is_kept)
+			mask = lower_both(l, mask, lower_index_mask(l, a, d, r));
 	}
-	return mask;
+	return a->is_kept ? lower_both(l, mask, lower_gathered_mask(l, a, r)) : mask;
 }
 
 void

@@ -166,6 +166,8 @@ lower_copy(Lower *l, Op *op)
 	Reg first = lower_is_first_holder(l, &layout);
 	LowerShared at = lower_shared(l, &layout, &shared, size);
 	bool by_line = is_async && takes_lines(op, tile, &elements, l->t);
+	if (counts || (l->role == 1 && is_async))
+		lower_vote(l, &a);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
 		ThreadAccess from = {.align = size * vector, .cache = lower_cache(op, CACHE_NONE)};
 		ThreadAccess to = {.space = SPACE_SHARED, .align = size * vector, .base = lower_regs(l, slot)[0]};
