@@ -370,17 +370,32 @@ cost_elements(const Value *v)
 	return (double)(UINT64_C(1) << held);
 }
 
+/* Does v follow from what the block's accesses read, by so many ops at most? */
+static bool
+is_from_data(const Value *v, const Block *b, int depth)
+{
+	const Op *op = v->def;
+	if (!op || !value_inside(v, b) || depth == 0)
+		return false;
+	return op_is_access(op) || ANY_OF(i, op->nin, is_from_data(op->in[i], b, depth - 1));
+}
+
+/* Copies of trips that gather rows wait twice, for the indices and the rows: sums of 16 rows that data names took an H200
+ * 271 us in eights and 320 in twos. */
 bool
 cost_overlaps(const Op *loop)
 {
 	/* instructions of a trip: 8 elements compared, not 8 exponentials; of several trips' copies, which have
 	 * addresses, too: squares of 16 elements added, not sums and squares (std_cols of bench/warps) */
-	enum { SHORT = 65, SHORT_COPIES = 40 };
+	enum { SHORT = 65, SHORT_COPIES = 40, DEPTH = 6 };
 	double n = 0, special;
 	if (loop->kind != OP_FOR || op_is_over_programs(loop))
 		return false;
 	for (const Op *op = loop->region[0]->first; op; op = op->next) {
 		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
+			return false;
+		if (attr_unrolled(loop) > 0 && op_is_access(op) &&
+		    ANY_OF(i, op->nin - 1, is_from_data(op->in[1 + i], loop->region[0], DEPTH)))
 			return false;
 		bool reduces = op_family(op) == FAMILY_REDUCE;
 		if (op->nout > 0 && !op_is_access(op))
