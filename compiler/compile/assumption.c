@@ -345,9 +345,9 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 	if (p)
 		set_assumptions(f, k, b, p);
 	f->no_windows = !p || p->no_windows;
-	/* Along one axis nothing is divided, and numbers of 64 bits, of which none are cut off, are faster: count_bytes,
-	 * hist_u8 and top1 of bench/warps took an H200 20, 74 and 72.5 us, cut to 32 bits 24, 79 and 74.7.  Of products a
-	 * program takes long, and registers are scarce: one spilled 92 bytes for the inverses. */
+	/* Along one axis nothing is divided, and numbers of 64 bits, of which none are cut off, need no masks: top1 of
+	 * bench/warps took an H200 72.6 us, cut to 32 bits 74.7.  Of products a program takes long, and registers are scarce:
+	 * one spilled 92 bytes for the inverses. */
 	bool divides = f->naxis > 1 && !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
 	f->few_programs = p && p->few_programs && divides;
 }
