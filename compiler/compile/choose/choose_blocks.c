@@ -348,10 +348,14 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool unroll_open = is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	warps_open = warps_open && !listed;
+	int least = warps_open ? MAX(s->rule / 2, 1) : s->rule;
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
-		for (int warps = warps_open ? MAX(s->rule / 2, 1) : s->rule;
-		     warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
+		for (int warps = least; warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
 			try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .unroll = unroll > 1 ? unroll : 0});
+	for (Form fewer = s->form; fewer.warps == least && least > 1; fewer.warps = s->form.warps) {
+		fewer.warps = least /= 2;
+		try(s, first, fewer);
+	}
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
 	Form best = s->form;

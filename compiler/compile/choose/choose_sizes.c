@@ -412,8 +412,7 @@ add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, 
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
 		return;
-	bool with_steps = (choose_count_dots(f) > 1 || choose_sums(f) || choose_decodes(f)) && !adds_apart(f);
-	find_sizes(k, b, t, how, with_steps, mem, &s);
+	find_sizes(k, b, t, how, !adds_apart(f), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;

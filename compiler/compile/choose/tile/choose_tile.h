@@ -95,8 +95,8 @@ bool tile_visit_indices(const Pair *x, const Op *a, const Value *tile);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
-/* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts? */
-bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis);
+/* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts into parts of that scale? */
+bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale);
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
  * none at or behind the end of what the axis cuts? */
 bool tile_numbers_rows(const Pair *x, const Op *write, int i, int axis);

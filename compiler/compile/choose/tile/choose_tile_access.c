@@ -66,15 +66,15 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	return true;
 }
 
-/* D of cdiv(D, B), cdiv(D, c) of cdiv(D, c B). */
+/* D of cdiv(D, B); of cdiv(D, c B), D in parts of c B and cdiv(D, c) in parts of B. */
 bool
-tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis)
+tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale)
 {
 	const TypeExpr *type = x->k->item->params.at[tensor->index].type;
 	const Expr *count = x->count[axis], *dim = type->dims.at[last];
-	if (x->by[axis] == 1)
+	if (scale == TILE_SCALE * (int64_t)x->by[axis])
 		return is_extent(type, first, last, count);
-	bool is_part = first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME && !dim->a->scope &&
+	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME && !dim->a->scope &&
 	    strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
 	return is_part && dim->args.at[1].e->u == x->by[axis] && exprs_same(dim->args.at[0].e, count);
 }
@@ -166,13 +166,14 @@ static bool
 covers_dimension(Pair *x, const Op *a, int i, const Part *p, int d)
 {
 	int axis = p->axis[d];
-	if (axis == AXIS_STEP || p->scale[d] != TILE_SCALE)
+	if (axis == AXIS_STEP)
 		return false;
 	if (attr_index(a)[i] == 'g') {
 		x->by_number = true;
-		return tile_numbers_rows(x, a, i, axis);
+		return p->scale[d] == TILE_SCALE && tile_numbers_rows(x, a, i, axis);
 	}
-	return starts_inside(x, a, i) && tile_is_cut_by(x, a->in[0], i - access_merged(a, i), i, axis);
+	return starts_inside(x, a, i) &&
+	    tile_is_cut_by(x, a->in[0], i - access_merged(a, i), i, axis, p->scale[d]);
 }
 
 /* All elements of the dimension, by all axes. */

@@ -109,6 +109,8 @@ idle_arithmetic(const Op *op, Idle a, Idle b)
 	switch (op->kind) {
 	case OP_MAX:
 		return same || is_number(b, -INFINITY) ? a : is_number(a, -INFINITY) ? b : (Idle){0};
+	case OP_MIN:
+		return same || is_number(b, INFINITY) ? a : is_number(a, INFINITY) ? b : (Idle){0};
 	case OP_ADD:
 		if (is_number(a, -INFINITY) || is_number(b, -INFINITY))
 			return number(-INFINITY);

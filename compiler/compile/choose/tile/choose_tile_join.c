@@ -10,7 +10,7 @@
  * Two trips come to what one of both their elements does.  That holds of these variables, where `own` is computed of each
  * of the trip's elements for itself:
  *
- *     greatest        max(it, greatest of own)
+ *     greatest        max(it, greatest of own)                        min and the least alike
  *     sum             it + sum of own                                 a product whose K the step cuts is a sum, too
  *     scaled sum      it * exp(D(m, n)) + sum of own * exp(D(own, n)),  m a greatest before the trip, n behind it
  *
@@ -124,14 +124,15 @@ carried_index(const Join *j, const Value *v, bool behind)
 	return 0;
 }
 
-/* y = max(it, greatest of own). */
+/* y = max(it, greatest of own), or of OP_MIN and the least. */
 static bool
-is_greatest(const Join *j, int i)
+is_extreme(const Join *j, int i, OpKind kind)
 {
 	const Op *op = j->body->last->in[i - 1]->def;
-	for (int k = 0; k < 2 && op && op->kind == OP_MAX; k++)
+	for (int k = 0; k < 2 && op && op->kind == kind; k++)
 		if (op->in[k] == &j->body->arg[i])
-			return is_reduced(j, op->in[1 - k], "max") && !is_late(j, unspread(op->in[1 - k])->def->in[0]);
+			return is_reduced(j, op->in[1 - k], kind == OP_MAX ? "max" : "min") &&
+			    !is_late(j, unspread(op->in[1 - k])->def->in[0]);
 	return false;
 }
 
@@ -150,7 +151,7 @@ find_weight(const Join *j, const Value *v, bool own, Weight *out)
 		return false;
 	const Value *n = unguarded(unscaled(j, unguarded(sub->in[1]), &out->inner)), *inner = NULL;
 	out->greatest = carried_index(j, n, true);
-	if (!out->greatest || !is_greatest(j, out->greatest))
+	if (!out->greatest || !is_extreme(j, out->greatest, OP_MAX))
 		return false;
 	if (own)
 		return !is_late(j, sub->in[0]);
@@ -301,7 +302,8 @@ tile_trips_join(Pair *x, const Op *loop)
 	j.late = NEW_ARRAY(x->mem, bool, MAX(x->f->nvalues, 1));
 	mark_late(&j);
 	for (int i = 1; i < j.body->narg; i++)
-		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_greatest(&j, i) && !is_added(&j, i))
+		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_extreme(&j, i, OP_MAX) &&
+		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i))
 			return false;
 	if (j.body->narg <= 1)
 		return false;

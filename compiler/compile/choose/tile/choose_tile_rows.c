@@ -142,7 +142,7 @@ is_below_behind(const Pair *x, const Value *v, int axis, int depth)
 	bool gathers = attr_index(op)[0] == 'g';
 	if (gathers && is_below_behind(x, op->in[1], axis, depth + 1))
 		return true;
-	return tile_is_cut_by(x, op->in[0], 0, 0, axis) &&
+	return tile_is_cut_by(x, op->in[0], 0, 0, axis, TILE_SCALE) &&
 	    (gathers ? is_own_number(x, op->in[1], 0) : counts(x, op->in[1], 0));
 }
 
@@ -229,7 +229,7 @@ tile_numbers_rows(const Pair *x, const Op *write, int i, int axis)
 	if (v->type->rank != 1 || !dtype_is_signed(v->type->elem))
 		return false;
 	return is_below_behind(x, v, axis, 0) ||
-	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis) && is_own_number(x, v, 0));
+	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis, TILE_SCALE) && is_own_number(x, v, 0));
 }
 
 bool
