@@ -160,6 +160,10 @@ typedef struct ChooseTile {
 } ChooseTile;
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);
+/* The same of a size by which its loops step, where it has no products. */
+enum { STEPS_MOST = 3 };
+int choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    ChooseTile out[STEPS_MOST]);
 /* Adds names of compile-time parameters that the header gives as numbers, lists nowhere and only cuts a grid by, if they
  * are rows or columns of the products of `f`, with other sizes for them; not where the header gives a schedule. */
 void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,

@@ -74,7 +74,7 @@ typedef struct Blocks {
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
-	ChooseTile tile[TILES_MOST];
+	ChooseTile tile[TILES_MOST + STEPS_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
 } Blocks;
 
@@ -339,6 +339,16 @@ try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 		try_strips(s, first, warps_open && !listed);
 }
 
+/* Where the fewest warps are best, fewer. */
+static void
+try_fewer(Blocks *s, const Bound *first, int least)
+{
+	for (Form fewer = s->form; s->with == s->now && fewer.warps == least && least > 1; fewer.warps = s->form.warps) {
+		fewer.warps = least /= 2;
+		try(s, first, fewer);
+	}
+}
+
 /* Loops read trips ahead, and blocks share them.  First the reads, with some warps about the rule; then, with the best of
  * these, blocks. */
 static void
@@ -352,10 +362,7 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = least; warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
 			try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .unroll = unroll > 1 ? unroll : 0});
-	for (Form fewer = s->form; fewer.warps == least && least > 1; fewer.warps = s->form.warps) {
-		fewer.warps = least /= 2;
-		try(s, first, fewer);
-	}
+	try_fewer(s, first, least);
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
 	Form best = s->form;
@@ -397,7 +404,9 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 			for (x.unroll = 4; s->loops && x.unroll <= 16 && is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
 				try(s, &with, x);
 		}
-	if (starts && most > 0 && !s->loops)
+	if (s->loops)
+		try_fewer(s, &with, MAX(rule / 2, 1));
+	else if (starts && most > 0)
 		try_batches(s, &with, warps_open);
 	if (s->form.split > 1)
 		try(s, &with, s->form);
@@ -417,6 +426,11 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	else if (!s->any && s->is_fitted)
 		s->best = MIN(s->best, CLEARLY * s->own);
 	for (s->now = 1; s->now <= n; s->now++)
+		try_tile(s, most, warps_open, apart);
+	if (s->loops)
+		n += choose_steps(s->k, first, s->t, s->how, apart, s->tile + n);
+	s->best = s->now <= n ? CLEARLY * MIN(s->best, s->own) : s->best;
+	for (; s->now <= n; s->now++)
 		try_tile(s, most, warps_open, apart);
 	s->now = 0;
 	s->rule = rule;

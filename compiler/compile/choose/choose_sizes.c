@@ -41,9 +41,12 @@ is_mentioned(const Kernel *k, const char *name)
 	return header_mentions_beside_grid(k, name);
 }
 
-/* Is parameter i such a size by the header?  Of products it may also be the step of a loop. */
+/* What a size may be: cuts the grid; is the step of loops. */
+enum { SIZE_CUTS = 1, SIZE_STEPS = 2 };
+
+/* Is parameter i such a size by the header? */
 static bool
-open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, bool with_steps)
+open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, unsigned which)
 {
 	const CtParam *p = &k->item->ctparams.at[i];
 	bool any = false;
@@ -64,7 +67,7 @@ open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, in
 		any |= cuts;
 	}
 	x->is_step = !any;
-	return any || with_steps;
+	return which & (any ? SIZE_CUTS : SIZE_STEPS);
 }
 
 /* ---- sizes ---- */
@@ -159,7 +162,7 @@ only_places(const Pair *x, Source *source, Arena *mem)
 	int64_t sizes[POWERS + SIDE_MOST / EACH];
 	int n = 0;
 	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= SIDE_MOST); i++)
-		if (x->multiplies || 1 << i > x->given)
+		if (x->multiplies || x->is_step || 1 << i > x->given)
 			sizes[n++] = 1 << i;
 	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
 		if (!is_power_of_two(size))
@@ -209,7 +212,7 @@ keep_joint(Sizes *s, const Source *only, const ChooseBinding *how, Arena *mem)
 }
 
 static void
-find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool with_steps, Arena *mem,
+find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
     Sizes *s)
 {
 	const Source only = {.k = k, .t = t, .how = how};
@@ -218,7 +221,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		s->programs *= MAX(b->grid[i], 1);
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!open_pair(x, k, b, how, i, with_steps) || !cuts_freely(x, k, t, how, mem))
+		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
 			continue;
 		Source source = only;
 		if (!only_places(x, &source, mem)) {
@@ -294,7 +297,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 {
 	Sizes s;
 	int n = 0;
-	find_sizes(k, b, t, how, false, mem, &s);
+	find_sizes(k, b, t, how, SIZE_CUTS, mem, &s);
 	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_new = n == 0;
@@ -315,6 +318,21 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
+	return n;
+}
+
+/* Less than the header's step, for rows that are short, and more. */
+int
+choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[STEPS_MOST])
+{
+	Sizes s;
+	int n = 0;
+	find_sizes(k, b, t, how, SIZE_STEPS, mem, &s);
+	if (s.n != 1 || s.at[0].multiplies)
+		return 0;
+	for (int64_t size = s.at[0].size / 2; size <= 4 * s.at[0].size; size *= 2)
+		if (size != s.at[0].size && size >= t->lanes)
+			out[n++] = (ChooseTile){.value = {{s.at[0].name, {.kind = CONST_INT, .i = size}, NOWHERE}}, .n = 1};
 	return n;
 }
 
@@ -412,7 +430,7 @@ add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, 
 	Sizes s;
 	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
 		return;
-	find_sizes(k, b, t, how, !adds_apart(f), mem, &s);
+	find_sizes(k, b, t, how, SIZE_CUTS | (adds_apart(f) ? 0 : SIZE_STEPS), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;

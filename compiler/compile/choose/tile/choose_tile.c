@@ -224,12 +224,13 @@ takes_steps(Pair *x, const Op *a, const Op *b)
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
 }
 
-/* Of kernels with products.  What a loop carries has the parts that its body gives it: the second look knows them. */
+/* Of kernels with products, or where loops step by the size.  What a loop carries has the parts that its body gives it:
+ * the second look knows them. */
 static bool
 visit_loop(Pair *x, const Op *a, const Op *b)
 {
 	const Block *body = a->region[0], *other = b->region[0];
-	bool ok = x->multiplies;
+	bool ok = x->multiplies || x->is_step;
 	for (int i = 0; i < body->narg; i++)
 		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
 	bool steps = ok && takes_steps(x, a, b);
@@ -265,12 +266,15 @@ is_empty(const Block *b)
 	return !b->first || b->first->kind == OP_YIELD;
 }
 
-/* An early return: by a condition that programs of the axis have in common, or of programs that would write nothing. */
+/* Either of two results; or an early return: by a condition that programs of the axis have in common, or of programs that
+ * would write nothing. */
 static bool
 visit_branch(Pair *x, const Op *a, const Op *b)
 {
-	bool ok = x->loops == 0 && a->nout == 0 && !x->leaves;
+	bool ok = x->loops == 0 && !x->leaves;
 	if (ok && !tile_is_plain(x, a->in[0])) {
+		if (a->nout > 0)
+			return false;
 		x->leaves = a->in[0];
 		x->leaves_if = is_empty(a->region[0]);
 		ok = is_empty(a->region[!x->leaves_if]) != (a->nregion > 1 && is_empty(a->region[x->leaves_if]));
@@ -278,6 +282,8 @@ visit_branch(Pair *x, const Op *a, const Op *b)
 	for (int i = 0; i < a->nregion; i++)
 		ok = ok && visit_block(x, a->region[i], b->region[i]);
 	x->leaves = NULL;
+	for (int i = 0; i < a->nregion * a->nout; i++)
+		ok = ok && take_axes(x, &a->out[i % a->nout], a->region[i / a->nout]->last->in[i % a->nout]);
 	return ok;
 }
 
@@ -325,7 +331,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_IF: return visit_branch(x, a, b);
 	case OP_MERGE: return visit_merge(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
-	case OP_WRITE: return x->loops == 0 && tile_visit_write(x, a);
+	case OP_WRITE: return x->loops == 0 ? tile_visit_write(x, a) : tile_visit_step_write(x, a);
 	case OP_HISTOGRAM: return tile_counts(x, a);
 	case OP_ATOMIC: return visit_atomic(x, a);
 	default: return false;
@@ -368,5 +374,6 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 	for (int i = 0; i < a->body->narg; i++)
 		if (!type_parts(x, &a->body->arg[i], &b->body->arg[i]))
 			return false;
-	return visit_block(x, a->body, b->body) && x->written > 0 && x->stepped == x->is_step;
+	bool alike = visit_block(x, a->body, b->body) && x->written > 0;
+	return alike && (x->is_step && !x->multiplies ? x->stepped > 0 : x->stepped == x->is_step);
 }

@@ -94,6 +94,8 @@ bool tile_trips_join(Pair *x, const Op *loop);
 bool tile_visit_indices(const Pair *x, const Op *a, const Value *tile);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
+/* The same of a loop whose trips write parts of the size. */
+bool tile_visit_step_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
 /* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts into parts of that scale? */
 bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale);

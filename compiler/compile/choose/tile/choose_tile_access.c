@@ -74,8 +74,8 @@ tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis
 	const Expr *count = x->count[axis], *dim = type->dims.at[last];
 	if (scale == TILE_SCALE * (int64_t)x->by[axis])
 		return is_extent(type, first, last, count);
-	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME && !dim->a->scope &&
-	    strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
+	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME &&
+	    !dim->a->scope && strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
 	return is_part && dim->args.at[1].e->u == x->by[axis] && exprs_same(dim->args.at[0].e, count);
 }
 
@@ -206,6 +206,38 @@ tile_visit_write(Pair *x, const Op *a)
 	note_last(x, a, tile);
 	x->written++;
 	return true;
+}
+
+static bool
+is_read(const Func *f, const Value *tensor)
+{
+	return ANY_OP(op, f->body, op->kind != OP_WRITE && op_is_access(op) && op->in[0] == tensor);
+}
+
+/* The loop carries nothing, goes from 0 to the end of the dimension, and what it writes is not read: in which trip an
+ * element is written is all the same. */
+bool
+tile_visit_step_write(Pair *x, const Op *a)
+{
+	const Op *loop = a->home->parent;
+	const Value *tile = a->in[access_data(a)];
+	const char *index = attr_index(a);
+	int steps = 0;
+	if (x->multiplies || loop->kind != OP_FOR || loop->nout > 0 || strchr(index, 'g') || is_read(x->f, a->in[0]) ||
+	    !tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile))
+		return false;
+	for (int i = 0, d = 0; index[i]; d += index[i++] == 'p') {
+		const Part *p = tile_part(x, tile);
+		int dim = x->f->param[a->in[0]->index].dim[i];
+		if (index[i] != 'p' || p->axis[d] == AXIS_NONE)
+			continue;
+		if (p->axis[d] != AXIS_STEP || p->scale[d] != TILE_SCALE || p->mirrored[d] || access_merged(a, i) ||
+		    tile_part(x, a->in[1 + i])->from != 0 || dim < 0 || loop->in[1] != &x->f->body->arg[dim])
+			return false;
+		steps++;
+	}
+	x->written += steps;
+	return steps == 1;
 }
 
 /* Parts stay whole. */

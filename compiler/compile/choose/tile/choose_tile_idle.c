@@ -45,7 +45,7 @@ idle_of(const Trip *x, const Value *v)
 	const Attr *c = value_const(v);
 	if (c && c->kind == KIND_FLOAT)
 		return number(c->f);
-	if (c && c->kind == KIND_INT && (c->i == 0 || c->i == 1))
+	if (c && c->kind == KIND_INT && c->i >= INT32_MIN && c->i <= INT32_MAX)
 		return number((double)c->i);
 	return value_inside(v, x->body) ? x->is[v->id] : (Idle){0};
 }
@@ -95,7 +95,11 @@ idle_read(const Trip *x, const Op *op)
 	int fill = 1 + op->in[0]->type->rank;
 	for (int i = 0; index[i]; i++) {
 		int dim = x->f->param[op->in[0]->index].dim[i];
-		if (dim < 0 || access_merged(op, i) || !is_least(x, op->in[1 + i], &x->f->body->arg[dim], NULL, 0))
+		Idle at = idle_of(x, op->in[1 + i]);
+		DType elem = op->in[1 + i]->type->elem;
+		bool is_below = at.kind == IDLE_NUMBER && at.number < 0 && (elem == TY_I32 || elem == TY_I64);
+		if (!is_below && (dim < 0 || access_merged(op, i) ||
+		    !is_least(x, op->in[1 + i], &x->f->body->arg[dim], NULL, 0)))
 			continue;
 		return op->nin > fill ? idle_of(x, op->in[fill]) : number(0);
 	}

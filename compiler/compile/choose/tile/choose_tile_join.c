@@ -237,6 +237,23 @@ is_added(const Join *j, int i)
 	return false;
 }
 
+/* Of elements of the step, which only what is behind the loop brings together: y = it + own, 0 before, and only summed up
+ * behind; or the greatest, or least, of any one number and own. */
+static bool
+is_folded(const Join *j, int i)
+{
+	const Op *op = j->body->last->in[i - 1]->def;
+	const Value *out = &j->loop->out[i - 1], *it = &j->body->arg[i], *init = j->loop->in[2 + i];
+	OpKind kind = op ? op->kind : OP_CONST;
+	const char *fn = kind == OP_ADD ? "sum" : kind == OP_MAX ? "max" : kind == OP_MIN ? "min" : NULL;
+	if (j->x->multiplies || !fn || out->type->rank != 1 || tile_part(j->x, it)->axis[0] != AXIS_STEP ||
+	    !value_const(init) || (kind == OP_ADD && !value_is_zero(init)))
+		return false;
+	bool own = (op->in[0] == it && !is_late(j, op->in[1])) || (op->in[1] == it && !is_late(j, op->in[0]));
+	return own && !ANY_OP(use, j->x->f->body, ANY_OF(k, use->nin, use->in[k] == out) &&
+	    (use->kind != OP_REDUCE || strcmp(attr_fn(use), fn) != 0));
+}
+
 /* ---- rows ---- */
 
 /* Does v follow from a product of the loop? */
@@ -303,10 +320,10 @@ tile_trips_join(Pair *x, const Op *loop)
 	mark_late(&j);
 	for (int i = 1; i < j.body->narg; i++)
 		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_extreme(&j, i, OP_MAX) &&
-		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i))
+		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i))
 			return false;
-	if (j.body->narg <= 1)
-		return false;
+	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_step_write) */
+		return !x->multiplies && !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);
 	find_rows(x, loop);
 	bool idles = tile_end_idles(x, loop);
 	x->row = x->rows = NULL;

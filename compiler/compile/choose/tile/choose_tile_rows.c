@@ -229,7 +229,8 @@ tile_numbers_rows(const Pair *x, const Op *write, int i, int axis)
 	if (v->type->rank != 1 || !dtype_is_signed(v->type->elem))
 		return false;
 	return is_below_behind(x, v, axis, 0) ||
-	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis, TILE_SCALE) && is_own_number(x, v, 0));
+	    (access_merged(write, i) == 0 && tile_is_cut_by(x, write->in[0], i, i, axis, TILE_SCALE) &&
+		is_own_number(x, v, 0));
 }
 
 bool
