@@ -16,8 +16,7 @@
  * Two chained products of a parted kernel run at once, beside what is computed between them for the next: a trip takes as
  * long as a group of warps needs for its chain, or the block for its most used resource.
  *
- * Divided over blocks (split), a program is as many blocks, each with its part of the trips.  Each leaves its sums, all
- * meet, and one adds them, one part after the other.
+ * Divided over blocks (split), a program is as many blocks, each with its part of the trips.  One adds all their sums.
  *
  * Products of warpgroups whose operands come by tensor maps are estimate_product.c's. */
 #include "compile/compile.h"

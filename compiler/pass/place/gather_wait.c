@@ -57,7 +57,7 @@ held_slots(const Op *roles)
 	return 0;
 }
 
-/* All in one loop, counted by the same mbarriers, with slots enough: the producer fills LAG before it arrives for the first. */
+/* All in one loop, counted by the same mbarriers, with slots enough: the producer fills LAG before its first arrival. */
 static bool
 find_copies(GatherWait *l)
 {

@@ -9,187 +9,25 @@
  * what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is clearly better: the
  * model is off by more than the last percents that those rules were tuned for.  It is further off where registers spill,
  * in loops, and for launches shorter than their overhead; and who lists warps in tune(...) measured something. */
-#include "compile/choose/choose.h"
-#include "compile/compile.h"
-#include "compile/choose/estimate.h"
+#include "compile/choose/blocks/choose_form.h"
 
 #include "pass/async/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MOST = TILE_SIZES + 8, WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
-/* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
- * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
-enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
-/* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
- * (top1 of 333, whose registers spilled). */
-enum { BATCH_ELEMENTS = 32 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16, STRIP_FEWEST = 4 };
 static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
-/* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
- * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
- * without exchanges between threads, are better small. */
-static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
-	MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
-/* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
-static const double BATCHED = 1.08;
 /* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
 static const double CLEARLY_WARPS = 0.99;
 /* What parts of a row must be of the estimate where only waiting bounds it, which is estimated too high: on an H200 parts
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
 static const double WAITS = 0.7;
-/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
-enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
-static const double MANY = 1.06;
-/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
-static const double KEPT = 1.15;
-/* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
- * in shared memory, estimated at 97 and 98. */
-static const double UNKEPT = 1.05;
-
-/* A candidate; 0: as it is. */
-typedef struct Form {
-	int warps;
-	int programs;                                   /* that a block runs together; 1: blocks stay */
-	int batch;                                      /* that it computes for as for one of a larger tile */
-	int strip, unroll, split, keep;
-} Form;
-
-typedef struct Blocks {
-	Kernel *k;
-	const Target *t;
-	const ChooseBinding *how;
-	Arena *mem;                                     /* of one candidate */
-	Program before;                                 /* `called` grows in that memory */
-	Bill bill, least;                               /* of what the passes take; of the best so far */
-	double own, best;                               /* cycles; of the best so far, with what its distance costs */
-	bool any;                                       /* something is better than what the passes take */
-	int rule;                                       /* warps by the passes */
-	bool tallies;                                   /* its programs add to the same places */
-	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
-	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
-	Form form;                                      /* of that */
-	ChooseTile tile[TILES_MOST + STEPS_MOST];
-	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
-} Blocks;
-
-static bool
-is_open(const Blocks *s, ScheduleName name)
-{
-	const char *text = schedule_info[name].text;
-	return ctparam_named(s->k, text) < 0 && !header_mentions(s->k, text) && !s->how->is_fixed(s->how->user, text);
-}
-
-/* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
-static const ScheduleName said[] = {SCHEDULE_WARPS, SCHEDULE_PERSISTENT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
-    SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP};
-
-static void
-say(Form x, int value[LEN(said)])
-{
-	memcpy(value, (int[LEN(said)]){x.warps, x.programs > 0, x.programs > 1 ? x.programs : 0, x.batch, x.strip, x.unroll,
-	    x.split, x.keep}, sizeof *value * LEN(said));
-}
-
-/* The module after all passes, in the memory of the candidate. */
-static Module *
-compile_with(Blocks *s, const Bound *first, Form x, Bound *b)
-{
-	Compile *cx = s->k->program->cx;
-	arena_reset(s->mem);
-	arena_reset(cx->tmp);
-	s->k->program->called = s->before.called;
-	cx->mem = s->mem;
-	*b = *first;
-	int value[LEN(said)];
-	say(x, value);
-	for (int i = 0; i < LEN(said); i++)
-		b->schedule.at[said[i]] = value[i] ? value[i] : b->schedule.at[said[i]];
-	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
-	return compile_kernel(s->k, b, s->t->name, &a, NULL);
-}
-
-/* The values that a candidate is.  Returns how many. */
-static int
-values_of(const Blocks *s, int tile, Form x, NamedConst *out)
-{
-	int n = 0, value[LEN(said)];
-	say(x, value);
-	for (int i = 0; tile > 0 && i < s->tile[tile - 1].n; i++)
-		out[n++] = s->tile[tile - 1].value[i];
-	for (int i = 0; i < LEN(said); i++)
-		if (value[i])
-			out[n++] = (NamedConst){intern(s->k->program->cx->names, schedule_info[said[i]].text),
-			    {.kind = said[i] == SCHEDULE_PERSISTENT ? CONST_BOOL : CONST_INT, .i = value[i]}, NOWHERE};
-	return n;
-}
-
-/* Why a candidate is none; NULL: it is one, and that is its bill. */
-static const char *
-refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
-{
-	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason};
-	for (int i = 0; i < LEN(reasons); i++)
-		if (reasons[i])
-			return reasons[i];
-	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
-		return CHOOSE_NO_BLOCK;
-	if (bill->spilled > 0)
-		return CHOOSE_SPILLS;
-	double reads = blocks_reads_ahead(f);
-	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
-		return "so many copies of the loop's body would make the code too long";
-	if (reads > 0 && (reads > READS_AHEAD || bill->live > REGISTERS_AHEAD))
-		return "the reads of so many trips at once would take too many registers";
-	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
-		return "a thread would hold many elements";
-	bool together = f->schedule.batch > 1 ? bill->likely > REGISTERS_BATCH
-	                                      : x.programs > 1 && bill->live > REGISTERS_TOGETHER;
-	return together ? "so many programs at once would take too many registers" : NULL;
-}
-
-static void
-try(Blocks *s, const Bound *first, Form x)
-{
-	Bound b;
-	Bill bill;
-	NamedConst values[VALUES_MOST];
-	Module *m = compile_with(s, first, x, &b);
-	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
-	double cycles = -1;
-	if (!reason) {
-		int warps = x.warps ? x.warps : s->rule;
-		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
-		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : far;
-		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
-		bool is_memory = bill_most(&bill) == BILL_MEMORY;
-		bool is_plain = s->now > 1 && is_memory && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
-		cycles = bill.cycles * (x.batch ? BATCHED : 1 + far);
-		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + (is_plain ? MORE_TILE * (s->now - 1) : 0);
-		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
-	}
-	if (x.keep && !x.strip)
-		cycles *= KEPT;
-	if (x.strip && x.unroll && !x.keep)
-		cycles *= UNKEPT;
-	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
-		cycles *= MANY;
-	if (s->how->why)
-		why_tried(s->how->why, values, values_of(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
-	if (reason || cycles >= s->best)
-		return;
-	s->best = cycles;
-	s->least = bill;
-	s->form = x;
-	s->with = s->now;
-	s->any = true;
-}
-
 static bool
 lists(const TuneName *all, int n, const char *name, int64_t value, bool *listed)
 {
@@ -243,7 +81,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	bool listed, other;
 	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
 	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
-	if (listed || other || !is_open(s, SCHEDULE_PERSISTENT) || !is_open(s, SCHEDULE_COARSEN) ||
+	if (listed || other || !blocks_is_open(s, SCHEDULE_PERSISTENT) || !blocks_is_open(s, SCHEDULE_COARSEN) ||
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0)
 		return 0;
 	*reason = coarsen_reason(f);
@@ -256,15 +94,15 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 {
 	static const int reads[] = {0, 4, 8, 16};
 	Bound b;
-	if (!is_open(s, SCHEDULE_KEEP) || first->schedule.keep > 0)
+	if (!blocks_is_open(s, SCHEDULE_KEEP) || first->schedule.keep > 0)
 		return;
-	Module *m = compile_with(s, first, form, &b);
+	Module *m = compile_form(s, first, form, &b);
 	form.keep = m ? blocks_repeated_trips(m->funcs.at[0], &b) : 0;
 	for (int i = 0; i < LEN(reads) && form.keep > 1; i++)
 		for (int warps = least; warps <= most; warps *= 2) {
 			form.warps = warps == s->rule && !form.strip ? 0 : warps;
 			form.unroll = reads[i];
-			try(s, first, form);
+			try_form(s, first, form);
 		}
 }
 
@@ -274,9 +112,9 @@ try_few(Blocks *s, const Bound *first, int most, int least)
 {
 	for (int warps = most; warps >= least; warps /= 2)
 		for (int each = STRIP_FEWEST; each <= STRIP_ELEMENTS; each *= 2)
-			for (int unroll = 0; unroll <= (is_open(s, SCHEDULE_UNROLL) ? 4 : 0); unroll += 4)
-				try(s, first, (Form){.warps = least < most ? warps : 0, .strip = warps * s->t->lanes * each,
-				    .unroll = unroll});
+			for (int unroll = 0; unroll <= (blocks_is_open(s, SCHEDULE_UNROLL) ? 4 : 0); unroll += 4)
+				try_form(s, first, (Form){.warps = least < most ? warps : 0,
+				    .strip = warps * s->t->lanes * each, .unroll = unroll});
 }
 
 /* A row in parts, for which registers do not suffice, or, where threads wait longer than for anything else, by which it
@@ -295,10 +133,10 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 		for (int twice = 0; twice <= (warps_open && warps < STRIP_WARPS); twice++) {
 			parts.strip = strip << twice;
 			parts.unroll = 0;
-			try(s, first, parts);
+			try_form(s, first, parts);
 			try_kept(s, first, parts, warps, warps);
-			for (parts.unroll = 4; parts.unroll <= 8 && is_open(s, SCHEDULE_UNROLL); parts.unroll *= 2)
-				try(s, first, parts);
+			for (parts.unroll = 4; parts.unroll <= 8 && blocks_is_open(s, SCHEDULE_UNROLL); parts.unroll *= 2)
+				try_form(s, first, parts);
 		}
 	}
 	if (s->best == enough)
@@ -310,28 +148,28 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 static void
 try_batches(Blocks *s, const Bound *first, bool warps_open)
 {
-	if (!is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
+	if (!blocks_is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
 		return;
 	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
 		for (int warps = 0; warps <= (warps_open ? s->rule : 0); warps += s->rule)
-			try(s, first, (Form){.batch = batch, .warps = warps});
+			try_form(s, first, (Form){.batch = batch, .warps = warps});
 }
 
 static void
 try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 {
-	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	bool starts = false;                            /* though what is best by now may stay */
 	for (int programs = 0; programs <= ((starts |= is_starting(s)) ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
 			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
 			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
-				try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
+				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 		}
 	if (most > 0 && (starts || bill_most(&s->bill) == BILL_SECTORS))
 		try_batches(s, first, warps_open && !listed);
-	if (!is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
+	if (!blocks_is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
 		return;
 	if (s->picks)
 		try_few(s, first, warps_open && !listed ? 2 * STRIP_WARPS : s->rule, warps_open && !listed ? 1 : s->rule);
@@ -345,7 +183,7 @@ try_fewer(Blocks *s, const Bound *first, int least)
 {
 	for (Form fewer = s->form; s->with == s->now && fewer.warps == least && least > 1; fewer.warps = s->form.warps) {
 		fewer.warps = least /= 2;
-		try(s, first, fewer);
+		try_form(s, first, fewer);
 	}
 }
 
@@ -354,28 +192,29 @@ try_fewer(Blocks *s, const Bound *first, int least)
 static void
 try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
-	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	bool unroll_open = is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
+	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	bool unroll_open = blocks_is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	warps_open = warps_open && !listed;
 	int least = warps_open ? MAX(s->rule / 2, 1) : s->rule;
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = least; warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
-			try(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .unroll = unroll > 1 ? unroll : 0});
+			try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
+			    .unroll = unroll > 1 ? unroll : 0});
 	try_fewer(s, first, least);
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
 	Form best = s->form;
 	lists(all, n, schedule_info[SCHEDULE_SPLIT].text, 1, &listed);
-	if (listed || !is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
+	if (listed || !blocks_is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
 		return;
 	for (best.split = 2; best.split <= SPLIT_MOST_TRIED; best.split *= 2)
-		try(s, first, best);
+		try_form(s, first, best);
 	best = s->form;
 	for (int warps = s->rule; best.split > 1 && warps_open && warps < (best.warps ? best.warps : s->rule); warps *= 2) {
 		Form fewer = best;                      /* which alone had waited */
 		fewer.warps = warps == s->rule ? 0 : warps;
-		try(s, first, fewer);
+		try_form(s, first, fewer);
 	}
 }
 
@@ -390,7 +229,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	s->k->program->cx->mem = apart;                 /* what is bound outlives candidates */
 	if (!s->how->bind(s->how->user, tile->value, tile->n, &with))
 		return;
-	Module *m = compile_with(s, &with, (Form){0}, &b);
+	Module *m = compile_form(s, &with, (Form){0}, &b);
 	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
 		return;
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
@@ -400,16 +239,16 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
 			if (!warps_open && warps != rule)
 				continue;
-			try(s, &with, x);
-			for (x.unroll = 4; s->loops && x.unroll <= 16 && is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
-				try(s, &with, x);
+			try_form(s, &with, x);
+			for (x.unroll = 4; s->loops && x.unroll <= 16 && blocks_is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
+				try_form(s, &with, x);
 		}
 	if (s->loops)
 		try_fewer(s, &with, MAX(rule / 2, 1));
 	else if (starts && most > 0)
 		try_batches(s, &with, warps_open);
 	if (s->form.split > 1)
-		try(s, &with, s->form);
+		try_form(s, &with, s->form);
 }
 
 /* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see
@@ -454,15 +293,15 @@ try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
 	if (s->tallies && most > 0)
 		try_blocks(s, first, all, n, 1);
 	for (int programs = 1; programs <= most && !s->tallies; programs *= 2)
-		try(s, first, (Form){.programs = programs});
+		try_form(s, first, (Form){.programs = programs});
 }
 
 static void
 search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
-	bool listed, warps_open = is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	Module *m = compile_with(s, first, (Form){0}, &b);
+	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	Module *m = compile_form(s, first, (Form){0}, &b);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	bool is_rough = f && !blocks_modelled(f);
 	s->tallies = f && blocks_privatize(f);
@@ -520,7 +359,7 @@ choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	if (!s.any)
 		return false;
 	*values = NEW_ARRAY(mem, NamedConst, VALUES_MOST);
-	*n = values_of(&s, s.with, s.form, *values);
+	*n = form_values(&s, s.with, s.form, *values);
 	if (*n > 0 && how->why)
 		choose_explain(*values, *n, b, &s.bill, t, &how->why->chosen);
 	return *n > 0;

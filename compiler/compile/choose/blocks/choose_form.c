@@ -1,0 +1,138 @@
+/* One candidate of choose_blocks.c: it goes through all passes, the model bills it, and what it takes, with what its
+ * distance from the rule's own costs, is compared with the best so far. */
+#include "compile/choose/blocks/choose_form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
+ * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
+enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
+/* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
+ * (top1 of 333, whose registers spilled). */
+enum { BATCH_ELEMENTS = 32 };
+/* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
+ * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
+ * without exchanges between threads, are better small. */
+static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
+	MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+/* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
+static const double BATCHED = 1.08;
+/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
+enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
+static const double MANY = 1.06;
+/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
+static const double KEPT = 1.15;
+/* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
+ * in shared memory, estimated at 97 and 98. */
+static const double UNKEPT = 1.05;
+
+bool
+blocks_is_open(const Blocks *s, ScheduleName name)
+{
+	const char *text = schedule_info[name].text;
+	return ctparam_named(s->k, text) < 0 && !header_mentions(s->k, text) && !s->how->is_fixed(s->how->user, text);
+}
+
+/* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
+static const ScheduleName said[] = {SCHEDULE_WARPS, SCHEDULE_PERSISTENT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
+    SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP};
+
+static void
+say(Form x, int value[LEN(said)])
+{
+	memcpy(value, (int[LEN(said)]){x.warps, x.programs > 0, x.programs > 1 ? x.programs : 0, x.batch, x.strip, x.unroll,
+	    x.split, x.keep}, sizeof *value * LEN(said));
+}
+
+Module *
+compile_form(Blocks *s, const Bound *first, Form x, Bound *b)
+{
+	Compile *cx = s->k->program->cx;
+	arena_reset(s->mem);
+	arena_reset(cx->tmp);
+	s->k->program->called = s->before.called;
+	cx->mem = s->mem;
+	*b = *first;
+	int value[LEN(said)];
+	say(x, value);
+	for (int i = 0; i < LEN(said); i++)
+		b->schedule.at[said[i]] = value[i] ? value[i] : b->schedule.at[said[i]];
+	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
+	return compile_kernel(s->k, b, s->t->name, &a, NULL);
+}
+
+int
+form_values(const Blocks *s, int tile, Form x, NamedConst *out)
+{
+	int n = 0, value[LEN(said)];
+	say(x, value);
+	for (int i = 0; tile > 0 && i < s->tile[tile - 1].n; i++)
+		out[n++] = s->tile[tile - 1].value[i];
+	for (int i = 0; i < LEN(said); i++)
+		if (value[i])
+			out[n++] = (NamedConst){intern(s->k->program->cx->names, schedule_info[said[i]].text),
+			    {.kind = said[i] == SCHEDULE_PERSISTENT ? CONST_BOOL : CONST_INT, .i = value[i]}, NOWHERE};
+	return n;
+}
+
+/* Why a candidate is none; NULL: it is one, and that is its bill. */
+static const char *
+refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
+{
+	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason};
+	for (int i = 0; i < LEN(reasons); i++)
+		if (reasons[i])
+			return reasons[i];
+	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
+		return CHOOSE_NO_BLOCK;
+	if (bill->spilled > 0)
+		return CHOOSE_SPILLS;
+	double reads = blocks_reads_ahead(f);
+	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
+		return "so many copies of the loop's body would make the code too long";
+	if (reads > 0 && (reads > READS_AHEAD || bill->live > REGISTERS_AHEAD))
+		return "the reads of so many trips at once would take too many registers";
+	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
+		return "a thread would hold many elements";
+	bool together = f->schedule.batch > 1 ? bill->likely > REGISTERS_BATCH
+	                                      : x.programs > 1 && bill->live > REGISTERS_TOGETHER;
+	return together ? "so many programs at once would take too many registers" : NULL;
+}
+
+void
+try_form(Blocks *s, const Bound *first, Form x)
+{
+	Bound b;
+	Bill bill;
+	NamedConst values[VALUES_MOST];
+	Module *m = compile_form(s, first, x, &b);
+	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
+	double cycles = -1;
+	if (!reason) {
+		int warps = x.warps ? x.warps : s->rule;
+		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
+		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : far;
+		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
+		bool is_memory = bill_most(&bill) == BILL_MEMORY;
+		bool is_plain = s->now > 1 && is_memory && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
+		cycles = bill.cycles * (x.batch ? BATCHED : 1 + far);
+		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + (is_plain ? MORE_TILE * (s->now - 1) : 0);
+		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
+	}
+	if (x.keep && !x.strip)
+		cycles *= KEPT;
+	if (x.strip && x.unroll && !x.keep)
+		cycles *= UNKEPT;
+	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
+		cycles *= MANY;
+	if (s->how->why)
+		why_tried(s->how->why, values, form_values(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
+	if (reason || cycles >= s->best)
+		return;
+	s->best = cycles;
+	s->least = bill;
+	s->form = x;
+	s->with = s->now;
+	s->any = true;
+}

@@ -1,0 +1,47 @@
+/* A candidate of choose_blocks.c: compiled, billed and compared by choose_form.c. */
+#ifndef TEGULA_CHOOSE_FORM_H
+#define TEGULA_CHOOSE_FORM_H
+
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
+#include "compile/compile.h"
+
+enum { VALUES_MOST = TILE_SIZES + 8 };
+
+/* A candidate; 0: as it is. */
+typedef struct Form {
+	int warps;
+	int programs;                                   /* that a block runs together; 1: blocks stay */
+	int batch;                                      /* that it computes for as for one of a larger tile */
+	int strip, unroll, split, keep;
+} Form;
+
+typedef struct Blocks {
+	Kernel *k;
+	const Target *t;
+	const ChooseBinding *how;
+	Arena *mem;                                     /* of one candidate */
+	Program before;                                 /* `called` grows in that memory */
+	Bill bill, least;                               /* of what the passes take; of the best so far */
+	double own, best;                               /* cycles; of the best so far, with what its distance costs */
+	bool any;                                       /* something is better than what the passes take */
+	int rule;                                       /* warps by the passes */
+	bool tallies;                                   /* its programs add to the same places */
+	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
+	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
+	Form form;                                      /* of that */
+	ChooseTile tile[TILES_MOST + STEPS_MOST];
+	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
+} Blocks;
+
+/* Did neither the header nor the caller say that? */
+bool blocks_is_open(const Blocks *s, ScheduleName name);
+/* The module after all passes, in s->mem, and what it is bound to; NULL: it does not compile. */
+Module *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
+/* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
+ * costs, are fewer than s->best. */
+void try_form(Blocks *s, const Bound *first, Form x);
+/* The values that a candidate is, at most VALUES_MOST.  Returns how many. */
+int form_values(const Blocks *s, int tile, Form x, NamedConst *out);
+
+#endif
