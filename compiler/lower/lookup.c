@@ -55,7 +55,10 @@ static Reg
 low_bits(Lower *l, Reg r, int bits)
 {
 	int64_t low = (INT64_C(1) << bits) - 1;
-	for (int at;;) {
+	for (int at, bit;;) {
+		Reg word = bits <= 4 ? lower_loaded_nibble(l, r, &bit) : 0;
+		if (word)
+			return lower_op2(l, THREAD_LSHR, word, lower_i32(l, bit));
 		const ThreadNode *n = thread_node_of(l->b, r, &at);
 		bool masks = n->kind == NODE_OP && n->op == THREAD_AND;
 		const ThreadNode *by = masks ? thread_node_of(l->b, n->in[1], &at) : NULL;

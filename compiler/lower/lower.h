@@ -283,6 +283,11 @@ void lower_round(Lower *l, DType t, const Reg *x, int n, Reg *out);
 Reg lower_cast_one(Lower *l, DType from, DType to, Reg r);
 /* Four bytes of a and b, by the digits of `which` (prmt). */
 Reg lower_byte_permute(Lower *l, Reg a, Reg b, Reg which);
+/* math/nibble.c: the word (REG_I32) that a byte was loaded in, and its number there; that an element of 4 bits was loaded
+ * in, and its first bit there; 0: none.  Such an element as REG_F32. */
+Reg lower_loaded_word(Lower *l, Reg r, int *byte);
+Reg lower_loaded_nibble(Lower *l, Reg r, int *bit);
+Reg lower_nibble_to_f32(Lower *l, DType t, Reg word, int bit);
 void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
 void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* memory/atomic.c */

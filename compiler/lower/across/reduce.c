@@ -1,6 +1,6 @@
 /* Reductions along an axis.
  *
- *     f32[4, 256] over dimension 1:  registers that differ along it        a tree in each thread
+ *     f32[4, 256] over dimension 1:  registers that differ along it        a tree in each thread; of products chains
  *                                    lanes that differ along it            butterflies of shuffles
  *                                    warps that differ along it            one trip through scratch
  *
@@ -45,10 +45,35 @@ enter(State *s, Lower *l, const Op *op)
 	}
 }
 
+enum { FEW_CHAINS = 2 };                                /* log2: of sums in a thread, none of which waits for another */
+
+/* How many of the run's bits a tree takes: all, but of products few, since a sum in sequence takes the next product in one
+ * instruction (fma), and a tree of n products takes n / 2 more. */
+static int
+tree_bits(const State *s, const AxisRun *run)
+{
+	const Op *from = s->f.p->op->in[0]->def;
+	while (from && from->kind == OP_RESHAPE)
+		from = from->in[0]->def;
+	bool adds_products = s->f.p->kind == COMBINE_SUM && dtype_is_float(s->f.from) && from && from->kind == OP_MUL;
+	int others = __builtin_popcountll(s->live) - run->n;
+	return adds_products ? MIN(run->n, MAX(FEW_CHAINS - others, 0)) : run->n;
+}
+
 static void
 over_registers(State *s, const AxisRun *run)
 {
-	for (int i = 0; i < run->n; i++) {
+	int ntree = tree_bits(s, run);
+	uint64_t chained = 0;
+	for (int i = ntree; i < run->n; i++)
+		chained |= UINT64_C(1) << run->bit[i];
+	s->live &= ~chained;
+	for (uint64_t k = subset_next(0, chained), r = 0; k; k = subset_next(k, chained))
+		do {
+			combine_states(&s->f, s->at[r], s->at[r | k], s->at[r]);
+			r = subset_next(r, s->live);
+		} while (r);
+	for (int i = 0; i < ntree; i++) {
 		uint64_t bit = UINT64_C(1) << run->bit[i], r = 0;
 		s->live &= ~bit;
 		do {

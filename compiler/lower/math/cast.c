@@ -71,8 +71,12 @@ Reg
 lower_widen(Lower *l, DType t, Reg r)
 {
 	Reg half[2];
+	int bit;
 	if (t == TY_F16 || t == TY_BF16)
 		return lower_as(l, CAST_FEXT, REG_F32, r);
+	Reg nibbles = t == TY_F4E2M1 ? lower_loaded_nibble(l, r, &bit) : 0;
+	if (nibbles)
+		return lower_nibble_to_f32(l, t, nibbles, bit);
 	if (t == TY_F8E5M2) {                           /* the upper byte of an f16 */
 		r = lower_op2(l, THREAD_SHL, lower_as(l, CAST_ZEXT, REG_I16, r), thread_int_const(l->b, REG_I16, 8));
 		return lower_as(l, CAST_FEXT, REG_F32, lower_as(l, CAST_BITS, REG_F16, r));
@@ -285,24 +289,15 @@ has_byte_permutes(const Lower *l)
 	return l->t->kind == TARGET_PTX && !(needs & ~l->t->has);
 }
 
-/* The word that a byte was loaded in, and its number there; 0: none. */
-static Reg
-loaded_word(Lower *l, Reg r, int *byte)
-{
-	int at;
-	const ThreadNode *n = thread_node_of(l->b, r, &at);
-	if (!n || n->kind != NODE_LOAD || n->type != REG_I8 || n->nout % 4 || !has_byte_permutes(l))
-		return 0;
-	*byte = at % 4;
-	return thread_pack(l->b, &n->out[at - *byte], 4);
-}
-
 static Reg
 short_to_f32(Lower *l, DType t, Reg r)
 {
 	int64_t half = dtype_is_signed(t) ? INT64_C(1) << (MAX(dtype_info[t].bits, 8) - 1) : 0;
-	int byte;
-	Reg loaded = dtype_info[t].bits == 8 ? loaded_word(l, r, &byte) : 0;
+	int byte, bit;
+	Reg nibbles = dtype_info[t].bits == 4 ? lower_loaded_nibble(l, r, &bit) : 0;
+	if (nibbles)
+		return lower_nibble_to_f32(l, t, nibbles, bit);
+	Reg loaded = dtype_info[t].bits == 8 ? lower_loaded_word(l, r, &byte) : 0;
 	Reg flip = lower_i32(l, loaded ? (int32_t)0x80808080 : 0x4b000000 | half);
 	Reg word = loaded ? loaded : lower_as(l, CAST_ZEXT, REG_I32, r);
 	word = half || !loaded ? lower_op2(l, THREAD_XOR, word, flip) : word;

@@ -20,7 +20,13 @@
  *                                                         }
  *                                                         %total = reduce %n {fn = "sum", axis = 1}
  *
- * Maxima begin in all lanes.  Sums are in another order, as everywhere where threads share them.  Loops with products that
+ * Maxima begin in all lanes.  Between a sum and the carried value there may be factors and sums along other axes, as of
+ * weights with a scale for each group of K; they apply to what each lane has (finite factors: 0 * inf is no number):
+ *
+ *     %s = reduce %e {fn = "sum", axis = 2}               %s = reduce (reduce (reshape %e : f32[8, 16, 1, 16, 2]))
+ *     %n = add %a, (mul %s, %scale) : f32[8, 16]    =>    %n = add %a, (mul %s, (broadcast %scale)) : f32[8, 16, 16]
+ *
+ * Sums are in another order, as everywhere where threads share them.  Loops with products that
  * warps make by themselves stay as they are: lanes are few there, and registers too. */
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"
@@ -29,13 +35,19 @@
 
 #include <string.h>
 
+enum { BETWEEN_MOST = 6 };
+
 typedef struct Sums {
 	Pipeline loop;
 	int column;                                     /* of the carried values */
 	Op *add, *mul, *reduce;                         /* mul may be NULL */
+	Op *between[BETWEEN_MOST];                      /* from the add on, what stands between it and the reduce */
+	int nbetween, axis;                             /* axis: of the carried value's lanes */
 	Value *fade;
 	int64_t above, lanes, below;                    /* the axis as above x lanes x below */
 } Sums;
+
+static bool find_lanes(Sums *s);
 
 static bool
 is_lone_use(const Sums *s, const Value *v)
@@ -61,15 +73,32 @@ joins_alike(const Op *op, const Op *reduce)
 	    (op->kind == OP_MIN && is_reduce(reduce, "min") && attr_propagate_nan(op) == attr_propagate_nan(reduce));
 }
 
+/* The innermost reduction of lanes that v is made of by factors, conversions and other reductions. */
+static bool
+find_reduce(Sums *s, Value *v, int n)
+{
+	Op *op = v->def;
+	if (!is_lone_use(s, v) || n == BETWEEN_MOST)
+		return false;
+	s->between[n] = op;
+	bool scales = op->kind == OP_MUL && s->add->kind == OP_ADD && dtype_is_float(v->type->elem);
+	bool reduces = op->kind == OP_REDUCE && joins_alike(s->add, op);
+	for (int i = 0; i < (scales ? 2 : reduces || op->kind == OP_CONVERT); i++)
+		if (find_reduce(s, op->in[i], n + 1))
+			return true;
+	s->reduce = op;
+	s->nbetween = n;
+	return reduces && find_lanes(s);
+}
+
 /* What the column is joined with. */
 static bool
 find_terms(Sums *s, const Value *arg)
 {
 	for (int i = 0; i < 2; i++) {
 		Value *old = s->add->in[i], *sum = s->add->in[1 - i];
-		if (!is_lone_use(s, sum) || !joins_alike(s->add, sum->def))
+		if (!find_reduce(s, sum, 0))
 			continue;
-		s->reduce = sum->def;
 		if (old == arg)
 			return true;
 		s->mul = s->add->kind == OP_ADD && is_lone_use(s, old) && old->def->kind == OP_MUL ? old->def : NULL;
@@ -119,7 +148,7 @@ find_column(Sums *s)
 	s->fade = NULL;
 	return s->add && arg->nuses == 1 && arg->type->kind == TYPE_TILE && (arg->layout || arg->type->rank == 0) &&
 	    (s->add->kind == OP_ADD || s->add->kind == OP_MAX || s->add->kind == OP_MIN) && find_terms(s, arg) &&
-	    s->reduce->out->layout == arg->layout && find_lanes(s);
+	    s->add->out->layout == arg->layout;
 }
 
 /* ---- the new column ---- */
@@ -160,15 +189,26 @@ reduced(const Sums *s, Builder *b, Value *v, int axis)
 	return v->type->rank == 1 ? op->out : placed(op->out, layout_intern(b->m, &l));
 }
 
+static Value *
+converted(Builder *b, Value *v, const Layout *l)
+{
+	return v->type->rank == 0 || v->layout == l ? v : placed(build1(b, OP_CONVERT, v, NULL), l);
+}
+
 /* A row's number for each of its lanes. */
 static Value *
-spread(const Sums *s, Builder *b, Value *v, const Value *like)
+spread(Builder *b, Value *v, const Value *like, int axis)
 {
-	int64_t extent[LAYOUT_RANK];
-	for (int d = 0; d < like->type->rank; d++)
-		extent[d] = d == (int)attr_axis(s->reduce) ? 1 : like->type->extent[d];
-	Value *column = v->type->rank == 0 ? v : reshaped(b, v, extent, like->type->rank);
-	return placed(build1(b, OP_BROADCAST, column, like->type), like->layout);
+	if (v->type->rank > 0) {
+		int64_t extent[LAYOUT_RANK];
+		for (int d = 0; d < like->type->rank; d++)
+			extent[d] = d == axis ? 1 : like->type->extent[d];
+		Layout l = layout_slice(like->layout, axis);
+		l = layout_drop_broadcast(&l);
+		v = layout_equal(&l, v->layout) ? v : converted(b, v, layout_intern(b->m, &l));
+		v = reshaped(b, v, extent, like->type->rank);
+	}
+	return placed(build1(b, OP_BROADCAST, v, like->type), like->layout);
 }
 
 /* The number in the first lane, zeros in the others. */
@@ -176,10 +216,10 @@ static Value *
 first_lane(const Sums *s, Builder *b, Value *init, const Value *like)
 {
 	const Type *number = type_tile(b->m, TY_I64, like->type->rank, like->type->extent);
-	Value *lane = placed(build_iota(b, number, (int)attr_axis(s->reduce)), like->layout);
+	Value *lane = placed(build_iota(b, number, s->axis), like->layout);
 	Value *first = placed(build2(b, OP_EQ, lane, placed(build_int(b, number, 0), like->layout)), like->layout);
 	Value *none = placed(build_float(b, like->type, 0), like->layout);
-	return placed(build3(b, OP_SELECT, first, spread(s, b, init, like), none), like->layout);
+	return placed(build3(b, OP_SELECT, first, spread(b, init, like, s->axis), none), like->layout);
 }
 
 static Value *
@@ -188,7 +228,7 @@ begin(const Sums *s, Builder *b, Value *init, const Value *like)
 	if (s->fade)
 		return first_lane(s, b, init, like);
 	if (s->add->kind != OP_ADD)
-		return spread(s, b, init, like);
+		return spread(b, init, like, s->axis);
 	return placed(build_int(b, like->type, 0), like->layout);
 }
 
@@ -218,26 +258,47 @@ joined(const Sums *s, Builder *b, Value *x, Value *y)
 	return placed(op->out, x->layout);
 }
 
+/* What the loop adds, of each lane; sets the axis of lanes. */
+static Value *
+lane_part(Sums *s, Builder *b)
+{
+	s->axis = (int)attr_axis(s->reduce);
+	Value *part = reduced(s, b, reduced(s, b, parted(s, b), s->axis + 2), s->axis);
+	for (int i = s->nbetween; i-- > 0;) {
+		Op *op = s->between[i];
+		const Value *inner = (i + 1 < s->nbetween ? s->between[i + 1] : s->reduce)->out;
+		if (op->kind == OP_MUL) {
+			Value *factor = spread(b, op->in[op->in[0] == inner], part, s->axis);
+			part = placed(build2(b, OP_MUL, part, factor), part->layout);
+		} else if (op->kind == OP_REDUCE) {
+			int axis = (int)attr_axis(op);
+			part = reduced(s, b, part, axis + (axis >= s->axis));
+			s->axis -= axis < s->axis;
+		}
+	}
+	return part;
+}
+
 static void
 keep_apart(Sums *s)
 {
 	Pipeline *p = &s->loop;
 	Builder b = build_before(s->reduce), before = build_before(p->loop);
 	const Builder at = b;
-	int axis = (int)attr_axis(s->reduce);
-	Value *part = reduced(s, &b, reduced(s, &b, parted(s, &b), axis + 2), axis), *init = p->loop->in[3 + s->column];
+	b.before = s->add;
+	Value *part = lane_part(s, &b), *init = p->loop->in[3 + s->column];
 	Value *mine = begin(s, &before, init, part);
 	Value *arg = pipeline_carry(p, &mine, 1);
 
 	arg->name = p->body->arg[1 + s->column].name;
 	b = build_before(s->add);
-	Value *old = s->fade ? placed(build2(&b, OP_MUL, arg, spread(s, &b, s->fade, arg)), arg->layout) : arg;
+	Value *old = s->fade ? placed(build2(&b, OP_MUL, arg, spread(&b, s->fade, arg, s->axis)), arg->layout) : arg;
 	Value *next = joined(s, &b, old, part);
 	pipeline_yield(p, &next, 1);
 	b = build_before(p->loop->next);
 	b.place = at.place;
 	b.call = at.call;
-	Value *total = reduced(s, &b, &p->loop->out[p->loop->nout - 1], axis);
+	Value *total = converted(&b, reduced(s, &b, &p->loop->out[p->loop->nout - 1], s->axis), init->layout);
 	if (!s->fade && s->add->kind == OP_ADD)
 		total = joined(s, &b, init, total);
 	value_replace(&p->loop->out[s->column], total);
@@ -261,9 +322,7 @@ static Op *
 visit(Module *m, Func *f, Op *loop, bool *changed)
 {
 	Sums s = {.loop = {.m = m, .tmp = m->cx->tmp, .f = f, .loop = loop, .body = loop->region[0]}};
-	int n = loop->nout;
-
-	for (s.column = 0; s.column < n; s.column++)
+	for (s.column = 0; s.column < s.loop.loop->nout; s.column++)
 		if (find_column(&s)) {
 			keep_apart(&s);
 			*changed = true;
