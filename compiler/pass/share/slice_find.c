@@ -150,7 +150,7 @@ tile_reason(const Slice *s, const Op *op)
 		return "its tiles have no dimension to spare";
 	switch (op->kind) {
 	case OP_READ: return read_reason(s, op);
-	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: return NULL;
+	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: case OP_SPLIT: return NULL;
 	case OP_REDUCE: return s->merge ? NULL : "it reduces more than products do";
 	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
 	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";
@@ -201,11 +201,12 @@ op_reason(Slice *s, const Op *op)
 {
 	bool any = false;
 
-	if (op->nregion || op_has(op, WRITES | EFFECT) || op->nout != 1)
+	if (op->nregion || op_has(op, WRITES | EFFECT) || (op->nout != 1 && op->kind != OP_SPLIT))
 		return op->kind == OP_YIELD ? NULL : "an iteration has branches, loops, writes or effects";
 	for (int i = 0; i < op->nin; i++)
 		any |= varies(s, op->in[i]);
-	s->varies[op->out[0].id] = any;
+	for (int i = 0; i < op->nout; i++)
+		s->varies[op->out[i].id] = any;
 	if (!any)
 		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
 	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)

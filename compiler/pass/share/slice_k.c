@@ -181,8 +181,12 @@ slice_any(Sliced *x, const Op *op)
 		op_clone(&x->b, op, x->map);
 		return;
 	}
-	Value *v = x->all[op->out[0].id] = slice_op(x, op);
-	v->name = op->out[0].name;
+	Value *v = op->kind == OP_SPLIT ? slice_all(x, op->in[0]) : slice_op(x, op);
+	const Op *made = op->kind == OP_SPLIT ? op_make(&x->b, OP_SPLIT, &v, 1, NULL, 0, NULL, 0) : NULL;
+	for (int i = 0; i < op->nout; i++) {
+		x->all[op->out[i].id] = made ? &made->out[i] : v;
+		x->all[op->out[i].id]->name = op->out[i].name;
+	}
 }
 
 /* ---- the loop ---- */
