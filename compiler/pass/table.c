@@ -12,8 +12,11 @@
  *     %a = mul (cast %r), -pi / 16 : f32[32, 32] =>
  *     %c = cos %a : f32[32, 32]
  *
+ * What is looked up and converted is looked up as converted.
+ *
  * A sine takes 25 instructions and more, and a branch for great angles; an element of a table one load, which the L1 cache
  * serves.  The table has the interpreter's values, which are within the error that the function may have. */
+#include "ir/derive.h"
 #include "num/num.h"
 #include "pass/pass.h"
 
@@ -120,6 +123,30 @@ bits_of(DType t, const Attr *value)
 	return (int64_t)((uint64_t)bits << unused) >> unused;
 }
 
+/* A conversion of what a table alone gives, as one of levels of quantisation that are integers. */
+static void
+convert_table(Func *f, Op *op)
+{
+	Op *of = op->in[0]->def;
+	DType t = op->in[0]->type->elem;
+	if (!of || of->kind != OP_LOOKUP || of->out->nuses != 1 || !dtype_is_int(t) ||
+	    !dtype_is_float(op->out->type->elem))
+		return;
+	const IntList *from = attr_bits(of);
+	int64_t *bits = NEW_ARRAY(f->module->cx->mem, int64_t, from->n);
+	for (int i = 0; i < from->n; i++) {
+		uint64_t own = UINT64_MAX >> (64 - dtype_info[t].bits);
+		Attr in = attr_int_value(dtype_is_signed(t) ? from->at[i] : (int64_t)((uint64_t)from->at[i] & own)), value;
+		if (!elem_fold(op, &in, &value) || value.kind != KIND_FLOAT)
+			return;
+		bits[i] = bits_of(op->out->type->elem, &value);
+	}
+	Builder b = build_before(op);
+	Attr a = attr_new_bits(f->module, NULL, 0);
+	a.ints = (IntList){bits, from->n};
+	op_become(op, op_make(&b, OP_LOOKUP, of->in, 1, &a, 1, &op->out->type, 1)->out);
+}
+
 static bool
 is_long(const Op *op)
 {
@@ -159,6 +186,6 @@ pass_table(Func *f, const Target *t)
 {
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		tabulate(f, op);
+		(op->kind == OP_CAST ? convert_table : tabulate)(f, op);
 	}
 }
