@@ -54,21 +54,22 @@ dim_expr(const Kernel *k, int param, int d)
 	return has ? p->ast->type->dims.at[d] : NULL;
 }
 
-/* Of K, where a tensor has cdiv(K, 128) or K / 128 columns, 2048: rows of those then begin at multiples of 16 elements. */
+/* Of K, where a tensor has cdiv(K, 128) or K / 128 columns, 2048: rows of those then begin at multiples of 16 elements, and
+ * 16 blocks of K / 32 at a time need no test. */
 static int64_t
 multiple_of_parts(const Bound *b, int symbol)
 {
 	int64_t v = b->symbol[symbol].value.i, most = 1;
 	const Expr *of, *by;
 
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		int last = b->param[i].rank - 1;
-		const Expr *e = last > 0 ? dim_expr(b->kernel, i, last) : NULL;
-		int64_t parts = e ? b->param[i].dim[last] : 0;
-		if (parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
-		    v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
-			most = MAX(most, v / parts * assumption_of((uint64_t)parts));
-	}
+	for (int i = 0; i < b->kernel->params.n; i++)
+		for (int d = 1; d < b->param[i].rank; d++) {
+			const Expr *e = dim_expr(b->kernel, i, d);
+			int64_t parts = e ? b->param[i].dim[d] : 0;
+			if (parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
+			    v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
+				most = MAX(most, v / parts * assumption_of((uint64_t)parts));
+		}
 	return most;
 }
 

@@ -431,46 +431,45 @@ program_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 	return (more == 0 && extent <= 1) || per == 1 || (k < 62 && (INT64_C(1) << k) % per == 0);
 }
 
-/* start .. start + extent - 1 for a loop's index that runs from `lo` to the dimension itself in whole steps. */
+static bool
+is_number(const Value *v, int64_t *n)
+{
+	const AxisInfo *x = axis_of(v);
+	*n = x->lo;
+	return x->lo == x->hi && x->lo > 0;
+}
+
+/* The same for a loop's index times a number or divided by one, where the loop runs to the dimension in whole steps, or to
+ * the number of its parts (cdiv(K, 64), K / 64); or for a dimension of parts itself, as groups of K have scales. */
 static bool
 loop_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 {
-	const Op *loop = start->def ? NULL : start->block->parent;
+	const FuncParam *p = tensor_param(x->tensor);
 	const Value *symbol = dim_symbol(x->tensor, d);
-	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol || !is_below(loop->in[1], symbol))
-		return false;
-	const AxisInfo *lo = axis_of(loop->in[0]), *step = axis_of(loop->in[2]);
-	if (lo->lo < 0 || step->lo != step->hi || step->lo <= 0)
-		return false;
-	if (extent <= 1)
-		return true;
-	int k = log2_floor(step->lo);
-	return INT64_C(1) << k == step->lo && extent <= step->lo && lo->div[0] >= k && axis_of(symbol)->div[0] >= k;
-}
-
-/* The same for an index times `by`, where the loop runs over the dimension's parts: to cdiv(dimension, by). */
-static bool
-part_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
-{
-	const Op *mul = start->def;
-	const Value *symbol = dim_symbol(x->tensor, d);
-	if (!mul || mul->kind != OP_MUL || !symbol)
-		return false;
-	for (int i = 0; i < 2; i++) {
-		const Value *index = mul->in[i];
-		const AxisInfo *by = axis_of(mul->in[1 - i]);
-		const Op *loop = index->def ? NULL : index->block->parent;
-		const Op *parts = loop && loop->kind == OP_FOR && index->index == 0 ? loop->in[1]->def : NULL;
-		if (!parts || parts->kind != OP_CDIV || parts->in[0] != symbol || by->lo != by->hi || by->lo <= 0)
-			continue;
-		const AxisInfo *over = axis_of(parts->in[1]);
-		int k = log2_floor(by->lo);
-		bool whole = INT64_C(1) << k == by->lo && axis_of(symbol)->div[0] >= k;
-		if (over->lo == by->lo && over->hi == by->hi && axis_of(loop->in[0])->lo >= 0 &&
-		    axis_of(loop->in[2])->lo > 0 && (extent <= 1 || (whole && extent <= by->lo)))
-			return true;
+	int64_t part = 1, times = 1, by = 1, of = 1, step;
+	if (!symbol && p && p->part[d] > 0) {
+		part = p->part[d];
+		symbol = &x->op->home->func->body->arg[p->part_of[d]];
 	}
-	return false;
+	const Op *moves = start->def;
+	if (moves && moves->kind == OP_MUL)
+		start = moves->in[is_number(moves->in[1], &times) || !is_number(moves->in[0], &times) ? 0 : 1];
+	else if (moves && moves->kind == OP_DIV && is_number(moves->in[1], &by))
+		start = moves->in[0];
+	const Op *loop = start->def ? NULL : start->block->parent;
+	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol)
+		return false;
+	const Value *end = loop->in[1];
+	bool floors = end->def && end->def->kind == OP_DIV;
+	if ((floors || (end->def && end->def->kind == OP_CDIV)) && is_number(end->def->in[1], &of))
+		end = end->def->in[0];
+	const AxisInfo *lo = axis_of(loop->in[0]);
+	if (!is_below(end, symbol) || lo->lo < 0 || !is_number(loop->in[2], &step) || times * part != of * by)
+		return false;
+	int64_t all = step * of;                        /* of the symbol, which an iteration has */
+	int k = log2_floor(all);
+	bool whole = INT64_C(1) << k == all && lo->div[0] >= log2_floor(step) && axis_of(symbol)->div[0] >= k;
+	return extent <= 1 || ((whole || (floors && step == 1)) && extent * part <= all);
 }
 
 bool
@@ -494,7 +493,7 @@ access_is_inside_from(const Op *op, int d, const Value *v)
 		return true;
 	if (x.index[d] == 'g')
 		return false;
-	bool in_loop = loop_stays_inside(&x, d, v, extent) || part_stays_inside(&x, d, v, extent);
+	bool in_loop = loop_stays_inside(&x, d, v, extent);
 	int merged = access_merged(op, d);
 	return (in_loop && merged == 0) || (merged <= 1 && program_stays_inside(&x, d, v, extent));
 }
