@@ -1,4 +1,4 @@
-/* Elements of 4 bits and bytes that a thread loaded, taken from the words that it loaded.
+/* Elements of 4 bits and bytes that a thread loaded, taken from the words that they are in.
  *
  *     r8: i32 = lshr r7, 16                          u4: elements 5, 6 and 7 of the word; others need no shift
  *     r9: i32 = and_xor r8, 0x000000f0, 0x4b000000   2^23 + 16 n
@@ -32,20 +32,38 @@ lower_loaded_word(Lower *l, Reg r, int *byte)
 	return thread_pack(l->b, &n->out[at - *byte], 4);
 }
 
+/* The word that a byte's bits are of, and the first of them; 0: none. */
+static Reg
+word_around(Lower *l, Reg r, int *bit)
+{
+	int at, byte;
+	const ThreadNode *cut = thread_node_of(l->b, r, &at);
+	if (!cut || cut->kind != NODE_CAST || cut->op != CAST_TRUNC || thread_type_of(l->b, cut->in[0]) != REG_I32) {
+		Reg word = lower_loaded_word(l, r, &byte);
+		*bit = 8 * byte;
+		return word;
+	}
+	const ThreadNode *n = thread_node_of(l->b, cut->in[0], &at);
+	const ThreadNode *by = n->kind == NODE_OP && n->op == THREAD_LSHR ? thread_node_of(l->b, n->in[1], &at) : NULL;
+	bool shifts = by && by->kind == NODE_CONST && by->i <= 28;
+	*bit = shifts ? (int)by->i : 0;
+	return shifts ? n->in[0] : cut->in[0];
+}
+
 Reg
 lower_loaded_nibble(Lower *l, Reg r, int *bit)
 {
-	int at, byte;
-	const ThreadNode *n = thread_node_of(l->b, r, &at);
+	int at;
+	const ThreadNode *n = l->t->kind == TARGET_PTX ? thread_node_of(l->b, r, &at) : NULL;
 	bool high = n && (is_by(l, n, THREAD_LSHR, 4) || is_by(l, n, THREAD_ASHR, 4));
 	bool masked = n && is_by(l, n, THREAD_AND, 15);
 	if (!high && !masked)
 		return 0;
 	const ThreadNode *shifted = thread_node_of(l->b, n->in[0], &at);
 	bool low = masked || (shifted && is_by(l, shifted, THREAD_SHL, 4));
-	Reg word = lower_loaded_word(l, low && !masked ? shifted->in[0] : n->in[0], &byte);
-	*bit = 8 * byte + (low ? 0 : 4);
-	return word;
+	Reg word = word_around(l, low && !masked ? shifted->in[0] : n->in[0], bit);
+	*bit += low ? 0 : 4;
+	return *bit <= 28 ? word : 0;
 }
 
 Reg
