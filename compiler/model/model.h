@@ -201,7 +201,7 @@ bool access_fill_is_zero(const Op *op);
 /* plan_map.c: bulk copies of boxes by tensor maps */
 
 /* Of a launch's arguments: a number and multiples of scalars, symbols and extents. */
-enum { LAUNCH_TERMS = 6, WINDOW_RANK = 2 };
+enum { LAUNCH_TERMS = 6, WINDOW_RANK = 3 };
 typedef struct LaunchSum {
 	int64_t number;
 	int n;

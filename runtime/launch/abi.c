@@ -66,11 +66,12 @@ launch_sum(const LaunchSum *s, const PlanArg *args)
 }
 
 /* CUDA driver API, cuTensorMapEncodeIm2col, and PTX ISA 9.0, 5.5.4: signed corners and offsets without a sign, of 16 bits
- * along one dimension, 8 bits along each of two.  Images without rows or columns have no box. */
+ * along one dimension, 8 bits along each of two, 5 along each of three.  Images without rows or columns have no box. */
 static bool
 set_corners(const TensorMap *m, const PlanArg *args, int i, MapShape *out)
 {
-	int64_t most = m->windows == 1 ? INT16_MAX : INT8_MAX, extent = args[m->param].dim[m->dim[1 + i]], upper;
+	int64_t most = m->windows == 1 ? INT16_MAX : m->windows == 2 ? INT8_MAX : 15;
+	int64_t extent = args[m->param].dim[m->dim[1 + i]], upper;
 	int64_t lower = launch_sum(&m->window[i].lower, args), count = MAX(launch_sum(&m->window[i].count, args), 1);
 	if (__builtin_mul_overflow(count - 1, m->window[i].step, &upper) || __builtin_add_overflow(upper, lower, &upper))
 		return false;

@@ -272,7 +272,7 @@ void simt_settle(SimtThread *t, const uint32_t *v, uint32_t *out, int n);
 
 /* bulk_tensor.c: a tensor in global memory as a bulk tensor copy takes it, and as the driver's cuTensorMapEncodeTiled gives
  * it to a GPU: extents, strides and boxes with the fastest dimension first. */
-enum { SIMT_TENSOR_RANK = 5, SIMT_WINDOWS = 2 };
+enum { SIMT_TENSOR_RANK = 5, SIMT_WINDOWS = 3 };
 typedef enum SimtSwizzle { SIMT_SWIZZLE_NONE, SIMT_SWIZZLE_32, SIMT_SWIZZLE_64, SIMT_SWIZZLE_128 } SimtSwizzle;
 
 typedef struct SimtTensorMap {

@@ -258,7 +258,7 @@ static void
 body_windows(SimtThread *t, void *user)
 {
 	Boxes *x = user;
-	uint64_t in[9] = {BOX, (uintptr_t)&x->map, BAR};
+	uint64_t in[11] = {BOX, (uintptr_t)&x->map, BAR};
 	int rank = x->tensor.rank;
 	if (t->thread != 0)
 		return;
@@ -304,16 +304,16 @@ windows(void **state)
 		{-2, -1, -5, 0, 1, 2}};
 	Boxes *x = aligned_alloc(64, sizeof *x);
 	assert_non_null(x);
-	for (int rank = 3; rank <= 4; rank++)
+	for (int rank = 3; rank <= 5; rank++)
 		for (int k = 0; k < LEN(cases); k++) {
 			const int *c = cases[k];
 			SimtTensor t = tensor_of(rank, k % 2 ? SIMT_SWIZZLE_128 : SIMT_SWIZZLE_32, TY_F16);
 			t.fills_nan = false;
 			t.windows = rank - 2;
 			for (int w = 0; w < t.windows; w++) {
-				t.lower[w] = c[w];
-				t.upper[w] = c[2 + w];
-				t.step[w] = c[4 + w];
+				t.lower[w] = w < 2 ? c[w] : 0;
+				t.upper[w] = w < 2 ? c[2 + w] : 0;
+				t.step[w] = w < 2 ? c[4 + w] : 1;
 			}
 			t.box[1] = 50;
 			for (int d = 2; d < rank; d++)

@@ -167,7 +167,7 @@ static void
 prim_text(EmitLlvm *l, const PrimInfo *info, const ThreadNode *of, const LLVMValueRef *in, LLVMValueRef *out)
 {
 	LlvmAsm a = {.l = l};
-	int64_t more[10] = {0};
+	int64_t more[16] = {0};
 	for (int i = 0; i < of->nout; i++)
 		llvm_asm_result(&a, llvm_reg_type(l, of->out[i]));
 	for (int i = 0; i < of->nin; i++)
@@ -175,7 +175,7 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const ThreadNode *of, const LLVMVal
 	for (const char *s = info->ptx; *s; s++) {
 		bool is_result =
 		    s[0] == '%' && (s[1] == 'r' || s[1] == 'q') && char_is_digit(s[2]);
-		int n = is_result ? s[2] - '0' : s[1] - '0';
+		int n = is_result ? s[2] - '0' : atoi(s + 1);
 		if (is_result) {
 			text_printf(&a.text, "$%d", n);
 			s += 2;
@@ -183,7 +183,7 @@ prim_text(EmitLlvm *l, const PrimInfo *info, const ThreadNode *of, const LLVMVal
 			text_printf(&a.text, "$%d", info->nout + n);
 			if (more[n])
 				text_printf(&a.text, "+%lld", (long long)more[n]);
-			s++;
+			s += n > 9 ? 2 : 1;
 		} else if (s[0] == '$') {
 			if (n >= of->nimm)
 				die("%s: an immediate is missing", info->text);

@@ -5,11 +5,12 @@
  *     %j = rem %pixel, %columns
  *     read %x, %n, %i * 2 + %r - %pad, %j * 2 + %s - %pad, %c {index = "gggp", extents = [64], reach = …}
  *
- * Such a map walks a tensor from a pixel on: so many along the row, at the row's end to the next row, at the image's end to
- * the next image.  Rows and images end where a bounding box does, which is the launch's: `lower` and the number of places
- * (rows, columns).  What loops add, r and s, is an offset of the instruction, 0 to 255 in images of two dimensions; pass
- * flatten notes how great it may be ({reach}), and that the indices are digits of one that counts up.  What loops take off,
- * as in x[n, i + pad - r, …], is counted from its greatest on: the lower corner is pad - (R - 1), the offset R - 1 - r.
+ * Such a map walks a tensor from a pixel on: so many along the row, at its end to the next row, at the image's end to the
+ * next image.  Rows and images end where a bounding box does, which is the launch's: `lower` and the number of places
+ * (rows, columns).  What loops add, r and s, is an offset of the instruction, 0 to 255 in images of two dimensions, 0 to
+ * 31 in ones of three; pass flatten notes how great it may be ({reach}), and that the indices are digits of one that
+ * counts up.  What loops take off, as in x[n, i + pad - r, …], is counted from its greatest on: the lower corner is
+ * pad - (R - 1), the offset R - 1 - r.
  *
  * Elements outside of the tensor are 0, as those of the gather are.  Source: PTX ISA 9.0, 5.5.4. */
 #include "model/digits/digits.h"

@@ -22,11 +22,17 @@ map_element_bytes(const SimtTensorMap *m)
 	return dtype_info[m->dtype].bits / 8;
 }
 
-/* Corners have 16 bits along one dimension, 8 along each of two. */
+/* Corners have 16 bits along one dimension, 8 along each of two, 5 along each of three. */
+static int
+corner_most(int windows)
+{
+	return windows == 1 ? INT16_MAX : windows == 2 ? INT8_MAX : 15;
+}
+
 static const char *
 set_windows(SimtTensorMap *map, const SimtTensor *t)
 {
-	int most = t->windows == 1 ? INT16_MAX : INT8_MAX;
+	int most = corner_most(t->windows);
 	if (t->windows && t->windows != t->rank - 2)
 		return "a tensor map of windows has two dimensions more than windows have";
 	map->windows = (uint8_t)t->windows;
@@ -216,7 +222,7 @@ static void
 check_windows(SimtThread *t, BulkCopy *c, const uint64_t *offset, const char *what)
 {
 	const SimtTensorMap *m = c->map;
-	uint64_t most = m->windows == 1 ? UINT16_MAX : UINT8_MAX;
+	uint64_t most = 2 * (uint64_t)corner_most(m->windows) + 1;
 	for (int i = 0; i < m->windows; i++) {
 		int64_t from = (int64_t)c->first[1 + i] - m->lower[i], end = (int64_t)m->extent[1 + i] + m->upper[i];
 		if (!offset || offset[i] > most)
@@ -318,6 +324,11 @@ PRIMITIVE(simt_window_load_3)
 PRIMITIVE(simt_window_load_4)
 {
 	window_load(t, 4, in, "window_load_4");
+}
+
+PRIMITIVE(simt_window_load_5)
+{
+	window_load(t, 5, in, "window_load_5");
 }
 
 PRIMITIVE(simt_tensor_map_fetch)
