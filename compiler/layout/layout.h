@@ -158,6 +158,12 @@ int layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed
  * four. */
 bool layout_stores_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
 
+/* How 2^warps warps take a tile of elements of 1 or 4 bytes, with neighbours along dimension `fast`, from shared memory,
+ * and put it back with neighbours along the other one: bytes by ldmatrix transposed and stmatrix, with a permutation of
+ * each thread's own in between.  What an access takes at once has different numbers modulo 8 along the slow dimension,
+ * which are its banks in boxes.  False: not so of such tiles. */
+bool layout_turns(const int shape[LAYOUT_RANK], int bytes, int fast, int warps, Layout *got, Layout *put);
+
 /* The same for simdgroup_load: `l` is made of 8 x 8 fragments (two neighbours along the fast dimension a lane) that stand
  * in `shared` with rows (or columns: *transposed) *stride elements apart. */
 bool layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);

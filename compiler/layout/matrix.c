@@ -5,10 +5,14 @@
  * elements (16 bits: 1), a layout fits when
  *
  *     plain         register bits below w -> 1 2 ..     lane bits 0 1 -> the next two     lane bits 2 3 4: the row
- *     transposed    lane bits 2 3 4 -> 1 2 4 (w = 1)                                      register bit 0, lane bits 0 1
+ *     transposed    register bits below w - 1 -> 1,
+ *                   lane bits 2 3 4 -> the next three                                     register bit w - 1, lane bits 0 1
  *
- * and every other bit moves by multiples of 16 bytes. */
+ * and every other bit moves by multiples of 16 bytes.  Transposed matrices are of halves of words: one element of 16 bits,
+ * two of 8. */
 #include "layout/layout.h"
+
+#include <string.h>
 
 /* Does each of `n` bits from `at` on move by 1 << (from + i) elements? */
 static bool
@@ -22,7 +26,7 @@ rows_aligned(const F2 *to, int registers, int word, bool transposed)
 {
 	for (int i = 0; i < to->nin; i++) {
 		int lane = i - registers;
-		bool column = transposed ? lane >= 2 && lane < 5 : i < word || (lane >= 0 && lane < 2);
+		bool column = transposed ? i < word - 1 || (lane >= 2 && lane < 5) : i < word || (lane >= 0 && lane < 2);
 		if (!column && (to->col[i] & ((UINT64_C(4) << word) - 1)))
 			return false;
 	}
@@ -43,7 +47,8 @@ layout_fits_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, boo
 	if (counts_up(to, 0, word, 0) && counts_up(to, registers, 2, word) && rows_aligned(to, registers, word, false))
 		return true;
 	*transposed = true;
-	return word == 1 && counts_up(to, registers + 2, 3, 0) && rows_aligned(to, registers, word, true);
+	return word > 0 && counts_up(to, 0, word - 1, 0) && counts_up(to, registers + 2, 3, word - 1) &&
+	    rows_aligned(to, registers, word, true);
 }
 
 bool
@@ -61,7 +66,8 @@ int
 layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed)
 {
 	enum { ROWS = 8, CHUNK = 16 };
-	const int along[] = {registers + 2, registers + 3, registers + 4}, across[] = {0, registers, registers + 1};
+	const int along[] = {registers + 2, registers + 3, registers + 4};
+	const int across[] = {bytes == 1, registers, registers + 1};
 	const int *bit = transposed ? across : along;
 	uint64_t at[ROWS];
 	int rows[ROWS] = {0}, most = 0;
@@ -108,4 +114,53 @@ layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, 
 		if ((i < lanes || i >= lanes + 5) && (to->col[i] & inside))
 			return false;
 	return true;
+}
+
+/* ---- tiles that are turned on their way ---- */
+
+/* Registers, lanes and warps move as `bit` says, log2 of the tile's elements one by one; the bits that are left go to
+ * registers, the last to warps. */
+static bool
+spread_bits(Layout *l, const uint64_t *bit, int registers, int warps)
+{
+	enum { LANES = 5 };
+	int n = layout_out_bits(l), rest = n - registers - LANES;
+	uint64_t seen = 0, left[F2_MAX];
+	if (rest < warps)
+		return false;
+	for (int i = 0; i < registers + LANES; i++)
+		seen |= UINT64_C(1) << log2_floor((int64_t)bit[i]);
+	for (int b = 0, i = 0; b < n; b++)
+		if (!(seen >> b & 1))
+			left[i++] = UINT64_C(1) << b;
+	l->in[IN_REGISTER] = registers + rest - warps;
+	l->in[IN_LANE] = LANES;
+	l->in[IN_WARP] = warps;
+	l->map = f2_zero(n, n);
+	memcpy(l->map.col, bit, sizeof *bit * (size_t)registers);
+	memcpy(l->map.col + registers, left, sizeof *left * (size_t)(rest - warps));
+	memcpy(l->map.col + l->in[IN_REGISTER], bit + registers, sizeof *bit * LANES);
+	memcpy(l->map.col + l->in[IN_REGISTER] + LANES, left + rest - warps, sizeof *left * (size_t)warps);
+	return true;
+}
+
+/* A word, read by lanes along n and put in fours along k; of bytes four along k of two along n, before and after. */
+bool
+layout_turns(const int shape[LAYOUT_RANK], int bytes, int fast, int warps, Layout *got, Layout *put)
+{
+	enum { K = 4, N = 5 };
+	uint64_t k[K], n[N];
+	*got = *put = (Layout){.rank = 2, .out = {shape[0], shape[1]}};
+	if (shape[1 - fast] < (bytes == 1 ? 4 : 2) || shape[fast] < (bytes == 1 ? 4 : 5))
+		return false;
+	for (int i = 0; i < N; i++)
+		n[i] = UINT64_C(1) << (layout_out_at(got, fast) + i);
+	for (int i = 0; i < K; i++)
+		k[i] = UINT64_C(1) << (layout_out_at(got, 1 - fast) + i);
+	const uint64_t word[] = {k[0], k[1], n[0], n[1], n[2], n[3], n[4]};
+	const uint64_t from[] = {n[0], k[0], k[1], k[2], k[3] ^ k[1], n[1], n[2], n[3]};
+	const uint64_t to[] = {k[0], k[1], n[0], k[2], k[3], n[1], n[2], n[3] ^ n[0]};
+	if (bytes == 1)
+		return spread_bits(got, from, 3, warps) && spread_bits(put, to, 3, warps);
+	return bytes == 4 && spread_bits(got, word, 2, warps) && spread_bits(put, word, 2, warps);
 }

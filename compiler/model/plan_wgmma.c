@@ -157,10 +157,25 @@ find_left(WgmmaPlan *p, const Op *op, const Layout *acc)
 	return op->in[0]->layout && plan_fragments(&walk, acc, op->in[0]->layout, &a, 0, &p->left);
 }
 
+/* Does pass dot fold the addition that alone uses the product into it? */
+static bool
+is_summand(const Op *dot)
+{
+	const Value *v = &dot->out[0];
+	for (const Op *op = v->nuses == 1 ? dot->next : NULL; op; op = op->next)
+		if (op->kind == OP_ADD && (op->in[0] == v || op->in[1] == v))
+			return true;
+	return false;
+}
+
+/* What begins with zero and is no longer than what is summed apart stands apart already. */
 bool
 wgmma_adds_apart(const Op *op)
 {
-	return dtype_is_f8(op->in[0]->type->elem) && strcmp(attr_precision(op), "fast") != 0;
+	const IntList *flipped = attr_transposed(op);
+	int64_t k = op->in[0]->type->extent[flipped && flipped->at[0] ? 0 : op->in[0]->type->rank - 1];
+	bool is_apart = k <= APART && value_is_zero(op->in[2]) && !is_summand(op);
+	return dtype_is_f8(op->in[0]->type->elem) && strcmp(attr_precision(op), "fast") != 0 && !is_apart;
 }
 
 bool

@@ -295,10 +295,10 @@ END
 expect 0 "dot 64x128x32 m16n8k8.tf32" inspect split3.tgl
 # products of a warp take fp8 on sm_89; on sm_90a ptxas converts the operands
 cat >f8.tgl <<'END'
-kernel f8(a: in f8e4m3[M, K], b: in f8e4m3[K, N], c: out f32[M, N]) grid(i: cdiv(M, 64), j: cdiv(N, 64)) tune(warps = {4}) {
-    var acc = zeros([64, 64]);
-    for k in range(0, K, 64) { acc += a[i * 64 +: 64, k +: 64] @ b[k +: 64, j * 64 +: 64]; }
-    c[i * 64 +: 64, j * 64 +: 64] = acc;
+kernel f8(a: in f8e4m3[M, K], b: in f8e4m3[K, N], c: out f32[M, N]) grid(i: cdiv(M, 32), j: cdiv(N, 32)) tune(warps = {4}) {
+    var acc = zeros([32, 32]);
+    for k in range(0, K, 64) { acc += a[i * 32 +: 32, k +: 64] @ b[k +: 64, j * 32 +: 32]; }
+    c[i * 32 +: 32, j * 32 +: 32] = acc;
 }
 example f8 { M = 2048; N = 2048; K = 2048; a = normal(0, 1); b = normal(0, 1); }
 END
@@ -545,7 +545,7 @@ kernel sums<B = pow2ceil(C)>(x: in f16[R, C], y: out f32[R, C]) grid(r: R) {
 }
 kernel warps<BM = 64, BN = 64, BK = 32>(x: in f32[M, K], w: in f32[K, N], y: out f32[M, N]) grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
     var acc = zeros([BM, BN]);
-    for k in range(0, K, BK) { acc = dot(x[i * BM +: BM, k +: BK], w[k +: BK, j * BN +: BN], acc, precision = tf32); }
+    for k in range(0, K, BK) { acc = dot(x[i * BM +: BM, k +: BK], w[k +: BK, j * BN +: BN], acc, precision = tf32x3); }
     y[i * BM +: BM, j * BN +: BN] = acc;
 }
 END

@@ -169,7 +169,7 @@ splits_in_cluster(const Estimate *e)
 static double
 shared_bytes(const Estimate *e)
 {
-	double shared = e->stages * e->slot + e->filled + e->behind + e->scratch + SYSTEM_BYTES;
+	double shared = e->stages * e->slot + e->filled + e->turned + e->behind + e->scratch + SYSTEM_BYTES;
 	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
 	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;

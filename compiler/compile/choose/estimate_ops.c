@@ -174,6 +174,16 @@ add_split(Estimate *e, double elements, double products, Use *u)
 	e->registers += 2 * elements / (e->warps * e->t->lanes);
 }
 
+/* Of an operand that threads turn on its way from a slot to where the product reads it (layout_turns). */
+static void
+add_turned(Estimate *e, double bytes, Use *u)
+{
+	enum { WORD = 4 };
+	e->turned += (estimate_decodes_ahead(e) ? 2 : 1) * bytes;
+	u->shared += 2 * bytes / SHARED_RATE;
+	u->arithmetic += 2 * bytes / WORD / LANES;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -216,6 +226,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
 		if (w.decodes)
 			hold_decoded(e, op, w.register_a);
+		for (int i = 0; i < 2; i++)
+			add_turned(e, w.turns[i] ? bytes_of(op->in[i]->type) : 0, u);
 		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */

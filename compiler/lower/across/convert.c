@@ -43,6 +43,41 @@ permute_registers(Lower *l, const ConvertPlan *c, const Layout *src, const Layou
 		out[r] = v[f2_apply(&c->from, (uint64_t)r) & mask];
 }
 
+/* Bytes go by words where those of each come from two, chosen by the thread's number:
+ *
+ *     out[0 .. 3] = bytes of a and b, by the digits of a constant, exclusive-ored with what the thread's bits say */
+static bool
+permute_bytes(Lower *l, const ConvertPlan *c, const Layout *src, const Layout *dst, const Reg *from, RegType type, Reg *out)
+{
+	int n = src->in[IN_REGISTER], regs = dst->in[IN_REGISTER], nthread = dst->in[IN_LANE] + dst->in[IN_WARP];
+	uint64_t mask = (UINT64_C(1) << n) - 1, moved = 0;
+	for (int i = 0; i < nthread; i++)
+		moved |= c->from.col[regs + i] & mask;
+	uint64_t other = (moved | c->from.col[0] | c->from.col[1]) & mask & ~UINT64_C(3);
+	if (type != REG_I8 || n < 2 || regs < 2 || l->t->has & HAS_SIMDGROUP_MATRIX || moved == 0 || other & (other - 1))
+		return false;
+	Reg which = lower_i32(l, 0);
+	for (int i = 0; i < nthread; i++) {
+		uint64_t x = c->from.col[regs + i] & mask;
+		Reg digits = lower_i32(l, (int64_t)(0x1111 * ((x & 3) | (x & other ? 4 : 0))));
+		if (x)
+			which = lower_op2(l, THREAD_XOR, which,
+			    lower_op3(l, THREAD_SELECT, lower_bit(l, l->thread, i), digits, lower_i32(l, 0)));
+	}
+	for (int r = 0; r < 1 << regs; r += 4) {
+		uint64_t a = f2_apply(&c->from, (uint64_t)r) & mask & ~(other | 3);
+		int64_t digits = 0;
+		for (int i = 0; i < 4; i++) {
+			uint64_t x = f2_apply(&c->from, (uint64_t)(r + i)) & mask;
+			digits |= (int64_t)((x & 3) | (x & other ? 4 : 0)) << 4 * i;
+		}
+		Reg word = lower_byte_permute(l, thread_pack(l->b, from + a, 4), thread_pack(l->b, from + (a | other), 4),
+		    lower_op2(l, THREAD_XOR, which, lower_i32(l, digits)));
+		thread_unpack(l->b, word, type, out + r, 4);
+	}
+	return true;
+}
+
 /* ---- through shared memory ---- */
 
 Reg
@@ -190,7 +225,7 @@ lower_to_layout(Lower *l, const Op *op, const Reg *from, const Layout *src, cons
 	} else if (c.kind == CONVERT_SHUFFLE) {
 		if (!shuffle_pairs(l, &c, src, dst, from, type, out))
 			lower_shuffle(l, &c.shuffle, src, dst, from, type, out);
-	} else {
+	} else if (!permute_bytes(l, &c, src, dst, from, type, out)) {
 		permute_registers(l, &c, src, dst, from, out);
 	}
 }

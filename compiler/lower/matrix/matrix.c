@@ -36,7 +36,7 @@ row_images(const Matrices *m, int bytes, uint64_t *image)
 	uint64_t row[3] = {lane[2], lane[3], lane[4]};
 
 	if (m->transposed)
-		memcpy(row, (uint64_t[]){m->to.col[0], lane[0], lane[1]}, sizeof row);
+		memcpy(row, (uint64_t[]){m->to.col[m->word - 1], lane[0], lane[1]}, sizeof row);
 	for (int i = 0; i < 3; i++)
 		image[i] = row[i] * (uint64_t)bytes;
 	for (int i = 0; i < 2; i++)

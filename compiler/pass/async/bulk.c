@@ -69,7 +69,8 @@ mark_bulk(Pipeline *p, bool allowed)
 	for (int i = 0; i < p->reads.n; i++) {
 		Staged *s = &p->reads.at[i];
 		bool fits = s->is_boxed || s->is_beside || pipeline_has_row_slots(s->read->out[0].type);
-		s->is_bulk = allowed && fits && !access_map_reason(s->read, p->t);
+		bool is_ahead = s->is_turned && p->f->schedule.specialize != 1;         /* decode.c, by waits for groups */
+		s->is_bulk = allowed && fits && !is_ahead && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 	}

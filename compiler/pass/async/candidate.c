@@ -1,10 +1,12 @@
 /* Which reads of a loop are made in an earlier iteration.
  *
  * A read is staged if a dot of its own loop uses it, through converts, permutes and whatever else computes; if its
- * indices follow from the loop's index and what the loop leaves alone (tiles of indices must be such); if nothing in the
- * loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at once, which is what cp.async copies.  Elements of
- * 4 bits are copied and held in shared memory as they are, two in a byte.  In a loop that waits for memory, as products of
- * few rows do, what is done with the product waits too: scales that it is multiplied by are staged alike. */
+ * indices follow from the loop's index and what the loop leaves alone, or are read at such from tensors that nothing writes
+ * (rows that K's indices name); if nothing in the loop may write its tensor; and if its layout moves 4, 8 or 16 bytes at
+ * once, which is what cp.async copies.  Elements of 4 bits are copied and held in shared memory as they are, two in a byte.
+ * In a loop that waits for memory, as products of few rows do, what is done with the product waits too: scales that it is
+ * multiplied by are staged alike.
+ */
 #include "pass/async/pipeline.h"
 
 #include "model/model.h"
@@ -85,7 +87,7 @@ can_shift(const Pipeline *p, const Value *v, int depth)
 		return true;
 	if (!v->def)
 		return v->block == p->body && p->counts && p->counts[v->index - 1];
-	bool runs = op_has(v->def, PURE) || (v->def->kind == OP_READ && attr_slices(v->def));  /* each warp's own page */
+	bool runs = op_has(v->def, PURE) || v->def->kind == OP_READ;
 	bool is_tile = v->type->rank > 0 && !(p->counts && runs);
 	if (v->def->home != p->body || is_tile || depth == 0 || !may_run_ahead(p, v->def))
 		return false;

@@ -128,6 +128,12 @@ product_cycles(const Pipeline *p)
 	return n;
 }
 
+bool
+pipeline_puts(const Pipeline *p, const Op *op)
+{
+	return op->kind != OP_READ || !op_inside(op, p->body) || warpgroup_turns(p->body, &op->out[0]);
+}
+
 /* Of a tile that the loop computes and warpgroups read, once more: it is made an iteration ahead (decode.c). */
 static int64_t
 decoded_bytes(const Pipeline *p)
@@ -135,7 +141,7 @@ decoded_bytes(const Pipeline *p)
 	int64_t n = 0;
 
 	for (const Op *op = p->body->first; op && p->f->schedule.specialize != 1; op = op_after(op, p->body))
-		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)
+		for (int i = 0; i < op->nout && pipeline_puts(p, op); i++)
 			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 	return n;
 }
@@ -282,7 +288,7 @@ fixed_bytes(const Pipeline *p)
 	bool puts = false;
 
 	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
-		for (int i = 0; i < op->nout && !(op->kind == OP_READ && op_inside(op, p->body)); i++) {
+		for (int i = 0; i < op->nout && pipeline_puts(p, op); i++) {
 			bool is_read = warpgroup_reads(p->body, &op->out[i]);
 			n += is_read ? tile_bytes(op->out[i].type) : 0;
 			puts |= is_read && op->kind != OP_READ && !op_inside(op, p->body);
@@ -324,6 +330,7 @@ find_wanted(Pipeline *p)
 		Staged *s = &p->reads.at[i];
 		s->required = pipeline_required_layout(p, s);
 		s->is_boxed = warpgroup_reads(p->body, &s->read->out[0]);
+		s->is_turned = s->is_boxed && warpgroup_turns(p->body, &s->read->out[0]);
 		s->is_beside = !s->is_boxed && (is_parted || decodes) && s->read->out[0].type->rank == 2;
 		if (decodes)
 			pipeline_align(p, s);
@@ -406,9 +413,9 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 }
 
 static bool
-has_windows(const Func *f)
+copies_by_indices(const Func *f)
 {
-	return ANY_OP(op, f->body, op->kind == OP_COPY && copy_windows(op));
+	return ANY_OP(op, f->body, op->kind == OP_COPY && (copy_windows(op) || strchr(attr_index(op), 'g')));
 }
 
 void
@@ -423,7 +430,7 @@ pass_pipeline(Func *f, const Target *t)
 	pipeline_fixed(f, t);
 	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
-	if (has_windows(f))                             /* their tiles of indices are dead */
+	if (copies_by_indices(f))                       /* the tiles of indices of their reads are dead */
 		sweep(f);
 }
 

@@ -24,6 +24,7 @@ typedef struct Staged {
 	const Layout *required;                         /* by the dots, or NULL */
 	Value *ring;                                    /* its buffer */
 	bool is_boxed;                                  /* warpgroups read the ring itself */
+	bool is_turned;                                 /* of these, by way of threads that put them along K */
 	bool is_beside;                                 /* threads read it, beside products of warpgroups (rings.c) */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
 	bool is_counted;                                /* whose threads arrive at an mbarrier when it has come */
@@ -99,6 +100,8 @@ int pipeline_fast_dim(const Layout *l, int otherwise);
 Layout pipeline_swizzle(const Layout *l, DType t);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
+/* pipeline.c: of an op whose result warpgroups read: do threads put it where they do? */
+bool pipeline_puts(const Pipeline *p, const Op *op);
 /* Has each warp copy what it alone takes from the slot, where the copies' accesses stay the same. */
 void pipeline_align(Pipeline *p, Staged *s);
 /* Does v come from the read through casts, unary arithmetic, permutes and reshapes alone? */
@@ -119,6 +122,8 @@ bool warpgroup_reads(const Block *b, const Value *v);
 bool warpgroup_reads_in(const Op *product, const Value *v);
 /* Has the read uses other than by products of warpgroups in the block? */
 bool warpgroup_shares(const Block *b, const Value *read);
+/* Do products of the block read v from where threads put it, as elements of other than 16 bits do not lie along K? */
+bool warpgroup_turns(const Block *b, const Value *v);
 /* Does an op of the block, a dot or one that holds some, read v, or another dot of a sum of products to which it belongs?
  * v NULL: is there any dot? */
 bool warpgroup_multiplies(const Block *b, const Op *op, const Value *v);
@@ -130,8 +135,8 @@ void warpgroup_products(Module *m, Func *f, const Target *t);
 /* The products that each wait of the block leaves running: those that start behind its own. */
 void warpgroup_leave(Module *m, Block *b);
 
-/* By Value.id: how many products one behind the other a value of the body comes from, of a buffer what is put there; the
- * most that a product is. */
+/* skew/skew.c.  By Value.id: how many products one behind the other a value of the body comes from, of a buffer what is put
+ * there; the most that a product is. */
 int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
 /* run_on.c: the product of the loop, one of a parted kernel's consumers, runs on into the next iteration */

@@ -179,7 +179,7 @@ choose_shared(Pipeline *p, const Staged *s)
 static bool
 is_filled_in_part(const Staged *s)
 {
-	return s->is_boxed && s->is_bulk && attr_undef(s->read);
+	return s->is_boxed && s->is_bulk && !s->is_turned && attr_undef(s->read);
 }
 
 /* Of a slot of boxes, up to the end of the last that is filled: where columns or rows were added the rest is not used. */

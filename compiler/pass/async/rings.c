@@ -172,7 +172,8 @@ fit_slots(Rings *r, int slots, int64_t tiles)
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		beside += drain_bytes(p->f, p->t, op);
-		for (int i = 0; i < op->nout && op->kind != OP_READ; i++)       /* operands that threads put */
+		bool is_read = op->kind == OP_READ && !warpgroup_turns(p->body, &op->out[0]);
+		for (int i = 0; i < op->nout && !is_read; i++)          /* operands that threads put */
 			beside += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 		if (!op_inside(op, p->body) && !is_drained(p, op))
 			scratch = MAX(scratch, plan_op(op, p->t).scratch);

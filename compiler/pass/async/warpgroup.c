@@ -42,6 +42,21 @@ warpgroup_reads(const Block *b, const Value *v)
 	return ANY_OP(op, b, warpgroup_reads_in(op, v));
 }
 
+bool
+warpgroup_turns(const Block *b, const Value *v)
+{
+	if (v->type->rank != 2 || dtype_tile_size(v->type->elem) == 2 || !v->layout)
+		return false;
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++) {
+			bool flipped, is = dot_operand_root(op->in[i], &flipped) == v;
+			int k_dim = (i == 0) != flipped ? 1 : 0;
+			if (is && pipeline_fast_dim(v->layout, k_dim) != k_dim)
+				return true;
+		}
+	return false;
+}
+
 /* Has `read`, or v that it is transposed, uses other than by products of warpgroups in the block? */
 static bool
 has_others(const Value *read, const Value *v, const Block *b)
@@ -247,10 +262,39 @@ place_of_put(const Func *f, const Value *v, const Op *product)
 	return at->prev && at->prev->kind == OP_PROXY_FENCE ? at->prev : at;
 }
 
+/* Do elements of other than 16 bits have neighbours in the get's slot along the other dimension than K? */
+static bool
+is_across(const Op *get, int k_dim)
+{
+	const Value *slot = get->in[0];
+	return dtype_tile_size(slot->type->elem) != 2 && pipeline_fast_dim(slot->layout, k_dim) != k_dim;
+}
+
+/* Of such, the tile as threads put it along K; else v. */
+static Value *
+turned(Module *m, const Func *f, Value *v, int k_dim)
+{
+	Layout got, put;
+	Op *get = v->def;
+	int bytes = dtype_tile_size(v->type->elem), warps = log2_ceil(f->schedule.warps);
+	if (!get || get->kind != OP_GET || !is_across(get, k_dim) ||
+	    !layout_turns(v->layout->out, bytes, 1 - k_dim, warps, &got, &put))
+		return v;
+	Builder b = build_before(get->next);
+	Op *own = op_make(&b, OP_GET, get->in, 1, NULL, 0, NULL, 0);
+	own->out[0].layout = layout_intern(m, &got);
+	if (layout_equal(&got, &put))
+		return &own->out[0];
+	Value *made = build1(&b, OP_CONVERT, &own->out[0], v->type);
+	made->layout = layout_intern(m, &put);
+	return made;
+}
+
 /* A buffer with what v is; of as many slots as that of `turn`, NULL: one. */
 static Value *
 put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn, const Op *product)
 {
+	v = turned(m, f, v, k_dim);
 	Op *at = place_of_put(f, v, product);
 	Builder b = {.m = m, .block = v->block, .before = at, .place = at->place};
 	Builder start = {.m = m, .block = f->body, .before = f->body->first, .place = at->place};
@@ -298,8 +342,9 @@ static Value *
 slot_of(Module *m, Func *f, const Target *t, Op *product, int i, bool *flipped)
 {
 	Value *v = dot_operand_root(product->in[i], flipped);
-	if (!v->def || v->def->kind != OP_GET || !stays_in_slot(v->def, product))
-		return put_operand(m, f, v, (i == 0) != *flipped ? 1 : 0, put_in_turn(f, t, product, v), product);
+	int k_dim = (i == 0) != *flipped ? 1 : 0;
+	if (!v->def || v->def->kind != OP_GET || is_across(v->def, k_dim) || !stays_in_slot(v->def, product))
+		return put_operand(m, f, v, k_dim, put_in_turn(f, t, product, v), product);
 	Value *slot = v->def->in[0];
 	fence_slot(m, f, slot, product);
 	return slot;
@@ -444,36 +489,4 @@ warpgroup_products(Module *m, Func *f, const Target *t)
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
 			leave_later(m, op);
-}
-
-/* How many products one behind the other v comes from, of the body.  A sum that a product adds to counts as that does. */
-static int
-level_of(const Block *body, const int *level, const Op *op)
-{
-	int most = 0;
-	for (int i = 0; i < op->nin; i++)
-		if (value_inside(op->in[i], body) || op->in[i]->type->kind == TYPE_BUFFER) {
-			int more = op->kind == OP_DOT_START && i < 2;
-			most = MAX(most, level[op->in[i]->id] + more);
-		}
-	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = in->next)
-			most = MAX(most, level_of(body, level, in));
-	return op->kind == OP_DOT_START ? MAX(most, 1) : most;
-}
-
-int *
-warpgroup_levels(const Func *f, const Block *body, int *most)
-{
-	int *level = NEW_ARRAY(f->module->cx->tmp, int, f->nvalues);
-	for (const Op *op = body->first; op; op = op->next) {
-		int n = level_of(body, level, op);
-		for (int i = 0; i < op->nout; i++)
-			level[op->out[i].id] = n;
-		if (op->kind == OP_PUT)
-			level[op->in[0]->id] = MAX(level[op->in[0]->id], n);
-		if (op->kind == OP_DOT_START)
-			*most = MAX(*most, n);
-	}
-	return level;
 }

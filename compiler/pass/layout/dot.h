@@ -29,6 +29,7 @@ typedef struct DotWgmma {
 	int along[LAYOUT_RANK];
 	bool register_a;
 	bool decodes;                                   /* threads put its right operand into shared memory */
+	bool turns[2];                                  /* or turn this one on its way from there to there */
 } DotWgmma;
 
 /* dot_wgmma.c */

@@ -8,10 +8,11 @@
  * The right operand comes from memory as it is, so that copies can bring it into shared memory, where the instruction reads
  * it, and so does the left one, or it is computed and stays in registers; there are whole warpgroups; each has 64 rows at
  * least, or the columns are divided as well: then each needs what the others computed of a left operand that another
- * product made, which goes through shared memory.  Elements of other than
- * 16 bits must lie along K in memory.  A right operand may also be decoded from what was read (`decodes`): threads put it
- * into shared memory, or the product is turned and it stays in registers (dot_turn_decoded), as bytes of integers always
- * do.  What is read from shared memory has no layout in registers.
+ * product made, which goes through shared memory.  Elements of other than 16 bits must lie along K where the instruction
+ * reads them: those that lie along M or N in memory are copied so into a loop's ring, and threads turn them (layout_turns).
+ * A right operand may also be decoded from what was read (`decodes`): threads put it into shared memory, or the product is
+ * turned and it stays in registers (dot_turn_decoded), as bytes of integers always do.  What is read from shared memory has
+ * no layout in registers.
  *
  * A left operand of a loop's product that is computed before the loop goes through shared memory too: ptxas 13.0 takes
  * registers that such instructions read for free behind them, and the next iteration multiplies what was written there.
@@ -97,20 +98,35 @@ pays_for_putting(const Op *dot)
 	return dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST;
 }
 
+/* Can threads turn the tile between a loop's copies and its product (layout_turns)?  All of them take part. */
+static bool
+can_turn(const Op *dot, const Type *tile, int fast)
+{
+	int shape[LAYOUT_RANK] = {log2_ceil(tile->extent[0]), log2_ceil(tile->extent[1])};
+	int warps = log2_ceil(MAX(dot->home->func->schedule.warps, 1));
+	Layout got, put;
+	return dot->home->parent && dot->home->parent->kind == OP_FOR &&
+	    layout_turns(shape, dtype_tile_size(tile->elem), fast, warps, &got, &put);
+}
+
 /* NULL: the operand can lie in shared memory as the instruction reads it. */
 static const char *
-operand_reason(const Op *dot, int which, const Target *t, bool *computed)
+operand_reason(const Op *dot, int which, const Target *t, bool *computed, bool *turns)
 {
 	bool flipped;
 	int fast, size = dtype_tile_size(dot->in[which]->type->elem);
 	Op *read = dot_operand_root(dot->in[which], &flipped)->def;
 	*computed = !read || read->kind != OP_READ;
+	*turns = false;
 	if (*computed && which == 1 && size == 2 && pays_for_putting(dot))
 		return NULL;
 	if (*computed)
 		return which == 1 ? "the right operand is computed" : size > 2 ? "the left operand is computed" : NULL;
 	access_contiguity(read, t, &fast);
 	int k_dim = (which == 0) != flipped ? 1 : 0;
+	*turns = fast != k_dim && size != 2 && can_turn(dot, read->out[0].type, fast);
+	if (*turns)
+		return NULL;
 	if (fast != k_dim && size != 2 && which == 1)
 		return "elements of other than 16 bits do not lie along K: the right operand should be [N, K], with .T";
 	if (fast != k_dim && size != 2)
@@ -168,15 +184,17 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 		return "more warps than the tile divides into";
 	if (dot_is_exact(dot))
 		return "the products of f32 are exact";
+	if (strcmp(attr_precision(dot), "tf32x3") == 0)
+		return "threads split its operands (tf32x3)";
 	out->info = instruction(dot, t, out->along[1]);
 	if (!out->info)
 		return "no instruction for these types and columns";
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
-	const char *left = operand_reason(dot, 0, t, &out->register_a);
+	const char *left = operand_reason(dot, 0, t, &out->register_a, &out->turns[0]);
 	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
 	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
-	const char *right = operand_reason(dot, 1, t, &computed);
+	const char *right = operand_reason(dot, 1, t, &computed, &out->turns[1]);
 	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1;    /* as bytes lie along K, it can only be turned */
 	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
 		right = NULL;
@@ -189,7 +207,7 @@ bool
 dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 {
 	const Type *acc = dot->out[0].type, *a = dot->in[0]->type, *b = dot->in[1]->type;
-	bool computed[2];
+	bool computed[2], turns;
 	int groups = warps - WARPGROUP_BITS;
 	if (!(t->has & HAS_WGMMA) || acc->rank != 2 || rows % (1 << COLUMN_BITS) || is_power_of_two(rows) ||
 	    attr_columns(dot) || !is_power_of_two(acc->extent[1]) || groups < 0 ||
@@ -197,8 +215,8 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 		return false;
 	const WgmmaInfo *info = target_wgmma(t, b->elem, a->elem, acc->elem, rows);
 	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
-	    !operand_reason(dot, 0, t, &computed[0]) && !operand_reason(dot, 1, t, &computed[1]) && !computed[0] &&
-	    !computed[1];
+	    !operand_reason(dot, 0, t, &computed[0], &turns) && !operand_reason(dot, 1, t, &computed[1], &turns) &&
+	    !computed[0] && !computed[1];
 }
 
 /* Sums of 8-bit floats take registers of their own. */
@@ -214,11 +232,11 @@ dot_decodes_rows(const Op *dot, const Target *t, int warps)
 	const Type *acc = dot->out[0].type, *a = dot->in[0]->type, *b = dot->in[1]->type;
 	int groups = warps - WARPGROUP_BITS, rows = log2_ceil(acc->extent[1]) - ROW_BITS;
 	int64_t columns = INT64_C(1) << log2_ceil(acc->extent[0]);
-	bool computed, flipped;
+	bool computed, flipped, turns;
 
 	dot_operand_root(dot->in[1], &flipped);         /* else words have neighbours along N, not along K */
 	return flipped && rows >= 0 && groups >= 0 && groups <= rows && is_turnable(b->elem) &&
-	    !operand_reason(dot, 0, t, &computed) && !computed &&
+	    !operand_reason(dot, 0, t, &computed, &turns) && !computed &&
 	    target_wgmma(t, b->elem, a->elem, acc->elem, columns) != NULL;
 }
 

@@ -60,6 +60,38 @@ enum { PRODUCTS_MOST = 6, OTHERS = 24 };                /* registers of addresse
 
 /* ---- the products ---- */
 
+/* How many products one behind the other v comes from, of the body.  A sum that a product adds to counts as that does. */
+static int
+level_of(const Block *body, const int *level, const Op *op)
+{
+	int most = 0;
+	for (int i = 0; i < op->nin; i++)
+		if (value_inside(op->in[i], body) || op->in[i]->type->kind == TYPE_BUFFER) {
+			int more = op->kind == OP_DOT_START && i < 2;
+			most = MAX(most, level[op->in[i]->id] + more);
+		}
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = in->next)
+			most = MAX(most, level_of(body, level, in));
+	return op->kind == OP_DOT_START ? MAX(most, 1) : most;
+}
+
+int *
+warpgroup_levels(const Func *f, const Block *body, int *most)
+{
+	int *level = NEW_ARRAY(f->module->cx->tmp, int, f->nvalues);
+	for (const Op *op = body->first; op; op = op->next) {
+		int n = level_of(body, level, op);
+		for (int i = 0; i < op->nout; i++)
+			level[op->out[i].id] = n;
+		if (op->kind == OP_PUT)
+			level[op->in[0]->id] = MAX(level[op->in[0]->id], n);
+		if (op->kind == OP_DOT_START)
+			*most = MAX(*most, n);
+	}
+	return level;
+}
+
 /* Several products, some of which need another's result, and nothing else that waits, copies or branches. */
 static bool
 find_products(Skew *s)
