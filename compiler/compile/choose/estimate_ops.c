@@ -184,6 +184,22 @@ add_turned(Estimate *e, double bytes, Use *u)
 	u->arithmetic += 2 * bytes / WORD / LANES;
 }
 
+/* Words of the right operand that do not lie along K: the product is turned, and threads take them to registers, two lanes
+ * from each bank (dot_turn_decoded). */
+static bool
+add_words(Estimate *e, const Op *op, const DotWgmma *w, Use *u)
+{
+	const Type *c = op->out[0].type, *a = op->in[0]->type, *b = op->in[1]->type;
+	double threads = e->warps * e->t->lanes;
+	if (!dot_turns_words(op, w) || dot_is_chained(e->f, op) || !dot_decodes_rows(op, e->t, log2_ceil(e->warps)))
+		return false;
+	e->warpgroup_dots++;
+	e->registers += (padded_count(c) + (double)type_count(b)) / threads;
+	u->products += (double)type_count(c) * (double)a->extent[1] / (e->t->rates->products_warpgroup / 2);
+	u->shared += (2 * bytes_of(b) + bytes_of(a) * (double)c->extent[1] / WARPGROUP_ROWS) / SHARED_RATE;
+	return true;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -206,6 +222,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 			add_decoded_rows(e, op, count, u);
 			return;
 		}
+		if (add_words(e, op, &w, u))
+			return;
 		if (w.info->n % (int64_t)columns) {             /* of a tile that is padded, groups along N have all */
 			count *= padded_count(c) / (double)type_count(c);
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);

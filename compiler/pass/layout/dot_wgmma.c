@@ -193,7 +193,9 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a, &out->turns[0]);
 	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
-	out->register_a = out->register_a && !flipped && !stays && !(chained && out->along[1]);
+	bool by_words = out->turns[0] && dtype_tile_size(dot->in[0]->type->elem) == 4;   /* a thread's are its fragments' */
+	out->register_a = ((out->register_a && !flipped) || by_words) && !stays && !(chained && out->along[1]);
+	out->turns[0] &= !out->register_a;
 	const char *right = operand_reason(dot, 1, t, &computed, &out->turns[1]);
 	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1;    /* as bytes lie along K, it can only be turned */
 	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
@@ -219,6 +221,12 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	    !computed[0] && !computed[1];
 }
 
+bool
+dot_turns_words(const Op *dot, const DotWgmma *w)
+{
+	return w->turns[1] && dtype_tile_size(dot->in[1]->type->elem) == 4;
+}
+
 /* Sums of 8-bit floats take registers of their own. */
 static bool
 is_turnable(DType elem)
@@ -235,8 +243,9 @@ dot_decodes_rows(const Op *dot, const Target *t, int warps)
 	bool computed, flipped, turns;
 
 	dot_operand_root(dot->in[1], &flipped);         /* else words have neighbours along N, not along K */
-	return flipped && rows >= 0 && groups >= 0 && groups <= rows && is_turnable(b->elem) &&
-	    !operand_reason(dot, 0, t, &computed, &turns) && !computed &&
+	bool is_word = dtype_tile_size(b->elem) == 4;
+	return (flipped || is_word) && rows >= 0 && groups >= 0 && groups <= rows && (is_word || is_turnable(b->elem)) &&
+	    !operand_reason(dot, 0, t, &computed, &turns) && !computed && !(is_word && turns) &&
 	    target_wgmma(t, b->elem, a->elem, acc->elem, columns) != NULL;
 }
 
