@@ -381,6 +381,27 @@ kernel rows<B = 128>(ptr: in i32[R1], col: in i32[Z], x: in f32[C], y: out f32[R
     y[r] = sum(acc);
 }
 example scaled { N = 4096; K = 64; w = integers(0, 9); }
+// tiles of rows, whose places go on from data; copies that stages bring ahead
+kernel many<B = 16, E = 32>(ptr: in i32[R1], col: in i32[Z], x: in f32[C], y: out f32[R]) grid(b: cdiv(R, B)) where R1 == R + 1 {
+    let r = b * B + arange(0, B);
+    let first = ptr[r];
+    let end = ptr[r + 1];
+    let longest = max(end - first);
+    var acc = zeros([B]);
+    for i in range(0, longest, E) {
+        let k = first[:, new] + i + arange(0, E);
+        acc += sum(x[where(k < end[:, new], col[k], -1)], axis = 1);
+    }
+    y[b * B +: B] = acc;
+}
+kernel cached<BN = 64>(q: in bf16[B, 16, 128], k: in i8[B, L, 128], length: in i32[B], y: out f32[B, 16]) grid(b: B) {
+    let qt = q[b, :, :];
+    var m = full([16], -inf);
+    for j in range(0, length[b], BN) { m = max(m, max(qt @ (k[b, j +: BN, :] as bf16).T, axis = 1)); } merge (part) { m = max(m, part.m); }
+    y[b, :] = m;
+}
+example many { R = 1048576; R1 = 1048577; C = 1048576; Z = 33554432; ptr = arange(0, 1048577) * 32; col = integers(0, 1048576); x = normal; }
+example cached { B = 64; L = 8192; q = normal; k = integers(-9, 9); length = L; }
 example rows { R = 1048576; R1 = 1048577; C = 1048576; Z = 33554432; ptr = arange(0, 1048577) * 32; col = integers(0, 1048576); x = normal; }
 END
 expect 0 '^  2:13 .* 2 of 1 sectors (16 lanes read the same, the next 34 bytes from it)$' inspect blocks.tgl scaled
@@ -388,6 +409,8 @@ expect 0 '^  3:13 .*; no wider, since rows are 34 bytes apart, of which it begin
 expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows
 expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows -D unroll=2
 expect 0 '^  estimated .* us: starting blocks ' inspect blocks.tgl rows
+expect 0 "^  line 23's loop runs as often as data says: the model counts 4 trips of a program$" inspect blocks.tgl many -D E=8
+expect 0 "loop runs as often as data says: the model counts 32 trips of a program$" inspect blocks.tgl cached -D BN=32 -D split=1 -D stages=3
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since no dimension of the tile has adjacent elements)' inspect sectors.tgl turned

@@ -17,6 +17,7 @@ double estimate_inside(const Func *f, const Bound *b, const Op *access);
 /* What a scalar is in the last program, in clusters of `ranks` along that axis; INT64_MIN: not known. */
 int64_t estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along);
 /* estimate_launch.c */
+bool estimate_is_data(const Value *v, int depth);       /* is it made of what is read? */
 /* A line of text for each loop of which data says how often it runs, and each tensor of which it says where: what was
  * counted. */
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);

@@ -17,14 +17,13 @@ enum { SPILLED = 32 };          /* bytes that the code spills, for a register th
  * 1031 x 4104 x 4104 (113 and 92). */
 static const double ASTRIDE = 1.5;
 
-/* Is it made of what is read? */
-static bool
-is_data(const Value *v, int depth)
+bool
+estimate_is_data(const Value *v, int depth)
 {
 	const Op *op = v->def;
 	bool is = op && op_is_access(op);
 	for (int i = op && op->kind == OP_SELECT; op && depth > 0 && i < op->nin && !is; i++)
-		is = is_data(op->in[i], depth - 1);     /* programs that leave early select, which is no guess */
+		is = estimate_is_data(op->in[i], depth - 1);     /* programs that leave early select, which is no guess */
 	return is;
 }
 
@@ -36,7 +35,8 @@ put_loops(const Func *f, const Bound *b, Text *out)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		bool is_loop = op_is_loop(op) && !op_is_over_programs(op) && op->place.line != grid &&
 		    (op->kind != OP_FOR || attr_unrolled(op) >= 0);
-		bool open = is_loop && (op->kind != OP_FOR || is_data(op->in[0], DEPTH) || is_data(op->in[1], DEPTH));
+		bool open = is_loop && (op->kind != OP_FOR || estimate_is_data(op->in[0], DEPTH) ||
+		    estimate_is_data(op->in[1], DEPTH));
 		if (!open || op->place.line <= said)
 			continue;
 		said = op->place.line;

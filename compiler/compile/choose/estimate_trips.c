@@ -106,19 +106,43 @@ end_of(const Op *loop)
 	return least->in[has_rank(least->in[0], 4)];
 }
 
+/* Is an index made of the number of a loop's trip, and of nothing that is read with it?  *places: of how many places in
+ * data that goes on from, one for each row of a sparse matrix that a program has; left as it is if from none. */
+static bool
+follows(const Value *v, const Op *loop, int depth, int64_t *places)
+{
+	const Op *op = v->def;
+	static const OpKind same[] = {OP_ADD, OP_CAST, OP_BROADCAST, OP_RESHAPE, OP_PERMUTE, OP_CONVERT, OP_SELECT};
+	bool does = v == &loop->region[0]->arg[0], is_same = false;
+	for (int i = 0; op && i < (int)LEN(same); i++)
+		is_same |= op->kind == same[i];
+	if (does || !is_same || depth == 0)
+		return does;
+	const Value *other = NULL;
+	for (int i = op->kind == OP_SELECT; i < op->nin; i++) {
+		bool has = follows(op->in[i], loop, depth - 1, places);
+		other = has ? other : op->in[i];
+		does |= has;
+	}
+	if (does && other && op->kind == OP_ADD && estimate_is_data(other, depth - 1))
+		*places = MAX(*places, type_count(other->type));
+	return does;
+}
+
 /* Where data says how far a loop goes, as the pages of a sequence, it goes as far as the dimension along which its index
- * reads, a row of page numbers; INT64_MIN: there is none. */
+ * reads, a row of page numbers; INT64_MIN: there is none.  *places: that it goes on from, which share that dimension; 0: it
+ * begins there. */
 static int64_t
-reach(const Func *f, const Bound *b, const Op *loop)
+reach(const Func *f, const Bound *b, const Op *loop, int64_t *places)
 {
 	const Block *body = loop->region[0];
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block != f->body)
+		if ((op->kind != OP_READ && op->kind != OP_COPY) || op->in[0]->def || op->in[0]->block != f->body)
 			continue;
 		for (int d = 0; d < op->in[0]->type->rank; d++) {
-			const Op *at = op->in[1 + d]->def;
 			int dim = f->param[op->in[0]->index].dim[d];
-			if (op->in[1 + d] != &body->arg[0] && !(at && at->kind == OP_ADD && at->in[0] == &body->arg[0]))
+			*places = 0;
+			if (!follows(op->in[1 + d], loop, DEPTH, places))
 				continue;
 			int64_t n = op->in[0]->type->extent[d];
 			return n < 0 && dim >= 0 ? dimension(f, b, &f->body->arg[dim], INT64_MIN) : n < 0 ? INT64_MIN : n;
@@ -140,27 +164,24 @@ axes_of(const Value *v, int depth)
 	return axes;
 }
 
-/* Where data says both where a loop begins and where it ends, as rows of a sparse matrix or segments do, the programs along
- * the axes that choose among them share what there is; below 0: that is not known. */
-static double
-shared_reach(const Func *f, const Bound *b, const Op *loop)
-{
-	int64_t all = reach(f, b, loop), programs = 1;
-	unsigned axes = axes_of(loop->in[0], 8);
-	for (int i = 0; i < b->naxis; i++)
-		programs *= axes >> i & 1 ? MAX(b->grid[i], 1) : 1;
-	return all == INT64_MIN ? -1 : (double)all / (double)programs;
-}
-
-/* What of it a program has, of a loop between two places that data says; below 0: it is none. */
+/* What of it a program has, of a loop between two places that data says, as rows of a sparse matrix or segments do, by
+ * itself or behind other places: the programs along the axes that choose among them share what there is.  Below 0: it is
+ * none, or that is not known. */
 static double
 data_part(const Func *f, const Bound *b, const Op *loop)
 {
 	Scalars s = {.f = f, .b = b};
-	bool has_end = scalar(&s, loop->in[1], INT64_MIN, DEPTH) != INT64_MIN;
+	int64_t places = 0, all = reach(f, b, loop, &places);
+	double programs = (double)MAX(places, 1);
+	unsigned axes = axes_of(loop->in[0], DEPTH) | axes_of(loop->in[1], DEPTH);
+	if (scalar(&s, loop->in[1], INT64_MIN, DEPTH) != INT64_MIN || has_rank(loop->in[0], 4) || all == INT64_MIN)
+		return -1;
 	s.starts = true;
-	bool is_part = !has_end && !has_rank(loop->in[0], 4) && scalar(&s, loop->in[0], INT64_MIN, DEPTH) == INT64_MIN;
-	return is_part ? shared_reach(f, b, loop) : -1;
+	if (scalar(&s, loop->in[0], INT64_MIN, DEPTH) != INT64_MIN && places == 0)
+		return -1;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= axes >> i & 1 ? (double)MAX(b->grid[i], 1) : 1;
+	return (double)all / programs;
 }
 
 double
@@ -195,7 +216,8 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 		return n && part >= (double)(-n * step) ? (-n - 1) / 2.0 : MAX(ceil(part / (double)step), 1);
 	if (part >= 0)
 		return part < (double)step ? 0 : part / (double)step;  /* where those that are left have them all */
-	if (hi == INT64_MIN && n >= 0 && (s.reach = reach(f, b, loop)) != INT64_MIN) {
+	int64_t places;
+	if (hi == INT64_MIN && n >= 0 && (s.reach = reach(f, b, loop, &places)) != INT64_MIN) {
 		s.end = end_of(loop);
 		hi = scalar(&s, loop->in[1], s.reach, DEPTH);
 	}
