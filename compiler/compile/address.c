@@ -261,7 +261,10 @@ selected(Walk *w, const Op *op, const int64_t *at)
 	return mixed(op, x);
 }
 
-/* The program of an axis that is looked at, or its last one. */
+/* The program of an axis that is looked at, or its last one.  Every axis is gone over evenly, and
+ * each beside other programs of the rest: of a triangle not the diagonal alone. */
+enum { TURN = 32, SHIFT = 421 };
+
 static Num
 program(const Walk *w, const Op *op)
 {
@@ -269,7 +272,10 @@ program(const Walk *w, const Op *op)
 	const InspectArg *count = dim >= 0 && per > 0 ? &w->arg[dim] : NULL;
 	if (w->wraps && !(count && count->known))
 		return (Num){.is_guess = true};
-	return (Num){.v = count && count->known ? nth_of(w, MAX(count->value - 1, 0) / per) : w->nth};
+	Walk turn = {.nth = w->nth + (w->wraps ? attr_axis(op) * SHIFT * (w->nth / TURN) : 0),
+	    .wraps = w->wraps};
+	return (Num){
+	    .v = count && count->known ? nth_of(&turn, MAX(count->value - 1, 0) / per) : w->nth};
 }
 
 static Num

@@ -226,6 +226,41 @@ time_instructions(Code *c, double once)
 	return true;
 }
 
+/* Can a warp have all its values such as need no more than what comes before that branch? */
+static bool
+is_seldom(const Code *c, const Inspection *x, int from, int to)
+{
+	enum { LEAST = 24 }; /* of what reduces a large angle */
+	bool is_long = to - from >= LEAST, calls = false;
+	for (int i = from; i < to; i++) {
+		const Op *op = x->f->body->first;
+		calls |= is_named(c->at.at[i].op, "CALL");
+		while (is_long && op &&
+		       !(op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
+			   op->place.line == c->at.at[i].source))
+			op = op_after(op, x->f->body);
+		is_long &= op != NULL;
+	}
+	return calls || is_long;
+}
+
+/* Branches around what few values need: routines of divisions, which are called, and angles that
+ * are large. */
+static void
+leave_seldom(Code *c, const Inspection *x)
+{
+	static const double SELDOM = .1; /* estimate_trips.c has the same */
+	for (int i = 0; i < c->at.n; i++) {
+		const Instruction *in = &c->at.at[i];
+		int to = is_named(in->op, "BRA") && in->is_guarded ? target_of(c, in) : -1;
+		if (to <= i + 1 || !is_seldom(c, x, i + 1, to))
+			continue;
+		for (int k = i + 1; k < to; k++)
+			c->at.at[k].times *= SELDOM;
+		i = to - 1;
+	}
+}
+
 /* What a walk through straight code has counted. */
 typedef struct Walk {
 	int lines;       /* of the source; line 0: of none */
@@ -359,6 +394,7 @@ report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem)
 	time_loops(&c, x, lines);
 	if (!time_instructions(&c, b->once > 0 ? b->once : 1))
 		return json_null();
+	leave_seldom(&c, x);
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
 	if (c.loops.n)

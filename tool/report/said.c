@@ -1,6 +1,8 @@
 /* Figures as they are read, lists of sentences, and all of it as JSON. */
 #include "tool/report/said.h"
 
+#include "compile/choose/choose.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -259,13 +261,17 @@ said_lines_by(const Said *s, BillPart p)
 static void
 read_lines(Said *s)
 {
+	double stays = 0; /* the share of programs that do not leave early */
+	for (int i = 0; i < s->x->lines.n && choose_leaves(s->x->f); i++)
+		if (s->x->lines.at[i].runs_most > 0)
+			stays = MAX(stays, s->x->lines.at[i].runs / s->x->lines.at[i].runs_most);
 	for (int i = 0; i < s->x->lines.n; i++) {
 		const InspectLine *x = &s->x->lines.at[i];
 		SaidLine l = {.x = x,
 		    .what = x->what,
 		    .line = x->op->place.line,
 		    .col = x->op->place.col,
-		    .runs = x->runs,
+		    .runs = stays > 0 && x->runs > 0 ? MIN(x->runs / stays, x->runs_most) : x->runs,
 		    .most = x->runs_most};
 		Text details = {0}, tile = {0}, conflict = {0};
 		text_put(&details, "");

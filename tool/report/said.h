@@ -96,9 +96,12 @@ const char *said_specials(const Said *s, int line); /* conversions and functions
 double said_wide(const Said *s, int line); /* the part of its PTX that computes in 64 bits */
 bool said_casts(const Said *s, int line); /* has it a tile of indices of 64 bits, that can be cast? */
 const char *said_doubles(const Said *s, int line); /* what it computes in f64; "": nothing */
-/* What instructions a line has in SASS, the most first: "760 in SASS, 448 FFMA, 168 HADD2.F32"; "":
- * not known. */
+/* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
+ * of integers"; "": not known. */
 const char *said_mix(const Said *s, int line);
+/* The share of them that are routines of integer divisions by what is no constant, and how many
+ * there are. */
+double said_quotients(const Said *s, int line, int *n);
 bool said_divides(const Said *s, int line);
 const char *said_keys(const Said *s, int line); /* "argmax", that compares keys of 64 bits; "" */
 const char *said_late_reads(
@@ -149,6 +152,8 @@ const json_t *said_wgmma_variant(
 /* said_bound.c: paragraphs, the most important first */
 
 void said_bound(const Said *s, SaidList *out);
+const char *said_guessed(
+    const Said *s); /* "line 9's loop runs 16 trips of a program", where that is a guess; "" */
 /* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
  * share outside of tensors. */
 double said_least(const Said *s, bool *memory, double *outside);
@@ -167,7 +172,6 @@ int said_fit(const Said *s); /* schedules that were compared and have a time */
 /* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
 bool said_smaller_are_slower(const Said *s, bool *compared);
 bool said_is_smaller(const Said *s, const json_t *variant); /* has a variant smaller tiles alone? */
-bool said_more_warps_are_slower(const Said *s);
 
 /* said_remedy.c: what can be changed, the largest gain first */
 

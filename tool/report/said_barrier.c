@@ -2,6 +2,8 @@
  * not be there. */
 #include "tool/report/said.h"
 
+#include "compile/choose/choose.h"
+
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -69,6 +71,9 @@ said_often(const Said *s, const SaidLine *l)
 		return ", once a block";
 	if (l->most == 0)
 		return ", 0 times at these sizes";
+	if (l->most == 1 && l->runs < .98)
+		return arena_printf(
+		    s->mem, ", once in %.0f %% of the programs", MAX(100 * l->runs, 1));
 	if (fabs(l->runs - l->most) > .02 * l->most)
 		return arena_printf(s->mem, ", %s times a program in the mean, %s at most",
 		    said_round(s, l->runs), said_round(s, l->most));
@@ -149,11 +154,8 @@ mend_rows(const Said *s, const SaidLine *l)
 	const Tried *other = all % across == 0 ? with_warps(s, all / across) : NULL;
 	Text t = {0};
 	text_printf(&t,
-	    " (%d warps hold a row together; there is none where one warp does, by a tile of 1/%d "
-	    "of the row",
-	    across, across);
-	if (all >= across)
-		text_printf(&t, " or warps = %d", all / across);
+	    " (%d warps hold a row together; there is none with warps = %d, where one does", across,
+	    MAX(all / across, 1));
 	if (other && s->compared > 0)
 		text_printf(&t, ", by which the launch takes %s times as long by the model",
 		    said_round(s, other->bill.cycles / target_rates(s->x->t)->clock / s->compared));
@@ -255,7 +257,9 @@ said_barrier_mend(const Said *s, const SaidLine *l)
 			    o->what + 5, o->x->not_ahead);
 	}
 	const SaidLine *own = own_bytes(s, l);
-	return own ? mend_bytes(s, own) : is_refill(s, l) ? mend_refill(s) : "";
+	return own                                                  ? mend_bytes(s, own)
+	       : is_refill(s, l) && strcmp(l->what, "warp barrier") ? mend_refill(s)
+								    : "";
 }
 
 /* ---- what it is ---- */
@@ -293,6 +297,9 @@ said_barrier(const Said *s, const SaidLine *l)
 		return "";
 	if (!l->x->pair)
 		return arena_printf(s->mem, "%s, %s%s", l->what, l->details, said_often(s, l));
+	if (l->x->pair->before->kind == OP_MBARRIER)
+		return arena_printf(s->mem, "%s for all to see the mbarriers as they begin%s",
+		    l->what, said_often(s, l));
 	SaidList said = {0}, all = {0};
 	const char *rest = strstr(l->details, ": ");
 	for (int i = 0; i < l->conflicts.n && all.n < SHOWN; i++)
@@ -340,10 +347,11 @@ say_line(const Said *s, int line, int n)
 {
 	SaidLines all = unlike(s, line);
 	SaidList said = {0};
-	int of = 0;
+	int of = 0, warp = 0;
 	bool loops = false;
 	for (int i = 0; i < all.n; i++) {
 		of += count_of(s, &all.at[i]);
+		warp += strcmp(all.at[i].what, "warp barrier") == 0;
 		loops |= all.at[i].most > 1;
 		said_add(s, &said, said_barrier(s, &all.at[i]));
 	}
@@ -356,7 +364,11 @@ say_line(const Said *s, int line, int n)
 	const char *kinds = *copies || n <= of ? ""
 			    : said.n > 1     ? arena_printf(s->mem, " of %d kinds", said.n)
 					     : " for the same reason";
-	return arena_printf(s->mem, "line %d has %d%s%s: %s", line, *copies ? of : n, kinds, copies,
+	n = *copies ? of : n;
+	const char *of_warps = warp <= 0   ? ""
+			       : warp >= n ? " of a warp alone"
+					   : arena_printf(s->mem, " (%d of a warp alone)", warp);
+	return arena_printf(s->mem, "line %d has %d%s%s%s: %s", line, n, of_warps, kinds, copies,
 	    said_join(s, &said, "; "));
 }
 
@@ -383,7 +395,9 @@ static const char *
 waits_often(const Said *s)
 {
 	double trips = json_number_value(json_object_get(s->timeline, "of"));
-	return trips > 0 ? arena_printf(s->mem, "; each once a trip, %s times a program", said_round(s, trips)) : "";
+	return trips > 0 ? arena_printf(s->mem, "; those of a loop once a trip, %s times a program",
+			       said_round(s, trips))
+			 : "";
 }
 
 /* Has machine code no instruction for a warp's barriers? */
@@ -447,8 +461,10 @@ said_barriers(const Said *s)
 		said_add(s, &out, arena_printf(s->mem, "%s.", said_join(s, &real, ". ")));
 	if (real.n && all > 1)
 		said_add(s, &out,
-		    arena_printf(s->mem, "A block executes %s in all for a program%s.",
-			said_round(s, all), all != floor(all) ? ", in the mean" : ""));
+		    arena_printf(s->mem, "A block executes %s in all for a program%s%s.",
+			said_round(s, all),
+			choose_leaves(s->x->f) ? " that does not leave early" : "",
+			all != floor(all) ? ", in the mean" : ""));
 	if (real.n && func_warps(s->x->f) == 1)
 		said_add(s, &out, "A block has one warp, so that no other is waited for.");
 	if (held.n)

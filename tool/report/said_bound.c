@@ -2,6 +2,8 @@
  * bytes and products take, what takes the time, and what can be changed. */
 #include "tool/report/said.h"
 
+#include "compile/choose/choose.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +25,8 @@ said_rounds(const Said *s, double *share)
 		    "The kernel is persistent: up to %d blocks stay (%d on each of %d multiprocessors), and each runs "
 		    "about %s of %.0f programs, one after the other, in a loop that the source does not show.",
 		    places, x->blocks, units, said_round(s, x->bill.launched / places), x->bill.launched);
-	if (rounds <= 1 || rounds >= ROUNDS)
+	if (rounds <= 1 || rounds >= ROUNDS ||
+	    choose_leaves(x->f)) /* how many programs stay is estimated */
 		return "";
 	*share = 1 - rounds / ceil(rounds);
 	return arena_printf(s->mem,
@@ -77,13 +80,13 @@ any_is_narrow(const Said *s)
 static const ModelError *
 model_error(const Said *s)
 {
-	static const ModelError memory = {"that device memory bounds", 49, 1.02, 1.15, .96, 1.24},
-				narrow =
-				    {"with accesses that could be wider, that device memory bounds",
-					24, 1.07, 1.22, 1.03, 1.36},
-				issue = {"that instructions bound", 57, .95, 1.22, .91, 1.30},
-				waiting = {"that waiting bounds", 19, .89, 1.27, .75, 1.40},
-				other = {"that something else bounds", 28, .91, 1.23, .81, 1.50};
+	static const ModelError
+	    memory = {"that device memory bounds", 49, 1.02, 1.15, .96, 1.24},
+	    narrow = {"with accesses that could be wider, that device memory bounds", 24, 1.07,
+		1.22, 1.03, 1.36},
+	    issue = {"that instructions bound", 57, .95, 1.22, .91, 1.30},
+	    waiting = {"that waiting bounds", 19, .89, 1.27, .75, 1.40},
+	    other = {"that neither memory nor instructions bound", 28, .91, 1.23, .81, 1.50};
 	BillPart most = said_longest(s, -1);
 	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
 	       : most == BILL_ISSUE   ? &issue
@@ -111,6 +114,20 @@ said_least(const Said *s, bool *memory, double *outside)
 	return MAX(moves, products);
 }
 
+const char *
+said_guessed(const Said *s)
+{
+	static const char guess[] = "the model guesses ", loop[] = "'s loop runs";
+	const char *at = strstr(s->summary, guess), *line = at;
+	while (line && line > s->summary && line[-1] != '\n')
+		line--;
+	const char *end = line ? strstr(line, loop) : NULL;
+	if (!end)
+		return "";
+	line += strspn(line, " ");
+	return arena_printf(s->mem, "%.*s%s %.*s", (int)(end - line), line, loop,
+	    (int)strcspn(at + sizeof guess - 1, "\n"), at + sizeof guess - 1);
+}
 
 static const char *
 say_time(const Said *s)
@@ -122,8 +139,24 @@ say_time(const Said *s)
 	const ModelError *e = model_error(s);
 	if (seconds > 0)
 		text_printf(&t, "Measured, with counters on: %s. ", said_micro(s, seconds * 1e6));
-	text_printf(&t, "Estimate of the model: %s.", said_micro(s, s->us));
-	if (least > 0) {
+	text_printf(&t, "Estimate of the model: %s", said_micro(s, s->us));
+	if (*said_guessed(s))
+		text_printf(&t,
+		    ", if %s: how often it does is data's or an argument's, and the time with it.",
+		    said_guessed(s));
+	else if (said_spills(s)) /* fourier, logmel and others: bench/results/h200-estimates.md */
+		text_printf(&t,
+		    "; the code spills %d bytes a thread, and of 7 such kernels 5 took 1.9 to 3.3 "
+		    "times the estimate.",
+		    s->x->spills);
+	else
+		text_printf(&t,
+		    "; expect %s to %s: of %d kernels %s by the model half took %.2f to %.2f times "
+		    "the estimate, eight in ten "
+		    "%.2f to %.2f (H200).",
+		    said_micro(s, e->low * s->us), said_micro(s, e->high * s->us), e->n, e->of,
+		    e->low, e->high, e->least, e->most);
+	if (least > s->us / 50) {
 		const char *padded = !memory && outside > 0 ? ", of elements inside of their tensors" : "";
 		const char *of =
 		    memory ? arena_printf(s->mem, "%s of device memory", said_least_mega(s))
@@ -131,20 +164,9 @@ say_time(const Said *s)
 			? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
 			      said_micro(s, s->wgmma_us * (1 - outside)))
 			: "products by this instruction";
-		text_printf(&t,
-		    " The least that any schedule takes: %s, for %s alone%s; the estimate is %s "
-		    "times that.",
-		    said_micro(s, least), of, padded, said_round(s, s->us / least));
+		text_printf(&t, " The floor, %s alone%s: %s; the estimate is %s times that.", of,
+		    padded, said_micro(s, least), said_round(s, s->us / least));
 	}
-	if (said_spills(s))                             /* fourier, logmel and others: bench/results/h200-estimates.md */
-		text_printf(&t,
-		    " The estimate's error: the code spills %d bytes a thread, and of 7 such kernels 5 took 1.9 to 3.3 "
-		    "times the estimate (H200).", s->x->spills);
-	else
-		text_printf(&t,
-		    " The estimate's error: of %d kernels %s by the model, half took %.2f to %.2f times the estimate, "
-		    "eight in ten %.2f to %.2f (H200).",
-		    e->n, e->of, e->low, e->high, e->least, e->most);
 	return text_take(&t, s->mem);
 }
 
@@ -189,9 +211,11 @@ lines_of(const Said *s, BillPart p)
 		if (said_spent_us(s, l, p) < part / 10)
 			break;
 		const char *mix = p == BILL_ISSUE && all.n == 0 ? said_mix(s, l->line) : "";
-		if (*mix && json_is_object(s->counted))
-			mix = arena_printf(s->mem, "%s; a warp executes %s for a program", mix,
-			    said_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate / func_warps(s->x->f)));
+		if (json_is_object(s->counted) && p == BILL_ISSUE && all.n == 0)
+			mix = arena_printf(s->mem, "%s instructions of a warp for a program%s%s",
+			    said_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate /
+					      func_warps(s->x->f)),
+			    *mix ? ", " : "", mix);
 		bool ring = p == BILL_ISSUE && has_ring(s, l->line);
 		const char *wait = p == BILL_WAITING && l->wait ? arena_printf(s->mem, " for %s", l->wait)
 				   : *mix                       ? arena_printf(s->mem, ": %s", mix)
@@ -287,31 +311,46 @@ list_taken(const Said *s, Taken out[SHOWN + 1])
 	return n + 1;
 }
 
+/* What bounds it. */
+static const char *
+say_longest(const Said *s)
+{
+	Taken taken[SHOWN + 1];
+	int n = list_taken(s, taken), near = 0;
+	SaidList names = {0};
+	for (int i = 0; i < n; i++)
+		if (strcmp(taken[i].name, BEHIND) != 0 &&
+		    taken[i].us >= REPORT_NEAR * said_part(s, said_longest(s, -1)) && ++near)
+			said_add(s, &names, taken[i].name);
+	const char *first = near ? sentence(s, names_of(s, &names)) : "";
+	if (near > 1)
+		return arena_printf(s->mem,
+		    "%s are closer to each other than the model's estimates are to times: each may "
+		    "bound the kernel, and less of one alone gains little.",
+		    first);
+	return arena_printf(
+	    s->mem, "%s bound%s the kernel.", first, is_many(said_longest(s, -1)) ? "" : "s");
+}
+
 static const char *
 say_parts(const Said *s)
 {
 	Taken taken[SHOWN + 1];
-	int n = list_taken(s, taken), near = 0, behind = 0;
+	int n = list_taken(s, taken), behind = 0;
 	Text t = {0};
-	SaidList names = {0}, said = {0};
+	SaidList said = {0};
 	double longest = said_part(s, said_longest(s, -1));
 	for (int i = 0; i < n; i++) {
-		bool follows = strcmp(taken[i].name, BEHIND) == 0;
-		behind = follows ? i + 1 : behind;
-		said_add(s, &said, arena_printf(s->mem, "%d. %s %s%s", i + 1, taken[i].name, said_micro(s, taken[i].us),
-				       taken[i].lines));
-		if (!follows && taken[i].us >= REPORT_NEAR * longest && ++near)
-			said_add(s, &names, taken[i].name);
+		behind = strcmp(taken[i].name, BEHIND) == 0 ? i + 1 : behind;
+		said_add(s, &said,
+		    arena_printf(s->mem, "%d. %s %s%s", i + 1, taken[i].name,
+			said_micro(s, taken[i].us), taken[i].lines));
 	}
 	text_printf(&t, "What takes the time, the longest first (they overlap%s): %s.",
-	    behind ? arena_printf(s->mem, ", but for %d., meanwhile the block multiplies nothing", behind) : "",
+	    behind ? arena_printf(
+			 s->mem, ", but for %d., meanwhile the block multiplies nothing", behind)
+		   : "",
 	    said_join(s, &said, "; "));
-	const char *first = near ? sentence(s, names_of(s, &names)) : "";
-	if (near > 1)
-		text_printf(&t, " %s are closer to each other than the model's estimates are to times: each may bound the "
-			"kernel, and less of one alone gains little.", first);
-	else if (near)
-		text_printf(&t, " %s bound%s the kernel.", first, is_many(said_longest(s, -1)) ? "" : "s");
 	if (behind)
 		text_printf(&t, " What follows the products adds to that: less of it gains as much.");
 	if (longest < ALONE * s->us) {
@@ -404,8 +443,9 @@ said_bound(const Said *s, SaidList *out)
 		return;
 	}
 	said_add(s, out, say_time(s));
-	said_add(s, out, say_parts(s));
+	said_add(s, out, say_longest(s));
 	said_remedies(s, out);
+	said_add(s, out, say_parts(s));
 	said_add(s, out, said_moved(s));
 	const char *rounds = said_rounds(s, &share);
 	said_add(

@@ -24,9 +24,8 @@ stage_of(const Said *s, const json_t *j)
 static bool
 has_barrier(const char *line)
 {
-	static const char *const word[] = {"bar.sync", "bar.warp.sync", "barrier.sync",
-	    "barrier.warp.sync", "barrier.cluster.wait", "threadgroup_barrier",
-	    "simdgroup_barrier"};
+	static const char *const word[] = {"bar.sync", "barrier.sync", "barrier.cluster.wait",
+	    "threadgroup_barrier", "bar.warp.sync", "barrier.warp.sync", "simdgroup_barrier"};
 	for (int i = 0; i < LEN(word); i++)
 		if (strstr(line, word[i]))
 			return true;
@@ -316,49 +315,97 @@ said_divides(const Said *s, int line)
 	return false;
 }
 
-/* ---- machine code ---- */
+/* ---- what a line's instructions are for ---- */
 
-typedef struct Kind {
-	const char *name; /* "HADD2.F32": the operation and its first modifier */
+/* Kinds of PTX's instructions, and how many of the machine each is about.  A division is a routine;
+ * of 64 bits LLVM writes two, of which the one of 32 serves all but large numbers. */
+typedef struct Work {
+	const char *of;
+	double each;
 	int n;
-} Kind;
+} Work;
 
-static size_t
-kind_length(const char *at)
+enum { WORK_DIVIDE, WORK_WIDE, WORK_SELECT, WORK_CONVERT, WORK_FLOAT, WORK_OTHER, WORKS };
+
+static int
+work_of(const char *at)
 {
-	size_t n = strcspn(at, ". ;");
-	return at[n] == '.' ? n + 1 + strcspn(at + n + 1, ". ;") : n;
+	static const char *const divide[] = {"div", "rem"}, *const select[] = {"setp", "selp",
+								"min", "max", "and", "or"};
+	const char *end = at + strcspn(at, " ;");
+	const char *type = end - 4; /* ".s64" */
+	if (end - at < 5)
+		return WORK_OTHER;
+	bool wide = strncmp(type + 2, "64", 2) == 0 && type[1] != 'f';
+	bool real = strstr(at, ".f") && strstr(at, ".f") < end;
+	for (int i = 0; i < LEN(divide); i++)
+		if (strncmp(at, divide[i], 3) == 0 && at[3] == '.' && !real)
+			return WORK_DIVIDE;
+	if (strncmp(at, "ld.", 3) == 0 || strncmp(at, "st.", 3) == 0 || strncmp(at, "mov.", 4) == 0)
+		return WORK_OTHER;
+	if (wide)
+		return WORK_WIDE;
+	for (int i = 0; i < LEN(select); i++)
+		if (strncmp(at, select[i], strlen(select[i])) == 0 && at[strlen(select[i])] == '.')
+			return WORK_SELECT;
+	return strncmp(at, "cvt.", 4) == 0  ? WORK_CONVERT
+	       : real || strstr(at, "bf16") ? WORK_FLOAT
+					    : WORK_OTHER;
+}
+
+static void
+count_work(const Said *s, int line, Work out[WORKS], double *all)
+{
+	static const Work kinds[WORKS] = {{"divisions and remainders of integers", 20, 0},
+	    {"64-bit indices and addresses", 2, 0}, {"comparisons, masks and selections", 1, 0},
+	    {"conversions", 1, 0}, {"floating-point arithmetic", 1, 0}, {"", 1, 0}};
+	int twice = 0;
+	memcpy(out, kinds, sizeof kinds);
+	*all = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
+		if (!at)
+			continue;
+		Work *w = &out[work_of(at)];
+		twice +=
+		    w == &out[WORK_DIVIDE] && strncmp(at + strcspn(at, " ;") - 2, "64", 2) == 0;
+		w->n++;
+	}
+	out[WORK_DIVIDE].n -= MIN(twice, out[WORK_DIVIDE].n / 2);
+	for (int k = 0; k < WORKS; k++)
+		*all += out[k].n * out[k].each;
+}
+
+double
+said_quotients(const Said *s, int line, int *n)
+{
+	Work work[WORKS];
+	double all;
+	count_work(s, line, work, &all);
+	*n = work[WORK_DIVIDE].n;
+	return all > 0 ? *n * work[WORK_DIVIDE].each / all : 0;
 }
 
 const char *
 said_mix(const Said *s, int line)
 {
-	enum { SHOWN = 3 };
-	VEC(Kind) kinds = {0};
-	int all = 0;
-	for (int i = 0; i < s->sass.n; i++) {
-		const char *at =
-		    s->sass.source[i] == line ? report_instruction(s->sass.line[i]) : NULL;
-		int k = 0;
-		if (!at)
-			continue;
-		const char *name = arena_strndup(s->mem, at, kind_length(at));
-		while (k < kinds.n && strcmp(kinds.at[k].name, name) != 0)
-			k++;
-		if (k == kinds.n)
-			vec_push(s->mem, &kinds, ((Kind){name, 0}));
-		all++;
-		kinds.at[k].n++;
-		for (; k > 0 && kinds.at[k].n > kinds.at[k - 1].n; k--) {
-			Kind less = kinds.at[k - 1];
-			kinds.at[k - 1] = kinds.at[k];
-			kinds.at[k] = less;
-		}
-	}
+	static const double MUCH = .15;
+	Work work[WORKS];
+	double all;
 	SaidList said = {0};
-	for (int k = 0; k < MIN(kinds.n, SHOWN) && kinds.at[k].n > all / 12; k++)
-		said_add(s, &said, arena_printf(s->mem, "%d %s", kinds.at[k].n, kinds.at[k].name));
-	return said.n
-		   ? arena_printf(s->mem, "%d in SASS, of these %s", all, said_join(s, &said, ", "))
-		   : "";
+	count_work(s, line, work, &all);
+	for (int most = 0; most >= 0 && said.n < 3;) {
+		most = -1;
+		for (int k = 0; k < WORK_OTHER; k++)
+			if (work[k].n * work[k].each > MUCH * all &&
+			    (most < 0 || work[k].n * work[k].each > work[most].n * work[most].each))
+				most = k;
+		if (most < 0)
+			break;
+		said_add(s, &said,
+		    arena_printf(s->mem, "%.0f %% %s", 100 * work[most].n * work[most].each / all,
+			work[most].of));
+		work[most].n = 0;
+	}
+	return said.n ? arena_printf(s->mem, "by PTX about %s", said_join(s, &said, ", ")) : "";
 }

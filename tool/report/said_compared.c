@@ -27,28 +27,32 @@ said_compared(const Said *s)
 	if (fit < 2 || !taken)
 		return arena_printf(s->mem, "No other schedule was compared%s%s.",
 		    why->none ? ": " : "", why->none ? why->none : "");
-	for (int i = 0; i < why->tried.n && !next; i++) {
+	for (int i = 0; i < why->tried.n; i++) {
 		const Tried *c = &why->tried.at[i];
-		next = c->cycles >= 0 && !c->is_chosen && c->bill.cycles != taken->bill.cycles
-			   ? c
-			   : NULL;
+		bool is_other =
+		    c->cycles >= 0 && !c->is_chosen && c->bill.cycles != taken->bill.cycles;
+		next = is_other && (!next || c->bill.cycles < next->bill.cycles) ? c : next;
 	}
 	Text t = {0};
 	text_printf(&t, "Of %d schedules that the model compared ", fit);
 	why_values(taken, &t);
 	text_put(&t, " was taken");
+	double times = next ? next->bill.cycles / taken->bill.cycles : 1;
 	if (next) {
-		double times = next->bill.cycles / taken->bill.cycles;
-		bool same = fabs(times - 1) < SAME;
-		text_put(&t, "; ");
-		text_put(&t, same ? "" : times < 1 ? "it has a shorter estimate for " : "the next, ");
+		text_put(&t, times < 1 - SAME ? "; less by the estimate is " : "; the next, ");
 		why_values(next, &t);
-		if (same)
-			text_put(&t, " would take as long");
-		else
-			text_printf(&t, "%s%s times as long%s%s", times < 1 ? ", " : ", would take ", said_round(s, times),
-			    times < 1 ? ", which was not taken: " : " by it", times < 1 ? why_not_least(why, taken) : "");
+		text_printf(&t,
+		    times < 1 - SAME ? ", %s times" : ", would take %s times as long by it",
+		    said_round(s, times));
 	}
+	if (times < 1 - SAME && next->cycles > taken->cycles)
+		text_printf(&t,
+		    ", but it was not taken: the model knows such forms less, which have to be "
+		    "%.0f %% better",
+		    100 * (1 - next->bill.cycles / next->cycles * taken->cycles /
+				   taken->bill.cycles));
+	else if (times < 1 - SAME)
+		text_printf(&t, ", but it was not taken: %s", why_not_least(why, taken));
 	text_put(&t, " (all of them: what bounds it).");
 	return text_take(&t, s->mem);
 }
@@ -100,21 +104,5 @@ said_smaller_are_slower(const Said *s, bool *compared)
 		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
 	}
 	*compared = n > 0;
-	return n > 0 && slower == n;
-}
-
-bool
-said_more_warps_are_slower(const Said *s)
-{
-	int n = 0, slower = 0;
-	for (int i = 0; i < s->why->tried.n; i++) {
-		const Tried *c = &s->why->tried.at[i];
-		const NamedConst *w =
-		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
-		if (c->cycles < 0 || c->is_chosen || !w || w->value.i <= s->x->f->schedule.warps)
-			continue;
-		n++;
-		slower += c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
-	}
 	return n > 0 && slower == n;
 }

@@ -6,29 +6,26 @@
 
 static const double SHARE = 3; /* %, of the launch, or of the part that bounds it: worth a word */
 
+/* By the parts that may bound the kernel alone. */
 const char *
 said_stall(const Said *s, int line)
 {
 	const LineBill *l = said_spent(s, line);
-	int most = 0;
+	double longest = said_part(s, said_longest(s, -1));
+	int most = -1;
 	for (int p = 0; l && p < BILL_PARTS; p++)
-		most = l->part[p] > l->part[most] ? p : most;
-	double us = said_spent_us(s, l, (BillPart)most), all = said_part(s, (BillPart)most);
+		if (said_part(s, (BillPart)p) >= REPORT_NEAR * longest &&
+		    (most < 0 || l->part[p] > l->part[most]))
+			most = p;
+	double us = most < 0 ? 0 : said_spent_us(s, l, (BillPart)most);
 	if (us <= 0 || us < SHARE / 100 * s->us)
 		return "";
-	BillPart first = said_longest(s, -1);
-	double longest = said_part(s, first), of = 100 * said_spent_us(s, l, first) / longest;
-	Text t = {0};
-	text_printf(&t, "by the model %s %s: %s, %.0f %% of the kernel's %s",
+	const char *doubles = said_doubles(s, line);
+	return arena_printf(s->mem, "by the model %s %s: %s, %.0f %% of the kernel's %s%s%s",
 	    most == BILL_WAITING ? "waits for" : "takes",
 	    most == BILL_WAITING ? l->wait : bill_part_names[most], said_micro(s, us),
-	    100 * us / all, bill_part_names[most]);
-	if (all < REPORT_NEAR * longest && of >= SHARE)
-		text_printf(&t, "; of %s, which bounds the kernel, it has %.0f %%",
-		    bill_part_names[first], of);
-	const char *doubles = said_doubles(s, line);
-	text_printf(&t, "%s%s", *doubles ? "; " : "", doubles);
-	return text_take(&t, s->mem);
+	    100 * us / said_part(s, (BillPart)most), bill_part_names[most], *doubles ? "; " : "",
+	    doubles);
 }
 
 static double
@@ -99,8 +96,6 @@ put_what(const Said *s, const SaidLine *l, Text *t)
 		    l->x->pair || strcmp(l->what, "cluster barrier") == 0 ? " " : ", ", said_inside(s, l));
 	if (l->x->reason && !strstr(t->at, l->x->reason))
 		text_printf(t, ": %s", l->x->reason);
-	if (weaker)
-		text_put(t, said_gain(s));
 	if (l->x->not_ahead)
 		text_printf(t, "; %s", said_not_ahead(s, l));
 }
@@ -118,7 +113,7 @@ add_below(json_t *all, const char *text, bool bad)
 }
 
 static void
-add_line(const Said *s, const SaidLine *l, json_t *all)
+add_line(const Said *s, const SaidLine *l, int n, json_t *all)
 {
 	bool weighs, narrow = l->x->out.bytes == 1;
 	bool late = l->x->not_ahead && said_matters(s, said_spent_us(s, said_spent(s, l->line), BILL_WAITING));
@@ -127,6 +122,8 @@ add_line(const Said *s, const SaidLine *l, json_t *all)
 	if (strcmp(l->what, "buffer") == 0 || (strcmp(l->what, "put") == 0 && !said_banks(l)))
 		return;
 	put_what(s, l, &t);
+	if (n > 1)
+		text_printf(&t, "; %d such", n);
 	if (*waste)
 		text_printf(&t, "; by the model that %s", waste);
 	if (*said_barrier(s, l))
@@ -137,13 +134,30 @@ add_line(const Said *s, const SaidLine *l, json_t *all)
 	text_close(&t);
 }
 
+/* Accesses of a line that are alike, as of an unrolled loop: how many, for the first; 0: it is not.
+ */
+static int
+alike(const SaidLines *own, int i)
+{
+	int n = 1;
+	for (int k = 0; k < own->n && own->at[i].x->kind == INSPECT_ACCESS; k++) {
+		bool same = k != i && strcmp(own->at[k].what, own->at[i].what) == 0 &&
+			    strcmp(own->at[k].details, own->at[i].details) == 0;
+		if (same && k < i)
+			return 0;
+		n += same;
+	}
+	return n;
+}
+
 json_t *
 said_below(const Said *s, int line)
 {
 	json_t *all = json_array();
 	SaidLines own = said_merged(s, line);
 	for (int i = 0; i < own.n; i++)
-		add_line(s, &own.at[i], all);
+		if (alike(&own, i))
+			add_line(s, &own.at[i], alike(&own, i), all);
 	const json_t *w;
 	size_t i;
 	json_array_foreach(s->warnings, i, w) {
@@ -207,8 +221,13 @@ said_chosen(const Said *s, int line)
 	SaidLines own = said_merged(s, line);
 	SaidList all = {0};
 	json_t *out = json_array();
-	for (int i = 0; i < own.n; i++)
-		said_add(s, &all, told(s, &own.at[i]));
+	for (int i = 0; i < own.n; i++) {
+		int n = alike(&own, i);
+		said_add(s, &all,
+		    n > 1 ? arena_printf(s->mem, "%s; %d such", told(s, &own.at[i]), n)
+		    : n   ? told(s, &own.at[i])
+			  : "");
+	}
 	if (*said_stall(s, line))
 		said_add(s, &all,
 		    arena_printf(s->mem, "%s; in all %s", said_stall(s, line), all_parts(s, line)));

@@ -33,7 +33,7 @@ said_gain(const Said *s)
 	    said_matters(s, s->us - us)
 		? arena_printf(s->mem, ", the launch about %s", said_micro(s, us))
 		: ", of which the launch gains little by itself, as they do not bound it";
-	return arena_printf(s->mem, "; products by it take %s, by wgmma %s%s",
+	return arena_printf(s->mem, ". By these products take %s in all, by wgmma %s%s",
 	    said_micro(s, products), said_micro(s, s->wgmma_us), then);
 }
 
@@ -101,6 +101,7 @@ const char *
 said_products(const Said *s)
 {
 	SaidList all = {0};
+	bool weaker = false;
 	for (int i = 0; i < s->lines.n; i++) {
 		const SaidLine *l = &s->lines.at[i];
 		SaidList parts = {0};
@@ -110,10 +111,11 @@ said_products(const Said *s)
 		if (l->x->reason && !strstr(l->details, l->x->reason))
 			said_add(s, &parts, l->x->reason);
 		said_add(s, &all,
-		    arena_printf(s->mem, "line %d %s: %s%s%s", l->line, l->what,
-			said_join(s, &parts, ", "), said_is_weaker(l) ? said_gain(s) : "",
-			said_is_weaker(l) ? mend(s, l) : ""));
+		    arena_printf(s->mem, "line %d %s: %s%s", l->line, l->what,
+			said_join(s, &parts, ", "), said_is_weaker(l) ? mend(s, l) : ""));
+		weaker |= said_is_weaker(l);
 	}
-	return all.n ? arena_printf(s->mem, "%s%s", said_join(s, &all, "; "), say_wider(s))
+	return all.n ? arena_printf(s->mem, "%s%s%s", said_join(s, &all, "; "),
+			   weaker ? said_gain(s) : "", say_wider(s))
 		     : "It multiplies no matrices.";
 }

@@ -81,7 +81,7 @@ add_times(Use *to, const Use *u, double n)
 	to->l2 += n * u->l2;
 	to->asked += n * u->asked;
 	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->written += n * u->written;
-	to->special += n * u->special;
+	to->special += n * u->special, to->slow += n * u->slow;
 	to->lines += n * u->lines;
 	to->read += n * u->read;
 	to->outside += n * u->outside;
@@ -297,7 +297,7 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
 	out->part[BILL_SECTORS] = MAX(e->block.l2, is_plain_product(e) ? e->block.lines : 0);
-	out->part[BILL_ISSUE] = e->block.arithmetic - out->after;
+	out->part[BILL_ISSUE] = e->block.arithmetic - out->after, out->part[BILL_SPECIAL] = e->block.slow;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
 		out->cycles = MAX(out->cycles, out->part[i] * programs);

@@ -12,6 +12,7 @@ double estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill);
 
 /* estimate_trips.c: how often a loop runs; a guess where that is not known. */
 double estimate_trips(const Func *f, const Bound *b, const Op *loop);
+bool estimate_is_guess(const Func *f, const Bound *b, const Op *loop);
 /* The share of elements that lie before the end, of an access in a loop from where data says to where data says. */
 double estimate_inside(const Func *f, const Bound *b, const Op *access);
 /* What a scalar is in the last program, in clusters of `ranks` along that axis; INT64_MIN: not known. */

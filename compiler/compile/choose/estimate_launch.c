@@ -35,8 +35,9 @@ put_loops(const Func *f, const Bound *b, Text *out)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		bool is_loop = op_is_loop(op) && !op_is_over_programs(op) && op->place.line != grid &&
 		    (op->kind != OP_FOR || attr_unrolled(op) >= 0);
-		bool open = is_loop && (op->kind != OP_FOR || estimate_is_data(op->in[0], DEPTH) ||
-		    estimate_is_data(op->in[1], DEPTH));
+		bool is_guess = is_loop && estimate_is_guess(f, b, op);
+		bool open = is_guess || (is_loop && (estimate_is_data(op->in[0], DEPTH) ||
+							estimate_is_data(op->in[1], DEPTH)));
 		if (!open || op->place.line <= said)
 			continue;
 		said = op->place.line;
@@ -44,8 +45,10 @@ put_loops(const Func *f, const Bound *b, Text *out)
 		for (const Op *rest = n == 0 ? op_after(op, f->body) : NULL; rest; rest = op_after(rest, f->body))
 			if (rest->kind == OP_FOR && rest->place.line == said && attr_unrolled(rest) < 0)
 				n += estimate_trips(f, b, rest);        /* the trips that unrolling leaves */
-		text_printf(out, "  line %d's loop runs as often as data says: the model counts %.4g trip%s of a program\n",
-		    said, n, n == 1 ? "" : "s");
+		text_printf(out,
+		    "  line %d's loop runs as often as data says: the model %s %.4g trip%s of a "
+		    "program\n",
+		    said, is_guess ? "guesses" : "counts", n, n == 1 ? "" : "s");
 	}
 }
 

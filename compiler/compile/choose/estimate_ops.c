@@ -472,7 +472,12 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		double cycles = cost_of(e, op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
 		u->arithmetic += cycles;
 		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
-		u->special += op_info[op->kind].cost == COST_SFU ? cycles : 0;
+		if (op_info[op->kind].cost == COST_SFU) {
+			double slow;
+			cost_work(op, &slow);
+			u->special += cycles;
+			u->slow += slow * (double)type_count(t) / e->t->rates->special_rate;
+		}
 		if (in_loop && (op_info[op->kind].cost == COST_LONG || is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}

@@ -7,7 +7,7 @@
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
 	double asked;                                   /* what l2 were if all rows began with a line */
-	double special;                                 /* of arithmetic, by the unit of exponentials */
+	double special, slow; /* of arithmetic, by the unit of exponentials; that unit's own */
 	double after;                                   /* of arithmetic, what follows the products */
 	double written;                                 /* bytes of results */
 	double read;                                    /* of shared: what copies put there */

@@ -198,10 +198,11 @@ estimate_inside(const Func *f, const Bound *b, const Op *access)
 	return share;
 }
 
-double
-estimate_trips(const Func *f, const Bound *b, const Op *loop)
+static double
+trips_of(const Func *f, const Bound *b, const Op *loop, bool *is_guess)
 {
-	if (loop->kind != OP_FOR)
+	*is_guess = loop->kind != OP_FOR;
+	if (*is_guess)
 		return TRIPS_GUESS;
 	Scalars s = {.f = f, .b = b, .starts = true};
 	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
@@ -210,7 +211,7 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 	int64_t step = MAX(scalar(&s, loop->in[2], 1, DEPTH), 1);
 	const Op *count = loop->in[1]->def;
 	if (hi == INT64_MIN && count && count->kind == OP_FOR)          /* half of those that pass filter counts */
-		return estimate_trips(f, b, count) / 2;
+		return trips_of(f, b, count, is_guess) / 2;
 	double part = data_part(f, b, loop);
 	if (part >= 0 && n <= 0)
 		return n && part >= (double)(-n * step) ? (-n - 1) / 2.0 : MAX(ceil(part / (double)step), 1);
@@ -221,9 +222,25 @@ estimate_trips(const Func *f, const Bound *b, const Op *loop)
 		s.end = end_of(loop);
 		hi = scalar(&s, loop->in[1], s.reach, DEPTH);
 	}
+	*is_guess = (hi == INT64_MIN || lo == INT64_MIN) && n >= 0;
 	if (hi == INT64_MIN || lo == INT64_MIN)
 		return n > 0 ? TRIPS_GUESS / (double)n : n < 0 ? (-n - 1) / 2.0 : TRIPS_GUESS;
 	return (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+double
+estimate_trips(const Func *f, const Bound *b, const Op *loop)
+{
+	bool is_guess;
+	return trips_of(f, b, loop, &is_guess);
+}
+
+bool
+estimate_is_guess(const Func *f, const Bound *b, const Op *loop)
+{
+	bool is_guess;
+	trips_of(f, b, loop, &is_guess);
+	return is_guess;
 }
 
 int64_t
