@@ -4,7 +4,7 @@
  *     said.c          figures as they are read, lists; all of it as JSON, which the page shows
  *     said_code.c     what the text of stages says of a line: barriers, divisions, indices of 64
  * bits said_access.c   coalescing, widths, bank conflicts, padding said_barrier.c  where barriers
- * come from, and without what they would not be there said_product.c  matrix instructions, and what
+ * come from said_mend.c without what they would not be there said_product.c  matrix instructions, and what
  * a better one is worth said_bound.c    why it is not faster: the time, the least, what takes it
  *     said_memory.c   the bytes that device memory moves, and what can be changed of accesses
  *     said_remedy.c   and what can be changed, by what that is worth
@@ -165,7 +165,7 @@ const json_t *said_own_reads(const Said *s);
 const char *said_rounds(
     const Said *s, double *share); /* blocks that take turns; the share of the time that is lost */
 
-/* said_compared.c */
+/* said_remedy.c: what was compared */
 
 const char *said_compared(const Said *s);
 int said_fit(const Said *s); /* schedules that were compared and have a time */

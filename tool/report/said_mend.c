@@ -1,0 +1,198 @@
+/* Without what a barrier would not be there. */
+#include "tool/report/said.h"
+
+#include <string.h>
+
+/* The values that a choice has beside its warps, but for switches that are off. */
+static const char *
+rest_of(const Said *s, const Tried *c)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < c->n; i++) {
+		const NamedConst *v = &c->value[i];
+		bool off = v->value.kind == CONST_BOOL ? !v->value.i : v->value.i == 1;
+		if (off || schedule_named(v->name) == SCHEDULE_WARPS)
+			continue;
+		text_printf(&t, "%s=", v->name);
+		const_text(&v->value, &t);
+		text_put(&t, ",");
+	}
+	return text_take(&t, s->mem);
+}
+
+/* The choice that has so many warps and is otherwise what was taken; NULL: none was compared. */
+static const Tried *
+with_warps(const Said *s, int warps)
+{
+	const Tried *taken = NULL;
+	for (int i = 0; i < s->why->tried.n; i++)
+		taken = s->why->tried.at[i].is_chosen ? &s->why->tried.at[i] : taken;
+	for (int i = 0; taken && i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *w =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_WARPS].text);
+		if (c->cycles >= 0 && w && w->value.i == warps &&
+		    strcmp(rest_of(s, c), rest_of(s, taken)) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+static const char *
+mend_rows(const Said *s, const SaidLine *l)
+{
+	int across = l->x->across, all = s->x->f->schedule.warps;
+	const Tried *other = all % across == 0 ? with_warps(s, all / across) : NULL;
+	Text t = {0};
+	text_printf(&t, " (%d warps hold a row together", across);
+	if (s->x->bill.part[BILL_PRODUCTS] <= 0)
+		text_printf(
+		    &t, "; there is none with warps = %d, where one does", MAX(all / across, 1));
+	if (other && s->compared > 0)
+		text_printf(&t, ", by which the launch takes %s times as long by the model",
+		    said_round(s, other->bill.cycles / target_rates(s->x->t)->clock / s->compared));
+	text_put(&t, ")");
+	return text_take(&t, s->mem);
+}
+
+/* A barrier only since two uses of shared memory have the same bytes. */
+static const SaidLine *
+own_bytes(const Said *s, const SaidLine *l)
+{
+	Text memory = {0};
+	if (!l->x->pair || l->x->pair->is_earlier)
+		return NULL;
+	inspect_memory(l->x->pair, &memory);
+	bool is_bytes = memory.at && strncmp(memory.at, "bytes", 5) == 0;
+	text_close(&memory);
+	for (int i = 0; is_bytes && i < s->lines.n; i++) {
+		const SaidLine *o = &s->lines.at[i];
+		const char *before = arena_printf(s->mem, "before this %s", o->what);
+		if (o->line == l->line && o->col == l->col && o->x != l->x &&
+		    strstr(o->details, "a barrier in between") &&
+		    strncmp(l->details, before, strlen(before)) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+static const char *
+mend_bytes(const Said *s, const SaidLine *own)
+{
+	int now = MIN(said_blocks_with(s, 0), said_resident(s)),
+	    then = said_blocks_with(s, (double)own->x->smem_bytes);
+	const char *fits =
+	    then >= now ? "as many blocks fit"
+			: arena_printf(s->mem, "a multiprocessor holds %d block%s and not %d", then,
+			      then == 1 ? "" : "s", now);
+	return arena_printf(s->mem,
+	    " (there is none where both have bytes of their own: %lld more, with which %s)",
+	    (long long)own->x->smem_bytes, fits);
+}
+
+static bool
+is_refill(const Said *s, const SaidLine *l)
+{
+	(void)s;
+	for (int i = 0; l->x->pair && i < l->conflicts.n; i++) {
+		const char *c = l->conflicts.at[i], *slots = strstr(c, " reads slots of "),
+			   *more = strstr(c, " read slots of ");
+		slots = slots ? slots : more;
+		const char *earlier =
+		    slots ? strstr(slots, " in an earlier iteration, which ") : NULL;
+		if (earlier && strstr(earlier, "copy of"))
+			return true;
+	}
+	return false;
+}
+
+static const char *
+mend_refill(const Said *s)
+{
+	const char *why = said_behind(s, "not parted into roles: "), *end = strstr(why, "; what was compared");
+	if (*why)
+		why = arena_printf(s->mem, ", here it is not apart: %.*s", (int)(end ? end - why : (long)strlen(why)), why);
+	return arena_printf(s->mem,
+	    " (one a trip is the fewest where all threads copy and read; a role that copies has "
+	    "mbarriers "
+	    "in its place%s)",
+	    why);
+}
+
+/* Both write a tensor at tiles of indices. */
+static bool
+is_indexed(const SaidLine *l)
+{
+	const BarrierPair *p = l->x->pair;
+	const Op *op = p ? p->after : NULL;
+	if (!p || !p->is_global || !p->before_writes || p->before->kind != OP_WRITE || op->kind != OP_WRITE)
+		return false;
+	for (int i = 1; i < access_data(op); i++)
+		if (op->in[i]->type->kind == TYPE_TILE && op->in[i]->type->rank > 0)
+			return true;
+	return false;
+}
+
+/* Why threads exchange a tile: what uses it. */
+static const char *
+mend_exchange(const Said *s, const SaidLine *l)
+{
+	const Value *v = &l->x->op->out[0];
+	const Op *use = op_after(l->x->op, s->x->f->body);
+	while (use && !ANY_OF(i, use->nin, use->in[i] == v))
+		use = op_after(use, s->x->f->body);
+	OpFamily family = use ? op_family(use) : op_family(l->x->op);
+	bool stores = use && (use->kind == OP_WRITE || use->kind == OP_SEND ||
+				 use->kind == OP_STORE || use->kind == OP_PUT);
+	const char *why = family == FAMILY_DOT ? "products take their operands so"
+			  : stores             ? "so that each thread writes neighbours"
+					       : "what takes it holds other elements in a thread";
+	return arena_printf(s->mem, " (%s%s)", why,
+	    func_warps(s->x->f) > 1 && s->x->bill.part[BILL_PRODUCTS] <= 0
+		? "; there is none with warps = 1"
+		: "");
+}
+
+/* Of bytes that a trip puts and the one before has read; the barrier in between orders two buffers
+ * as well. */
+static const char *
+mend_put(const Said *s, const SaidLine *l)
+{
+	const BarrierPair *p = l->x->pair;
+	if (p && p->before->kind == OP_PUT && p->after->kind == OP_DOT_START)
+		return " (products read shared memory, to which what is computed has to go)";
+	if (!p || !p->is_earlier || p->before_writes || p->is_global || p->after->kind != OP_PUT)
+		return "";
+	int64_t bytes = tile_bytes(p->after->in[1]->type);
+	int now = MIN(said_blocks_with(s, 0), said_resident(s)),
+	    then = said_blocks_with(s, (double)bytes);
+	return arena_printf(s->mem,
+	    " (two buffers in turn need none: %lld bytes more, with which %s)", (long long)bytes,
+	    then >= now ? "as many blocks fit"
+			: arena_printf(s->mem, "a multiprocessor holds %d and not %d", then, now));
+}
+
+const char *
+said_barrier_mend(const Said *s, const SaidLine *l)
+{
+	if (l->x->across > 1)
+		return mend_rows(s, l);
+	if (is_indexed(l))
+		return " (tiles of indices of two trips may name the same elements, as far as the compiler sees; there "
+		       "is none where a range, as in i +: n, takes the loop's dimension)";
+	for (int i = 0; strcmp(l->what, "convert") == 0 && i < s->lines.n; i++) {
+		const SaidLine *o = &s->lines.at[i];
+		if (o->line == l->line && o->col == l->col && strncmp(o->what, "read ", 5) == 0 &&
+		    o->x->not_ahead && strcmp(o->tile, l->tile) == 0)
+			return arena_printf(s->mem,
+			    " (there is none for what is copied: %s is read, since %s)",
+			    o->what + 5, o->x->not_ahead);
+	}
+	const SaidLine *own = own_bytes(s, l);
+	if (!own && strcmp(l->what, "convert") == 0)
+		return mend_exchange(s, l);
+	if (!own && is_refill(s, l) && strcmp(l->what, "warp barrier") != 0)
+		return mend_refill(s);
+	return own ? mend_bytes(s, own) : mend_put(s, l);
+}
