@@ -80,14 +80,17 @@ any_is_narrow(const Said *s)
 static const ModelError *
 model_error(const Said *s)
 {
-	static const ModelError
-	    memory = {"that device memory bounds", 49, 1.02, 1.15, .96, 1.24},
-	    narrow = {"with accesses that could be wider, that device memory bounds", 24, 1.07,
-		1.22, 1.03, 1.36},
-	    issue = {"that instructions bound", 57, .95, 1.22, .91, 1.30},
-	    waiting = {"that waiting bounds", 19, .89, 1.27, .75, 1.40},
-	    other = {"that neither memory nor instructions bound", 28, .91, 1.23, .81, 1.50};
+	static const ModelError memory = {"that device memory bounds", 49, 1.02, 1.15, .96, 1.24},
+				narrow =
+				    {"with accesses that could be wider, that device memory bounds", 24,
+					1.07, 1.22, 1.03, 1.36},
+				issue = {"that instructions bound", 57, .95, 1.22, .91, 1.30},
+				waiting = {"that waiting bounds", 46, .76, 1.13, .67, 1.37},
+				products = {"with products", 30, .98, 1.48, .94, 1.93},
+				other = {"that neither memory nor instructions bound", 28, .91, 1.23, .81, 1.50};
 	BillPart most = said_longest(s, -1);
+	if (said_part(s, BILL_PRODUCTS) > 0)
+		return &products;
 	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
 	       : most == BILL_ISSUE   ? &issue
 	       : most == BILL_WAITING ? &waiting
