@@ -808,9 +808,9 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 	}
 	for (i = 0; i < k->naxis && !p->is_empty; i++) {
 		int64_t ranks = i == p->loaded->form->cluster_axis ? p->loaded->form->cluster : 1;
-		if (__builtin_mul_overflow(n, (o->grid[i] + ranks - 1) / ranks * ranks, &n))
-			n = INT64_MAX;
+		n = __builtin_mul_overflow(n, (o->grid[i] + ranks - 1) / ranks * ranks, &n) ? INT64_MAX : n;
 	}
+	n = n < INT64_MAX ? (n + p->loaded->form->share - 1) / p->loaded->form->share : n;
 	p->blocks = p->loaded->resident && n > p->loaded->resident / p->loaded->form->split
 	    ? p->loaded->resident : (unsigned)n * (unsigned)p->loaded->form->split;
 	p->zeros = tgp_has(p->loaded->form, TGP_COUNTER) || tgp_has(p->loaded->form, TGP_ARRIVALS)

@@ -56,6 +56,7 @@ typedef struct TgpForm {
 	int cluster_axis;                       /* of the grid, along which the blocks of a cluster run neighbours, or -1 */
 	int persistent, early, registers;
 	int split;                              /* blocks of a program */
+	int share;                              /* programs of a block */
 	long long part;                         /* bytes that each of those leaves for the one that joins them */
 	const TgpAbi *abi;
 	int nabi;

@@ -50,7 +50,8 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	    {"dynamic", 1, s->dynamic == 1 ? f->dynamic_reason : NULL}, {"coarsen", s->coarsen, f->coarsen_reason},
 	    {"batch", s->batch, f->batch_reason}, {"strip", s->strip, f->strip_reason},
 	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
-	    {"slices", s->slices, f->slices_reason}, {"split", s->split, f->split_reason},
+	    {"share", s->share, f->share_reason}, {"slices", s->slices, f->slices_reason},
+	    {"split", s->split, f->split_reason},
 	};
 	for (int i = 0; i < LEN(said); i++)
 		if (said[i].why)
@@ -298,6 +299,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->cluster = MAX(k->cluster, 1);
 	out->cluster_axis = func_cluster_axis(f);
 	out->split = MAX(MAX(f->schedule.split, f->stream), 1);
+	out->share = MAX(f->schedule.share, 1);
 	out->part_bytes = split_part_bytes(f);
 	out->parts_registers = func_role_registers(f);
 	out->registers = out->spill_bytes = out->stack_bytes = -1;

@@ -97,7 +97,10 @@ put_grid(const Func *f, const Bound *b, Text *out)
 		text_printf(out, " times the %d of a cluster", f->schedule.split);
 	if (f->naxis && f->stream > 1)
 		text_printf(out, " times up to %d that share one", f->stream);
+	if (f->naxis && f->schedule.share > 1)
+		text_printf(out, " divided by the %d programs that share one, rounded up", f->schedule.share);
 	n *= MAX(MAX(f->schedule.split, f->stream), 1);
+	n = (n + MAX(f->schedule.share, 1) - 1) / MAX(f->schedule.share, 1);
 	if (b && f->naxis && fits)
 		text_printf(out, ", %lld", (long long)n);
 	if (f->schedule.persistent)

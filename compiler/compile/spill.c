@@ -216,7 +216,7 @@ inspect_resources(Inspection *x, int registers, int spills, int stack)
 {
 	enum { SYSTEM_BYTES = 1024 };                   /* of a block's shared memory, which the driver keeps */
 	static const char by_registers[] = "by registers";
-	int warps = MAX(func_warps(x->f), 1);
+	int share = MAX(x->f->schedule.share, 1), warps = MAX(func_warps(x->f), 1) * share;
 	x->registers = registers;
 	x->spills = spills;
 	x->stack = stack;
@@ -226,9 +226,10 @@ inspect_resources(Inspection *x, int registers, int spills, int stack)
 	if (registers > 0)                              /* given out to a warp in eights for each thread */
 		hold(x, x->t->registers / ((registers + 7) / 8 * 8 * x->t->lanes * warps), by_registers);
 	if (x->f->shared_bytes > 0) {
-		int64_t blocks = x->t->shared_bytes_unit / (x->f->shared_bytes + SYSTEM_BYTES);
+		int64_t blocks = x->t->shared_bytes_unit / (share * x->f->shared_bytes + SYSTEM_BYTES);
 		bool both = blocks == x->blocks && strcmp(x->held_by, by_registers) == 0;
 		hold(x, blocks, "by shared memory");
 		x->held_by = both ? "by registers and shared memory" : x->held_by;
 	}
+	x->blocks *= share;
 }

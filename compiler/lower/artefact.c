@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 8\n";
+static const char heading[] = "tegula artefact 9\n";
 
 size_t
 artefact_arrivals(const Artefact *a, size_t blocks)

@@ -66,6 +66,7 @@ typedef enum ArtefactForm { FORM_PTX, FORM_CUBIN, FORM_MSL } ArtefactForm;
 	X(int, cluster)                         /* blocks of a cluster; 1 */                                          \
 	X(int, cluster_axis)                    /* of the grid, along which they run neighbours; or -1 */             \
 	X(int, split)                           /* blocks of a program; 1 */                                          \
+	X(int, share)                           /* programs of a block, of a warp each; 1 */                           \
 	X(int64_t, part_bytes)                  /* that each of those leaves behind ABI_PARTS; 0 */                   \
 	X(int, parts_registers)                 /* a thread's at its start, of which roles take shares; or 0 */       \
 	X(int, registers) X(int, spill_bytes) X(int, stack_bytes)

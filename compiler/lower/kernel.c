@@ -30,17 +30,6 @@ lower_param(const Lower *l, AbiKind kind, int param, int dim)
 	return 0;
 }
 
-static int64_t
-shared_bytes(const Func *f, const Target *t)
-{
-	int64_t n = f->shared_bytes;                    /* buffers too, if pass smem gave them offsets */
-	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		int64_t bytes = plan_op(op, t).scratch;
-		n = bytes ? MAX(n, attr_smem(op) + bytes) : n;
-	}
-	return n;
-}
-
 static bool
 writes_through_pointers(const Func *f)
 {
@@ -283,8 +272,9 @@ begin(Lower *l)
 	l->has_halos = lower_has_halos(l->f);
 	for (int i = 0; i < l->nabi; i++)
 		make_param(l, &l->abi[i], l->stores_through_pointers, &param[i]);
-	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi, .threads = l->warps * l->t->lanes,
-		.shared_bytes = (int)shared_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
+	ThreadKernel k = {.name = l->f->name, .param = param, .nparam = l->nabi,
+		.threads = MAX(l->f->schedule.share, 1) * l->warps * l->t->lanes,
+		.shared_bytes = (int)lower_block_bytes(l->f, l->t), .shared_align = l->f->shared_bytes ? 1024 : 16,
 		.cluster = func_cluster(l->f) > 1 ? func_cluster(l->f) : 0,
 		/* registers by role are shares of one thread block's */
 		.min_blocks = func_role_registers(l->f) ? 1 : min_blocks_per_sm(l->f, l->t, l->mem)};
@@ -295,6 +285,7 @@ begin(Lower *l)
 	l->lane = lower_op2(l, THREAD_AND, l->thread, lower_i32(l, l->t->lanes - 1));
 	l->warp = lower_op2(l, THREAD_LSHR, l->thread, lower_i32(l, log2_ceil(l->t->lanes)));
 	thread_prim(l->b, PRIM_BLOCK, NULL, 0, NULL, 0, &l->block, 1);
+	lower_share_block(l);
 	if (l->f->schedule.split > 1)
 		l->block = lower_op2(l, THREAD_LSHR, l->block, lower_i32(l, log2_ceil(l->f->schedule.split)));
 	fetch_maps(l);
@@ -436,6 +427,9 @@ lower_programs(Lower *l)
 		grid[d] = lower_param(l, ABI_GRID, 0, d);
 		l->programs[d] = lower_as(l, CAST_ZEXT, REG_I64, grid[d]);
 	}
+	bool is_guarded = l->f->schedule.share > 1 && !artefact_is_persistent(l->f);
+	if (is_guarded)
+		lower_shared_programs(l, grid);
 	if (!artefact_is_persistent(l->f))
 		find_program(l, l->block, grid, l->f->schedule.group, -1);
 	const Op *stream = stream_loop(l->f);
@@ -451,6 +445,8 @@ lower_programs(Lower *l)
 	}
 	if (!stream && lower_signals_late(l->f) && !block_find(l->f->body, OP_ROLES))
 		lower_start_next_grid(l);
+	if (is_guarded)
+		lower_end_when(l);
 }
 
 ThreadModule *

@@ -40,7 +40,7 @@ cost_bytes(const ProgramCost *c)
 	return c->bytes + MAX(c->sectors * SECTOR - c->bytes, 0) * NEIGHBOURS;
 }
 
-/* Registers are given to a warp in eights for each thread. */
+/* Programs.  Registers are given to a warp in eights for each thread. */
 static int
 resident(const ProgramCost *c, const Target *t, int *given, int *limit)
 {
@@ -48,15 +48,15 @@ resident(const ProgramCost *c, const Target *t, int *given, int *limit)
 		*given = *limit = c->given;
 		return c->blocks;
 	}
-	int threads = c->warps * t->lanes, fit = t->registers / threads / 8 * 8;
+	int warps = c->warps * c->share, threads = warps * t->lanes, fit = t->registers / threads / 8 * 8;
 	*limit = MIN(t->max_registers, fit);
 	*given = MIN(MAX(c->likely > 0 ? (int)c->likely : c->registers, 16), *limit);
 	int n = t->registers / ((*given + 7) / 8 * 8 * threads);
-	n = MIN(n, t->max_warps / c->warps);
-	n = MIN(n, (int)(t->shared_bytes_unit / (c->shared_bytes + SYSTEM_BYTES)));
+	n = MIN(n, t->max_warps / warps);
+	n = MIN(n, (int)(t->shared_bytes_unit / (c->share * c->shared_bytes + SYSTEM_BYTES)));
 	if (c->loops && c->warps == BLOCK_WARPS_MOST)
 		n = MIN(n, 1);                          /* ptxas takes the registers that are left, in turns of loops */
-	return MAX(MIN(n, BLOCKS_MOST), 0);
+	return MAX(MIN(n, BLOCKS_MOST), 0) * c->share;
 }
 
 /* What rows that are under way together take of the L2 cache decides where the next loop over one finds it.  The cache
@@ -190,7 +190,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	double turns = issue * between(c, r), waits = (c->stays ? 0 : r->start_latency) + c->path;
 	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
 	double path = overlaps ? hypot(waits, turns) : waits + turns;
-	double share = programs / r->multiprocessors, fullest = ceil(share);
+	double share = programs / r->multiprocessors, fullest = ceil(share / c->share) * c->share;
 	double more = MIN(read_again(c, r, programs, out->blocks), bytes);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
 	bytes += more;
@@ -199,7 +199,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 		out->part[BILL_MEMORY] *= drawn(c, share, fullest);
 	take_parts(c, issue, spilled, r, t->lanes, out->part);
 	out->part[BILL_ATOMICS] += c->atomics_once * MIN(out->blocks * r->multiprocessors / programs, 1);
-	out->part[BILL_START] = c->stays ? 0 : r->start_block;
+	out->part[BILL_START] = c->stays ? 0 : r->start_block / c->share;
 	out->stays = c->stays && c->products == 0;
 	out->in_turn = c->loops || out->stays;
 	double waiting = path / MIN(out->blocks, fullest);

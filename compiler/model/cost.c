@@ -477,7 +477,8 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 {
 	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .overlap = 1,
 	    .mem = mem};
-	*out = (ProgramCost){.warps = w.warps, .stays = f->schedule.persistent, .loops = f->schedule.batch > 1};
+	*out = (ProgramCost){.warps = w.warps, .share = MAX(f->schedule.share, 1), .stays = f->schedule.persistent,
+	    .loops = f->schedule.batch > 1};
 	func_number(f);
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));
 	w.read_in = NEW_ARRAY(mem, const Op *, MAX(f->body->narg, 1));

@@ -88,7 +88,7 @@ exposed(const Bill *b)
 double
 simdgroups_cost(const Func *f, const Target *t, const CostFacts *facts, double programs, double bytes, Bill *out)
 {
-	ProgramCost c = {.warps = MAX(func_warps(f), 1)};
+	ProgramCost c = {.warps = MAX(func_warps(f), 1), .share = 1};
 	SimdCost s = {.f = f, .r = t->figures, .facts = facts, .most_bytes = t->shared_bytes, .c = &c,
 	    .lanes = t->lanes, .fits = true};
 	walk(&s, f->body, 1);

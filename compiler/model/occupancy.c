@@ -97,7 +97,7 @@ has_keys(const Func *f)
 int
 blocks_by_shared(const Func *f, const Target *t)
 {
-	return (int)(t->shared_bytes_unit / (f->shared_bytes + SYSTEM_BYTES));
+	return (int)(t->shared_bytes_unit / (MAX(f->schedule.share, 1) * f->shared_bytes + SYSTEM_BYTES));
 }
 
 static int
@@ -107,10 +107,11 @@ blocks_ahead(const Func *f, const Target *t, Arena *mem)
 	int live = live_registers(f, mem), registers = MIN((int)(MORE * live) + EACH_LOOP, t->max_registers);
 	if (f->schedule.keep > 1 && live <= REGISTERS)
 		registers = MIN(registers, REGISTERS);  /* only the first loop reads, the others wait for little */
-	int fit = t->registers / ((registers + 7) / 8 * 8 * f->schedule.warps * t->lanes);
+	int warps = f->schedule.warps * MAX(f->schedule.share, 1);
+	int fit = t->registers / ((registers + 7) / 8 * 8 * warps * t->lanes);
 	if (f->schedule.keep)
 		fit = MIN(fit, blocks_by_shared(f, t));
-	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / f->schedule.warps);
+	return MIN(MIN(MAX(fit, 1), BLOCKS_MAX), t->max_warps / warps);
 }
 
 /* One, or two where shared memory and registers have room for them; of more, of few threads, ptxas thinks by itself. */
@@ -123,7 +124,7 @@ blocks_of_slices(const Func *f, const Target *t, Arena *mem)
 int
 min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 {
-	int warps = f->schedule.warps, live, late = 0;
+	int warps = f->schedule.warps * MAX(f->schedule.share, 1), live, late = 0;
 	if (t->kind != TARGET_PTX || warps == 0 || f->schedule.persistent)
 		return 0;
 	func_number(f);

@@ -57,7 +57,7 @@ describe(Artefact *a)
 {
 	*a = (Artefact){.form = FORM_PTX, .bytes = strdup(text), .size = sizeof text, .kernel = strdup("tegula_fill"),
 	    .target = "sm_90", .abi = calloc(3, sizeof *a->abi), .nabi = 3, .threads = FILL_THREADS,
-	    .warps = FILL_THREADS / 32, .naxis = 1, .waits = true, .cluster = 1, .split = 1};
+	    .warps = FILL_THREADS / 32, .naxis = 1, .waits = true, .cluster = 1, .split = 1, .share = 1};
 	for (int i = 0; a->abi && i < a->nabi; i++)
 		a->abi[i] = (AbiParam){.kind = ABI_DIM, .bytes = 8};
 	return a->bytes && a->kernel && a->abi;

@@ -145,6 +145,8 @@ abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t r
 		return false;
 	}
 	fits &= !__builtin_mul_overflow(n, MAX(a->split, 1), &n);
+	fits &= a->share <= 1 || n <= INT32_MAX;        /* its programs have numbers of 31 bits */
+	n = (n + MAX(a->share, 1) - 1) / MAX(a->share, 1);
 	int cluster = MAX(a->cluster, 1);       /* of which `resident` is a multiple */
 	if (resident)
 		n = fits && n < resident ? (n + cluster - 1) / cluster * cluster : resident;

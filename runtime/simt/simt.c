@@ -245,8 +245,11 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	s->findings.counts = s->programs_most || (s->opt.costs && !l->is_costed);
 	s->findings.log_gathered = s->programs_most ? LOG_COUNTED : 0;
 	s->of = s->programs = programs_of(grid);
-	if (s->programs_most && are_apart(l->func) && s->programs_most < s->of)
-		launch.sample = s->programs = s->programs_most;
+	int share = MAX(l->func->schedule.share, 1);
+	if (s->programs_most && are_apart(l->func) && s->programs_most < s->of) {
+		launch.sample = (s->programs_most + share - 1) / share;
+		s->programs = launch.sample * share;
+	}
 	launch.func = l->func;
 	launch.findings = &s->findings;
 	memcpy(launch.grid, grid, sizeof launch.grid);
@@ -299,8 +302,10 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
 	SimtRange *range = calloc((size_t)l->nabi + 5, sizeof *range);
 	int64_t total = programs_of(grid), cluster = func_cluster(l->func);
+	int64_t share = MAX(l->func->schedule.share, 1);
 	int64_t blocks = !l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
 	                                               : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
+	blocks = (blocks + share - 1) / share;
 	bool ok = value && range && l->maps && open_parts(l, blocks);
 	l->faults = (FaultRecord){0};
 	l->counter = 0;

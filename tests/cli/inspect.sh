@@ -136,9 +136,10 @@ example twice { N = 67108864; x = normal(0, 1); }
 END
 expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
-expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
-expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64
+expect 0 "chosen: .*share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
+expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1
 refuse "chosen"
+expect 0 "chosen: share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D persistent=false -D B=64
 
 # records of three of rows of any width stay in threads, and histograms have larger tiles where those behind the end do not count
 expect 0 "extract  *u8.*of each thread's registers" inspect "$top/tests/semantics/interleaved.tgl" gray --example "odd rows"
@@ -149,7 +150,7 @@ expect 0 'chosen: B = [0-9]*, warps = [0-9]*; the default would take .*: atomics
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64
 holds test "$(lines | grep -c '(chosen)')" = 1
-holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*persistent = true, coarsen = 4\(, ranked as [0-9.]* us\)*  (chosen)'"
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*share = [48]\(, ranked as [0-9.]* us\)*  (chosen)'"
 holds grep -q "us: starting blocks .*; the header's own" "$out"
 expect 0 'chosen' inspect blocks.tgl -D B=64
 refuse 'compared'
@@ -408,7 +409,8 @@ expect 0 '^  2:13 .* 2 of 1 sectors (16 lanes read the same, the next 34 bytes f
 expect 0 '^  3:13 .*; no wider, since rows are 34 bytes apart, of which it begins 2 bytes into each)$' inspect blocks.tgl scaled
 expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows
 expect 0 "^  line 9's loop runs as often as data says: the model counts 1 trip of a program$" inspect blocks.tgl rows -D unroll=2
-expect 0 '^  estimated .* us: starting blocks ' inspect blocks.tgl rows
+expect 0 '^  estimated .* us: starting blocks ' inspect blocks.tgl rows -D share=1
+expect 0 '^  chosen: .*share = [48]; the default would take ' inspect blocks.tgl rows
 expect 0 "^  line 23's loop runs as often as data says: the model counts 4 trips of a program$" inspect blocks.tgl many -D E=8
 expect 0 "loop runs as often as data says: the model counts 32 trips of a program$" inspect blocks.tgl cached -D BN=32 -D split=1 -D stages=3
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
@@ -498,7 +500,7 @@ kernel tally<B = 64, BINS = 4096>(x: in f32[N], n: out i32[BINS] = 0) grid(p: cd
 example tally { N = 16777216; x = normal(0, 1); }
 END
 expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray.tgl gray -D BH=4 -D BW=64
-expect 0 "chosen: persistent = true, coarsen = " inspect gray.tgl gray -D BH=4 -D BW=64
+expect 0 "chosen: share = [48]" inspect gray.tgl gray -D BH=4 -D BW=64
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
 # all to one place: a line of the L2 cache takes one after the other, unless blocks add up for their programs
 expect 0 "mostly line 8, which is bound by: atomics" inspect gray.tgl tally -D BINS=1 -D persistent=false
@@ -517,7 +519,7 @@ kernel take<B = 128>(x: in f32[R, C], id: in i32[K], y: out f32[R, K]) grid(q: c
 }
 example take { R = 16384; C = 2048; K = 2048; x = normal(0, 1); id = integers(0, C); }
 END
-expect 0 'chosen: unroll = [0-9]*; the default would take' inspect rows.tgl pool
+expect 0 'chosen: unroll = [0-9]*.*; the default would take' inspect rows.tgl pool
 expect 0 'estimated [89][0-9].* us: requests of warps' inspect rows.tgl take
 holds grep -q 'chosen: B = 2048; the default would take [12].. us: .*starting blocks' "$out"
 

@@ -301,7 +301,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_new = n == 0;
-		double bytes = t->tile_bytes >> (TILES_MOST - 1 - i);
+		double bytes = i > 0 ? t->tile_bytes >> (TILES_MOST - 1 - i) : MIN(2.0 * (double)s.bytes, t->tile_bytes);
 		for (int j = 0; j < s.n; j++)
 			size[j] = INT64_C(1) << log2_ceil(s.at[j].size);
 		for (int j; bytes_with(&s, size) < bytes && (j = next_to_grow(&s, size, b, t)) >= 0;)

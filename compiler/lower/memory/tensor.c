@@ -95,6 +95,8 @@ lower_index(Lower *l, Op *op)
 	case OP_BLOCK_ID: r = lower_as(l, CAST_ZEXT, REG_I64, l->block); break;
 	case OP_NUM_BLOCKS:
 		thread_prim(l->b, PRIM_NBLOCKS, NULL, 0, NULL, 0, &r, 1);
+		if (l->f->schedule.share > 1)
+			r = lower_op2(l, THREAD_MUL, r, lower_i32(l, l->f->schedule.share));
 		r = lower_as(l, CAST_ZEXT, REG_I64, r);
 		break;
 	case OP_SPLIT_RANK: r = lower_split_rank(l); break;

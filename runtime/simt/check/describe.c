@@ -35,7 +35,8 @@ static void
 program_words(const SimtLaunch *l, int64_t block, char *out, size_t size)
 {
 	int64_t at[MAX_AXES] = {0};
-	if (!l->func || l->func->schedule.persistent || l->func->naxis == 0 || l->grid[0] <= 0) {
+	bool is_one = l->func && !l->func->schedule.persistent && l->func->schedule.share <= 1;
+	if (!is_one || l->func->naxis == 0 || l->grid[0] <= 0) {
 		snprintf(out, size, "block %" PRId64, block);
 		return;
 	}

@@ -20,7 +20,7 @@ enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16, STRIP_FEWEST = 4 };
-static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, LISTED = 0.8, SMALL_TILE = 1.06, SPILLS = 1.15,
+static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
 /* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
 static const double CLEARLY_WARPS = 0.99;
@@ -326,7 +326,12 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
 	s->is_fitted = s->loops || choose_count_dots(f) > 0;
 	s->own = s->bill.cycles;
-	s->best = s->own * (listed ? LISTED : s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	s->best = s->own * (s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	s->listed = listed;
+	lists(all, n, schedule_info[SCHEDULE_SHARE].text, 1, &listed);
+	s->shares = !listed && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
+	if (s->shares && s->rule == 1)
+		try_shares(s, first, (Form){0});
 	if (is_rough) {
 		try_rough(s, first, all, n, most);
 		return;

@@ -11,11 +11,12 @@ enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, RE
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
 enum { BATCH_ELEMENTS = 32 };
+enum { BLOCKS_MOST = 32, SHARE_LEAST = 4, SHARE_MOST = 8 };     /* blocks of a multiprocessor; programs of one */
 /* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
  * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
  * without exchanges between threads, are better small. */
 static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
-	MORE_PROGRAMS = 0.01, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+	MORE_PROGRAMS = 0.01, MORE_SHARED = 0.005, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
 /* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
 static const double BATCHED = 1.08;
 /* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
@@ -23,6 +24,8 @@ enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
 static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
 static const double KEPT = 1.15;
+/* Who lists warps measured some: others have to be better by so much. */
+static const double LISTED = 1.2;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
  * in shared memory, estimated at 97 and 98. */
 static const double UNKEPT = 1.05;
@@ -36,13 +39,13 @@ blocks_is_open(const Blocks *s, ScheduleName name)
 
 /* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
 static const ScheduleName said[] = {SCHEDULE_WARPS, SCHEDULE_PERSISTENT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
-    SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP};
+    SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP, SCHEDULE_SHARE};
 
 static void
 say(Form x, int value[LEN(said)])
 {
 	memcpy(value, (int[LEN(said)]){x.warps, x.programs > 0, x.programs > 1 ? x.programs : 0, x.batch, x.strip, x.unroll,
-	    x.split, x.keep}, sizeof *value * LEN(said));
+	    x.split, x.keep, x.share}, sizeof *value * LEN(said));
 }
 
 Module *
@@ -80,7 +83,8 @@ form_values(const Blocks *s, int tile, Form x, NamedConst *out)
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 {
-	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason};
+	const char *reasons[] = {f->strip_reason, f->unroll_reason, f->split_reason, f->keep_reason, f->batch_reason,
+	    f->share_reason};
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
@@ -100,6 +104,24 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
+/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them?  Larger tiles of
+ * straight code, and programs that stay, come to the same with fewer warps. */
+static bool
+may_share(const Blocks *s, const Func *f, const Bill *bill, Form x)
+{
+	static const double OFTEN = 0.4;
+	bool starts = bill->part[BILL_START] > OFTEN * bill->part[bill_most(bill)];
+	bool is_own = !x.share && !x.programs && !x.batch && (s->loops || s->now == 0);
+	return s->shares && is_own && f->schedule.warps == 1 && (starts || bill->blocks == BLOCKS_MOST);
+}
+
+void
+try_shares(Blocks *s, const Bound *first, Form x)
+{
+	for (x.share = SHARE_LEAST; x.share <= SHARE_MOST; x.share *= 2)
+		try_form(s, first, x);
+}
+
 void
 try_form(Blocks *s, const Bound *first, Form x)
 {
@@ -109,6 +131,7 @@ try_form(Blocks *s, const Bound *first, Form x)
 	Module *m = compile_form(s, first, x, &b);
 	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
 	double cycles = -1;
+	bool shares = !reason && may_share(s, m->funcs.at[0], &bill, x);
 	if (!reason) {
 		int warps = x.warps ? x.warps : s->rule;
 		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
@@ -118,8 +141,11 @@ try_form(Blocks *s, const Bound *first, Form x)
 		bool is_plain = s->now > 1 && is_memory && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
 		cycles = bill.cycles * (x.batch ? BATCHED : 1 + far);
 		cycles *= 1 + MORE_PROGRAMS * log2_ceil(MAX(x.programs, 1)) + (is_plain ? MORE_TILE * (s->now - 1) : 0);
+		cycles *= 1 + MORE_SHARED * log2_ceil(MAX(x.share, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
+	if (s->listed && x.warps)
+		cycles *= LISTED;
 	if (x.keep && !x.strip)
 		cycles *= KEPT;
 	if (x.strip && x.unroll && !x.keep)
@@ -128,11 +154,13 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= MANY;
 	if (s->how->why)
 		why_tried(s->how->why, values, form_values(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
-	if (reason || cycles >= s->best)
-		return;
-	s->best = cycles;
-	s->least = bill;
-	s->form = x;
-	s->with = s->now;
-	s->any = true;
+	if (!reason && cycles < s->best) {
+		s->best = cycles;
+		s->least = bill;
+		s->form = x;
+		s->with = s->now;
+		s->any = true;
+	}
+	if (shares)
+		try_shares(s, first, x);
 }

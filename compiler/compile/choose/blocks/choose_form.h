@@ -6,7 +6,7 @@
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 
-enum { VALUES_MOST = TILE_SIZES + 8 };
+enum { VALUES_MOST = TILE_SIZES + 9 };
 
 /* A candidate; 0: as it is. */
 typedef struct Form {
@@ -14,6 +14,7 @@ typedef struct Form {
 	int programs;                                   /* that a block runs together; 1: blocks stay */
 	int batch;                                      /* that it computes for as for one of a larger tile */
 	int strip, unroll, split, keep;
+	int share;                                      /* programs of one warp that share a block */
 } Form;
 
 typedef struct Blocks {
@@ -27,7 +28,9 @@ typedef struct Blocks {
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
+	bool listed;                                    /* the header lists warps */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
+	bool shares;                                    /* programs of one warp may share a block */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST + STEPS_MOST];
@@ -41,6 +44,8 @@ Module *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
  * costs, are fewer than s->best. */
 void try_form(Blocks *s, const Bound *first, Form x);
+/* The same with its programs of one warp sharing blocks. */
+void try_shares(Blocks *s, const Bound *first, Form x);
 /* The values that a candidate is, at most VALUES_MOST.  Returns how many. */
 int form_values(const Blocks *s, int tile, Form x, NamedConst *out);
 
