@@ -104,15 +104,14 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
-/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them?  Larger tiles of
- * straight code, and programs that stay, come to the same with fewer warps. */
+/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them? */
 static bool
 may_share(const Blocks *s, const Func *f, const Bill *bill, Form x)
 {
 	static const double OFTEN = 0.4;
 	bool starts = bill->part[BILL_START] > OFTEN * bill->part[bill_most(bill)];
-	bool is_own = !x.share && !x.programs && !x.batch && (s->loops || s->now == 0);
-	return s->shares && is_own && f->schedule.warps == 1 && (starts || bill->blocks == BLOCKS_MOST);
+	bool is_alone = !x.share && !x.programs && !x.batch;
+	return s->shares && is_alone && f->schedule.warps == 1 && (starts || bill->blocks == BLOCKS_MOST);
 }
 
 void
