@@ -4,6 +4,8 @@
  * time, and those again as a tree: exact order is fixed, so every level of CPU gives the same bits, and the
  * error grows with the logarithm of n.  Columns are summed 64 rows at a time for the same reason.
  *
+ * A sum starts at -0.0, which changes none, so that the sum of nothing but -0.0 is -0.0 as in NumPy; that of nothing is 0.
+ *
  * max and min skip NaN by their comparisons; where nothing was greater than the start, a second pass finds
  * whether all elements are NaN.  argmax first finds the greatest, then where it stands. */
 #include <math.h>
@@ -77,7 +79,7 @@ enum { LANES = 64, CHUNK = 8192, BAND = 64, STRIP = 512 };
 	}
 
 #define ARITHMETIC(s, T, W, ...)                                                                     \
-	ROW_FOLD(sum_##s, T, W, 0, (W)a + (W)b)                                                    \
+	ROW_FOLD(sum_##s, T, W, n > 0 ? -(T)0 : 0, (W)a + (W)b)                                                    \
 	ROW_FOLD(prod_##s, T, W, 1, (W)a *(W)b)
 
 #define BITS(s, T, ...) ROW_FOLD(xor_##s, T, T, 0, a ^ b)

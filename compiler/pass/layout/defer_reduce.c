@@ -211,14 +211,14 @@ spread(Builder *b, Value *v, const Value *like, int axis)
 	return placed(build1(b, OP_BROADCAST, v, like->type), like->layout);
 }
 
-/* The number in the first lane, zeros in the others. */
+/* The number in the first lane, in the others -0.0, which changes no sum. */
 static Value *
 first_lane(const Sums *s, Builder *b, Value *init, const Value *like)
 {
 	const Type *number = type_tile(b->m, TY_I64, like->type->rank, like->type->extent);
 	Value *lane = placed(build_iota(b, number, s->axis), like->layout);
 	Value *first = placed(build2(b, OP_EQ, lane, placed(build_int(b, number, 0), like->layout)), like->layout);
-	Value *none = placed(build_float(b, like->type, 0), like->layout);
+	Value *none = placed(build_identity(b, like->type, OP_ADD, false), like->layout);
 	return placed(build3(b, OP_SELECT, first, spread(b, init, like, s->axis), none), like->layout);
 }
 
@@ -229,7 +229,7 @@ begin(const Sums *s, Builder *b, Value *init, const Value *like)
 		return first_lane(s, b, init, like);
 	if (s->add->kind != OP_ADD)
 		return spread(b, init, like, s->axis);
-	return placed(build_int(b, like->type, 0), like->layout);
+	return placed(build_identity(b, like->type, OP_ADD, false), like->layout);
 }
 
 /* The tile with its axis in three. */
