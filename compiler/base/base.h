@@ -246,6 +246,7 @@ struct Compile {
 	int nmuted;
 	const struct TraceRequest *trace;           /* which name's values elaboration prints (sema.h); NULL: none */
 	const struct NameObserver *observer;        /* sees what elaboration gives names (sema.h); NULL: none */
+	bool verifies;                              /* passes and lowering check the module that they leave */
 	bool ships;                                 /* code goes to other machines: without lines, files without folders */
 };
 

@@ -449,6 +449,14 @@ lower_programs(Lower *l)
 		lower_end_when(l);
 }
 
+static bool
+verifies(const ThreadModule *m, Compile *cx, Arena *mem)
+{
+	const ThreadNode *at = NULL;
+	const char *why = thread_module_verify(m, mem, &at);
+	return !why || diag_error(cx, at ? at->place : NOWHERE, DIAG_PASS_BROKEN, "after", "lower", why);
+}
+
 ThreadModule *
 lower_func(Func *f, const Target *t, Arena *mem)
 {
@@ -468,5 +476,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	thread_sweep(m);
 	if (!func_waits_late(f))
 		thread_wait_late(m);
-	return l.cx->nerrors == errors ? m : NULL;
+	if (l.cx->nerrors > errors || (l.cx->verifies && !verifies(m, l.cx, mem)))
+		return NULL;
+	return m;
 }

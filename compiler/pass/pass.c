@@ -264,6 +264,7 @@ passes_run(Module *m, const Target *t, const PassOptions *opt)
 
 	if (!opt)
 		opt = &none;
+	m->cx->verifies = opt->verify;
 	unsigned when = PASS_ALL | (t ? PASS_GPU : 0) | (opt->watch ? PASS_ASKED : 0);
 	if (!check_options(m, opt) || !check_products(m, t))
 		return false;
