@@ -52,7 +52,7 @@ compile_once(const char *path, const char *text, const char *kernel, const char 
 	bool ok = k && bind(k, example, &b);
 	Module *m = NULL;
 	if (ok) {
-		ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, &b);
+		ArgAssumptions assumptions = assumptions_of_dims(cx->mem, &b);
 		m = compile_kernel(k, &b, t->name, &assumptions, &(PassOptions){0});
 		ok = m && compile_text(m, t, STAGE_PTX, &ptx, &times);
 	}

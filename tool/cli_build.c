@@ -149,7 +149,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 		why_chosen(why, bound, chosen, chooses ? n : 0);
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
-	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, bound);
+	ArgAssumptions assumptions = assumptions_of_dims(cx->mem, bound);
 	if (cli->command == CMD_build)                  /* for launches of others, which pass strides */
 		assumptions.contiguous = NULL;
 	return compile_kernel(k, bound, target, &assumptions, passes);

@@ -112,7 +112,7 @@ assumption_most(int64_t least)
 }
 
 int64_t
-assumption_of_size(const Bound *b, int symbol)
+assumption_of_dim(const Bound *b, int symbol)
 {
 	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1, least = 0;
 	for (int i = 0; i < b->nct && v > 0; i++) {
@@ -143,7 +143,7 @@ assumption_few_programs(const Bound *b)
 }
 
 ArgAssumptions
-assumptions_of_sizes(Arena *mem, const Bound *b)
+assumptions_of_dims(Arena *mem, const Bound *b)
 {
 	int64_t *param = NEW_ARRAY(mem, int64_t, b->kernel->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
 	for (int i = 0; i < b->kernel->params.n; i++) {
@@ -152,7 +152,7 @@ assumptions_of_sizes(Arena *mem, const Bound *b)
 		param[i] = !is_scalar ? ASSUMED_MOST : c->kind == CONST_INT ? assumption_of((uint64_t)c->i) : 0;
 	}
 	for (int i = 0; i < b->nsymbol; i++)
-		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_size(b, i) : 0;
+		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_dim(b, i) : 0;
 	bool *contiguous = MAP_OF(mem, bool, i, b->kernel->params.n,
 	    b->kernel->params.at[i].strided && !b->param[i].is_spread);
 	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,

@@ -22,7 +22,7 @@ int64_t assumption_of(uint64_t v);                           /* the largest powe
 /* Of a dimension: the same, or a greater power of two if it is the value of a compile-time parameter or twice that, a
  * tile's extent as a rule, so that no tile stands out at the edge; 1 if the dimension is 0.  Where such a parameter was
  * computed from the dimension and equals it, less than 0: the dimension is that, negated. */
-int64_t assumption_of_size(const Bound *b, int symbol);
+int64_t assumption_of_dim(const Bound *b, int symbol);
 /* Numbers of programs, and those that blocks of a cluster or loops that read ahead would have, have 31 bits. */
 bool assumption_few_programs(const Bound *b);
 /* Above so many bits: what the dimension is at least, where it ends between two eighths of such a parameter. */
@@ -31,14 +31,14 @@ int64_t assumption_multiple(int64_t assumed);           /* without that */
 
 typedef struct ArgAssumptions {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
-	const int64_t *symbol;                          /* assumption_of_size */
+	const int64_t *symbol;                          /* assumption_of_dim */
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
 	bool no_windows;                                /* maps of windows have other limits: Func.no_windows */
 	bool few_programs;                              /* Func.few_programs */
 } ArgAssumptions;
 
 /* What a launch with just these sizes has, on tensors of its own.  In `mem`. */
-ArgAssumptions assumptions_of_sizes(Arena *mem, const Bound *b);
+ArgAssumptions assumptions_of_dims(Arena *mem, const Bound *b);
 
 /* Writes both into the function: what is assumed (NULL: nothing), and how many programs the grid's axes have. */
 void assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p);

@@ -71,7 +71,7 @@ tgl_kernel_code(TglKernel *k, TglCode what, const char *target, const TglCaseOpt
 	ok = ok && bind(&c, target, options);
 	ArgAssumptions assumptions;
 	if (ok)
-		assumptions = assumptions_of_sizes(compile->mem, &c.b.bound);
+		assumptions = assumptions_of_dims(compile->mem, &c.b.bound);
 	if (ok && what != TGL_CODE_INSPECTION)          /* for launches of others, which pass strides */
 		assumptions.contiguous = NULL;
 	Module *m = ok ? compile_kernel(k->k, &c.b.bound, target, &assumptions, &passes) : NULL;

@@ -4,7 +4,7 @@
  * its schedule, and what is assumed of its arguments: the largest power of two up to 16 that divides each
  * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
  * most, so that more would part forms that are equal; but a dimension that whole tiles fill is assumed
- * to be a multiple of the tile (assumption_of_size), as such code tests no bounds.  A `strided` parameter
+ * to be a multiple of the tile (assumption_of_dim), as such code tests no bounds.  A `strided` parameter
  * that gets a contiguous tensor is compiled as if it were not strided: with the strides known its
  * accesses are wide.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
@@ -37,7 +37,7 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 		param[i] = param_assumption(
 		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
 	for (int i = 0; i < b->bound.nsymbol; i++)
-		symbol[i] = assumption_of_size(&b->bound, i);
+		symbol[i] = assumption_of_dim(&b->bound, i);
 	bool *contiguous = MAP_OF(mem, bool, i, nparams,
 	    k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]));
 	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,

@@ -345,7 +345,7 @@ static Func *
 elaborate(TglKernel *k, const Bound *b, const char *target)
 {
 	const PassOptions opt = {.only = "simplify,licm,simplify"};
-	ArgAssumptions a = assumptions_of_sizes(k->k->program->cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(k->k->program->cx->mem, b);
 	Module *m = compile_kernel(k->k, b, target, &a, &opt);
 	return m ? m->funcs.at[0] : NULL;
 }

@@ -53,7 +53,7 @@ static Func *
 compile(const Tuner *t, const Bound *b, const char *only)
 {
 	const PassOptions opt = {.only = only};
-	ArgAssumptions a = assumptions_of_sizes(t->k->program->compile->mem, b);
+	ArgAssumptions a = assumptions_of_dims(t->k->program->compile->mem, b);
 	Module *m = compile_kernel(t->k->k, b, t->target->name, &a, &opt);
 	return m ? m->funcs.at[0] : NULL;
 }

@@ -218,7 +218,7 @@ lower_example(Kernel *k, const ExampleItem *example, const char *name)
 	Text out = {0}, json = {0};
 	if (!example_bind(k, example, NULL, 0, args, &bound))
 		return;
-	ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, &bound);
+	ArgAssumptions assumptions = assumptions_of_dims(cx->mem, &bound);
 	Module *m = compile_kernel(k, &bound, name, &assumptions, &passes);
 	if (m && t->kind == TARGET_METAL)
 		compile_metal(m, t, &bound, &out, &json, NULL);

@@ -169,7 +169,7 @@ emit_bench(const Kernels *k, Row *r, TglKernel *kernel)
 			continue;
 		ArgInfo *args = NEW_ARRAY(cx->mem, ArgInfo, at->params.n);
 		bool ok = example_bind(at, ex, NULL, 0, args, &b);
-		ArgAssumptions assumptions = assumptions_of_sizes(cx->mem, &b);
+		ArgAssumptions assumptions = assumptions_of_dims(cx->mem, &b);
 		Module *m = ok ? compile_kernel(at, &b, k->o->target, &assumptions, &passes) : NULL;
 		if (!m || !compile_metal(m, target_named(k->o->target), &b, &text, &json, NULL))
 			snprintf(r->refused, sizeof r->refused, "; \"%s\" is refused: %.300s", ex->label ? ex->label : "",

@@ -157,7 +157,7 @@ assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions
 	bool *rows = NEW_ARRAY(mem, bool, k->params.n), is_other = true;
 	if (level == PACK_EXACT)
 		for (int i = 0; i < b->nsymbol; i++)
-			symbol[i] = assumption_multiple(assumption_of_size(b, i));      /* the launcher tests no bounds */
+			symbol[i] = assumption_multiple(assumption_of_dim(b, i));      /* the launcher tests no bounds */
 	else if (level == PACK_WIDE)
 		is_other = wide_symbols(k, b, symbol);
 	for (int i = 0; i < b->nsymbol && level == PACK_GENERAL; i++)

@@ -54,7 +54,7 @@ Module *
 search_elaborate(Search *s, const Bound *b)
 {
 	const PassOptions opt = {.only = CHOOSE_PASSES};
-	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(s->k->program->cx->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 
@@ -269,7 +269,7 @@ Func *
 search_parted(Search *s, Bound *b)
 {
 	s->k->program->cx->mem = s->mem;
-	ArgAssumptions a = assumptions_of_sizes(s->mem, s->first);
+	ArgAssumptions a = assumptions_of_dims(s->mem, s->first);
 	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
 	bool shares = f && (f->stream || !choose_shares_last(&b->schedule));

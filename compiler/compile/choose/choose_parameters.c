@@ -89,7 +89,7 @@ cost_with(Choice *s, const NamedConst *values, int n, Bill *bill)
 	if (!s->how->bind(s->how->user, values, n, &b))
 		return -1;
 	const PassOptions opt = {.stop_after = s->row ? NULL : "coalesce"};     /* which chooses simdgroups */
-	ArgAssumptions a = assumptions_of_sizes(s->mem, &b);
+	ArgAssumptions a = assumptions_of_dims(s->mem, &b);
 	Module *m = compile_kernel(s->k, &b, s->t->name, &a, &opt);
 	return m ? cost_of(s, m->funcs.at[0], &b, bill) : -1;
 }

@@ -135,7 +135,7 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	if (!by_warpgroups)
 		return estimate_bill(f, b, t, mem, NULL, out);
 	cx->muted++;
-	ArgAssumptions a = assumptions_of_sizes(cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(cx->mem, b);
 	Module *m = compile_kernel(k, b, t->name, &a, &opt);
 	cx->muted--;
 	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;

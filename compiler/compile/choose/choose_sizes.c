@@ -88,7 +88,7 @@ elaborate(Kernel *k, const Bound *b, const Target *t)
 	const char *passes = target_named(t->name) ? "simplify,licm,simplify,concat,simplify,flatten,simplify"
 	                                           : "simplify,licm,simplify";
 	const PassOptions opt = {.only = passes};
-	ArgAssumptions a = assumptions_of_sizes(k->program->cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
 	return compile_kernel(k, b, t->name, &a, &opt);
 }
 

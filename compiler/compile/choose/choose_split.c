@@ -180,7 +180,7 @@ compile_chosen(Kernel *k, const Target *t, const ChooseBinding *how, const Named
 	const PassOptions opt = {.only = CHOOSE_PASSES};
 	if (!how->bind(how->user, chosen, n, b))
 		return NULL;
-	ArgAssumptions a = assumptions_of_sizes(k->program->cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
 	return compile_kernel(k, b, t->name, &a, whole ? NULL : &opt);
 }
 

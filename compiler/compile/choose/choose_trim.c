@@ -45,7 +45,7 @@ built(const Trim *x, const PassOptions *opt)
 	Bound b;
 	if (!x->how->bind(x->how->user, x->value, x->n, &b))
 		return NULL;
-	ArgAssumptions a = assumptions_of_sizes(x->k->program->cx->mem, &b);
+	ArgAssumptions a = assumptions_of_dims(x->k->program->cx->mem, &b);
 	return compile_kernel(x->k, &b, x->t->name, &a, opt);
 }
 

@@ -147,7 +147,7 @@ bill_of(Whole *s, Bill *bill)
 	*bill = (Bill){.cycles = -1, .refused = "the header refuses it, or it does not compile"};
 	if (!s->how->bind(s->how->user, s->value, s->n, &b))
 		return -1;
-	ArgAssumptions a = assumptions_of_sizes(s->mem, &b);
+	ArgAssumptions a = assumptions_of_dims(s->mem, &b);
 	Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged) : 1;
@@ -163,7 +163,7 @@ static Module *
 search_module(const Whole *s, const Bound *b)
 {
 	const PassOptions opt = {.only = CHOOSE_PASSES};
-	ArgAssumptions a = assumptions_of_sizes(s->k->program->cx->mem, b);
+	ArgAssumptions a = assumptions_of_dims(s->k->program->cx->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 

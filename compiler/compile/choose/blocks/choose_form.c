@@ -61,7 +61,7 @@ compile_form(Blocks *s, const Bound *first, Form x, Bound *b)
 	say(x, value);
 	for (int i = 0; i < LEN(said); i++)
 		b->schedule.at[said[i]] = value[i] ? value[i] : b->schedule.at[said[i]];
-	ArgAssumptions a = assumptions_of_sizes(s->mem, b);
+	ArgAssumptions a = assumptions_of_dims(s->mem, b);
 	return compile_kernel(s->k, b, s->t->name, &a, NULL);
 }
 
