@@ -311,7 +311,7 @@ carry_on(Rings *r)
 		out[i] = &p->loop->out[at + i];
 	}
 	for (int i = 0; i < r->n; i++)
-		pipeline_behind(p, &r->at[i].part, out + 2 * i);
+		pipeline_epilogue_loads(p, &r->at[i].part, out + 2 * i);
 	pipeline_yield(&outer, out, n);
 }
 

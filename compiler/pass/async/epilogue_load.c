@@ -18,7 +18,7 @@
 
 enum { WARPGROUP = 4 };
 enum {                                                          /* of tiles behind the loop */
-	BEHIND_BYTES = 8192, ROW_BYTES = 64, PERIOD = 8,        /* bytes of a tile and its rows, rows, at least */
+	EPILOGUE_BYTES = 8192, ROW_BYTES = 64, PERIOD = 8,        /* bytes of a tile and its rows, rows, at least */
 	SLOT_ALIGN = 1024, PARTS_MOST = 8,
 	REGISTERS_LEFT = 32,                                    /* for all but what the loop gives and a part */
 	DEPTH = 8,                                              /* of what is computed from a tile */
@@ -200,10 +200,10 @@ fits_beside(const Pipeline *p, const Op *read, int64_t parts)
 
 /* A large tile that a tensor map may bring at any time, from where the producer's thread can say. */
 static bool
-comes_behind(const Pipeline *p, Op *op)
+is_epilogue_load(const Pipeline *p, Op *op)
 {
 	if (op->kind != OP_READ || !access_is_tensor(op) || op->out[0].type->rank != 2 || !op->out[0].layout ||
-	    tile_bytes(op->out[0].type) < BEHIND_BYTES)
+	    tile_bytes(op->out[0].type) < EPILOGUE_BYTES)
 		return false;
 	if (attr_valid(op) && !leads_to(p->f, op, sees_padding))
 		attr_set_undef(p->m, op, true);
@@ -279,14 +279,14 @@ bring(Pipeline *ring, Op *read, const Parts *parts, Value *buffer, Value **now)
 }
 
 void
-pipeline_behind(Pipeline *p, const Pipeline *ring, Value **now)
+pipeline_epilogue_loads(Pipeline *p, const Pipeline *ring, Value **now)
 {
 	Pipeline of = *ring;
 	Value *buffer = widest_buffer(ring);
 	Parts parts;
 	for (Op *op = p->loop->next, *next; op && buffer; op = next) {
 		next = op->next;
-		if (!comes_behind(p, op) || !roles_can_copy(p->f, p->t, p->loop, op))
+		if (!is_epilogue_load(p, op) || !roles_can_copy(p->f, p->t, p->loop, op))
 			continue;
 		int64_t bytes = tile_bytes(buffer->type);
 		bool fits = fits_beside(p, op, (tile_bytes(op->out[0].type) + bytes - 1) / bytes);
