@@ -257,8 +257,8 @@ put_param(const Func *f, const Bound *b, const AbiParam *a, const TensorMap *map
 	case ABI_COUNTER: text_put(out, "address of 8 bytes, 0 before the launch"); break;
 	case ABI_ARRIVALS:
 		text_printf(out, "address of %d bytes%s, 0 before the launch and after it",
-		    func_draws(f) ? 4 * DRAW_WORDS : f->stream ? 4 * STREAM_FLAGS : 4,
-		    func_draws(f) ? "" : f->stream ? " for each block" : " for each program");
+		    func_is_dynamic(f) ? 4 * COUNTER_WORDS : f->stream ? 4 * STREAM_FLAGS : 4,
+		    func_is_dynamic(f) ? "" : f->stream ? " for each block" : " for each program");
 		break;
 	case ABI_PARTS:
 		text_printf(out, "address of %lld bytes for each %s, of any value, aligned to 128",

@@ -295,10 +295,10 @@ inspect_print(const Inspection *x, Text *out)
 		text_printf(out, "  blocks share no program: %s\n", x->f->split_reason);
 	if (x->f->cluster_reason)
 		text_printf(out, "  no clusters: %s\n", x->f->cluster_reason);
-	if (func_draws(x->f))
-		text_put(out, "  blocks draw programs from a counter, as they get free\n");
+	if (func_is_dynamic(x->f))
+		text_put(out, "  blocks fetch programs from a counter, as they get free\n");
 	if (x->f->dynamic_reason)
-		text_printf(out, "  blocks draw no programs: %s\n", x->f->dynamic_reason);
+		text_printf(out, "  blocks fetch no programs: %s\n", x->f->dynamic_reason);
 	if (x->f->whole_reason)
 		text_printf(out, "  not parted into roles: %s\n", x->f->whole_reason);
 	if (x->f->chain_reason)

@@ -409,7 +409,7 @@ RULE(loop)
 		return false;
 	if (!ALL_OF(i, first, infer_i64(x, i)))
 		return false;
-	if (attr_drawn(x->op) && (!infer_count(x, 4, INT32_MAX) || !infer_i64(x, 3)))
+	if (attr_dynamic(x->op) && (!infer_count(x, 4, INT32_MAX) || !infer_i64(x, 3)))
 		return false;
 	for (int i = first; i < x->op->nin; i++) {
 		if (infer_in(x, i)->kind != TYPE_TILE && infer_in(x, i)->kind != TYPE_TOKEN)

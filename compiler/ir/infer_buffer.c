@@ -110,7 +110,7 @@ RULE(from_first)
 	return infer_out(x, t);
 }
 
-RULE(draw)
+RULE(fetch)
 {
 	return infer_i64(x, 0) && infer_out(x, type_scalar(x->m, TY_I64));
 }

@@ -393,8 +393,8 @@ bool op_is_counted_copy(const Op *op);                          /* those, and by
 int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
 int func_cluster(const Func *f), func_cluster_axis(const Func *f);      /* its blocks, 1; the grid's axis of them, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
-/* Blocks draw programs from a counter; grid_wait says where grids before are waited for; programs may see others' order. */
-bool func_draws(const Func *f), func_waits_late(const Func *f), func_observes_order(const Func *f);
+/* Blocks fetch programs from a counter; grid_wait says where grids before are waited for; programs may see the order. */
+bool func_is_dynamic(const Func *f), func_waits_late(const Func *f), func_observes_order(const Func *f);
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */
 
 /* attr.c: attributes, by attrs.def */

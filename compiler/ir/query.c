@@ -193,7 +193,7 @@ func_waits_late(const Func *f)
 bool
 op_is_over_programs(const Op *op)
 {
-	return op->kind == OP_FOR && (attr_drawn(op) || (op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID));
+	return op->kind == OP_FOR && (attr_dynamic(op) || (op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID));
 }
 
 bool
@@ -306,9 +306,9 @@ copy_threads(const Op *op)
 }
 
 bool
-func_draws(const Func *f)
+func_is_dynamic(const Func *f)
 {
-	return block_find(f->body, OP_DRAW) != NULL;
+	return block_find(f->body, OP_FETCH) != NULL;
 }
 
 int

@@ -224,7 +224,7 @@ runs_alone(const Op *op)
 {
 	switch (op->kind) {
 	case OP_AWAIT: case OP_EXPECT: case OP_SLOT: case OP_FOR: case OP_WHILE: case OP_IF: case OP_YIELD:
-	case OP_DRAW: case OP_DRAW_END: case OP_PUT_ONE:
+	case OP_FETCH: case OP_FETCH_END: case OP_PUT_ONE:
 		return true;
 	case OP_ARRIVE:
 		return !*attr_by(op);

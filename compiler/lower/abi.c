@@ -66,7 +66,7 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 		vec_push(mem, &l, ((AbiParam){ABI_ARRIVALS, 0, 0, 8}));
 		vec_push(mem, &l, ((AbiParam){ABI_PARTS, 0, 0, 8}));
 	}
-	if (func_draws(f))
+	if (func_is_dynamic(f))
 		vec_push(mem, &l, ((AbiParam){ABI_ARRIVALS, 0, 0, 8}));
 	*n = l.n;
 	return l.at;

@@ -15,7 +15,7 @@ size_t
 artefact_arrivals(const Artefact *a, size_t blocks)
 {
 	if (a->persistent)
-		return a->part_bytes ? blocks * STREAM_FLAGS : DRAW_WORDS;
+		return a->part_bytes ? blocks * STREAM_FLAGS : COUNTER_WORDS;
 	return blocks / (size_t)MAX(a->split, 1);
 }
 

@@ -98,7 +98,7 @@ TensorMap *artefact_maps(const Func *f, const Target *t, Arena *mem, int *n);
 /* Does each block run one program after the other, in a loop over programs that pass persist made? */
 bool artefact_is_persistent(const Func *f);
 /* Words of zeros behind ABI_ARRIVALS for a launch of so many blocks: one for each program; of a persistent kernel one for
- * each warp that a block can have, where blocks share programs, or those of a counter that they draw programs from. */
+ * each warp that a block can have, where blocks share programs, or those of a counter that they fetch programs from. */
 size_t artefact_arrivals(const Artefact *a, size_t blocks);
 void artefact_close(Artefact *a);                       /* of what it holds; a zeroed one is fine */
 /* One block of bytes that artefact_read takes back, for a cache; false if the bytes are not whole. */

@@ -146,7 +146,7 @@ count_trips(Lower *l, Reg lo, Reg hi, Reg step)
 
 /* Of an index that is what the iteration before yields first. */
 static void
-lower_drawn(Lower *l, Op *op)
+lower_fetched(Lower *l, Op *op)
 {
 	Block *b = op->region[0];
 	int n = count_carried(l, op);
@@ -379,8 +379,8 @@ lower_control(Lower *l, Op *op)
 {
 	switch (op->kind) {
 	case OP_FOR:
-		if (attr_drawn(op))
-			lower_drawn(l, op);
+		if (attr_dynamic(op))
+			lower_fetched(l, op);
 		else
 			lower_for(l, op);
 		return;

@@ -351,8 +351,8 @@ void lower_split_sum(Lower *l, Op *op);
 void lower_split_done(Lower *l, Op *op);
 void lower_stream_give(Lower *l, Op *op);               /* across/stream.c */
 void lower_stream_join(Lower *l, Op *op);
-void lower_draw(Lower *l, Op *op);                      /* across/draw.c */
-void lower_draw_end(Lower *l, Op *op);
+void lower_fetch(Lower *l, Op *op);                     /* across/fetch.c */
+void lower_fetch_end(Lower *l, Op *op);
 void lower_from_first(Lower *l, Op *op);
 void lower_get_one(Lower *l, Op *op);
 void lower_put_one(Lower *l, Op *op);

@@ -41,8 +41,8 @@ bool split_gets_own(const Op *get);
 /* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);
 enum { STREAM_FLAGS = 32 };
-/* Words of the counter from which blocks draw programs: two of 64 bits (lower/across/draw.c). */
-enum { DRAW_WORDS = 4 };
+/* Words of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c). */
+enum { COUNTER_WORDS = 4 };
 /* Bytes of shared memory that the function's buffers leave to an op's scratch. */
 int64_t scratch_limit(const Op *op, const Target *t);
 /* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */

@@ -177,7 +177,7 @@ fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 	range[n++] = (SimtRange){.low = maps, .high = maps + MAP_BYTES};
 	if (l->arrivals) {
 		uint64_t arrivals = (uint64_t)(uintptr_t)l->arrivals;
-		const char *name = func_draws(l->func) ? "the counter of programs" : "the arrivals of split blocks";
+		const char *name = func_is_dynamic(l->func) ? "the counter of programs" : "the arrivals of split blocks";
 		range[n++] = (SimtRange){.name = name, .low = arrivals, .high = arrivals + l->arrivals_bytes,
 		    .first = arrivals, .dtype = TY_U32};
 	}
@@ -271,10 +271,10 @@ static bool
 open_parts(Loaded *l, int64_t blocks)
 {
 	int64_t bytes = split_part_bytes(l->func), split = MAX(l->func->schedule.split, 1);
-	bool draws = func_draws(l->func);
-	if (bytes == 0 && !draws)
+	bool fetches = func_is_dynamic(l->func);
+	if (bytes == 0 && !fetches)
 		return true;
-	int64_t words = draws ? DRAW_WORDS : l->func->stream ? blocks * STREAM_FLAGS : blocks / split;
+	int64_t words = fetches ? COUNTER_WORDS : l->func->stream ? blocks * STREAM_FLAGS : blocks / split;
 	l->arrivals_bytes = sizeof *l->arrivals * (size_t)MAX(words, 1);
 	l->parts_bytes = (size_t)(bytes * MAX(blocks, 1));
 	l->arrivals = calloc(1, l->arrivals_bytes);

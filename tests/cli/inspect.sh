@@ -63,15 +63,15 @@ END
 expect 0 'dot 128x256x64 .*2 warpgroups' inspect sums.tgl
 expect 0 'dot 128x128x64 .*2 warpgroups' inspect sums.tgl -D T=false
 
-# Groups of rows, of whose programs most leave early: how many stay follows from what they write, and blocks draw those.
+# Groups of rows, of whose programs most leave early: how many stay follows from what they write, and blocks fetch those.
 cp "$top/dsl_examples/moe_matmul.tgl" .
 few='-D TOKENS=3000 -D A=12000 -D E=48 -D K=1536 -D N=3072'
 expect 0 'chosen: BM = 128, BN = 256, .*specialize = true' inspect moe_matmul.tgl $few
-expect 0 'blocks draw programs from a counter' inspect moe_matmul.tgl $few
+expect 0 'blocks fetch programs from a counter' inspect moe_matmul.tgl $few
 expect 0 'roles  *4 warps copy' inspect moe_matmul.tgl $few -D dynamic=false
-refuse 'draw programs'
+refuse 'fetch programs'
 expect 0 'roles  *1 thread copies' inspect matmul.tgl --example large -D ctas=1
-refuse 'draw'
+refuse 'fetch'
 expect 0 "'dynamic = 1' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
 
 # Batches of small products: blocks that take turns wait for their first operands, and warps divide no loop of one iteration.

@@ -106,13 +106,13 @@ DEFINE(STREAM_JOIN)
 }
 
 /* Here each program is a block of its own, and behind it comes none. */
-DEFINE(DRAW)
+DEFINE(FETCH)
 {
 	*(int64_t *)value_at(w, &op->out[0]) = INT32_MAX;
 	return true;
 }
 
-DEFINE(DRAW_END)
+DEFINE(FETCH_END)
 {
 	return true;
 }

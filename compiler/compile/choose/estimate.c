@@ -48,7 +48,7 @@ static const double FLAT_TAKES = 1.07;
  * 164 flat. */
 static const double UNEVEN_EXITS = 2.6;
 /* How many programs stay is estimated: within such a share. */
-static const double DRAWN_SHARE = 0.2;
+static const double DYNAMIC_SHARE = 0.2;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
 static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
 static const double TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
@@ -236,17 +236,17 @@ sum_of_ceilings(double x)
 	return n * (n + 1) / 2 + (x - n) * (n + 1);
 }
 
-/* Of what programs take that leave early or not, dealt out evenly.  Where they are drawn, the last of a block is one more
+/* Of what programs take that leave early or not, dealt out evenly.  Where they are fetched, the last of a block is one more
  * than some have. */
 static double
 uneven_exits(const Estimate *e)
 {
 	if (e->turns > 0)
 		return 1 + UNEVEN_EXITS / sqrt(MAX(e->turns, 1));
-	if (e->drawn <= 0)
+	if (e->fetched <= 0)
 		return 1;
-	double least = e->drawn * (1 - DRAWN_SHARE), most = e->drawn * (1 + DRAWN_SHARE);
-	return (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->drawn);
+	double least = e->fetched * (1 - DYNAMIC_SHARE), most = e->fetched * (1 + DYNAMIC_SHARE);
+	return (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->fetched);
 }
 
 /* Of programs that leave, those of one multiprocessor. */
@@ -254,7 +254,7 @@ static double
 leaving_cycles(const Estimate *e, double programs, int together)
 {
 	double each = e->parted ? (e->turns > 0 ? LEAVE_TURN : LEAVE_DRAWN) : LEAVE_BLOCK / MAX(together, 1);
-	if (e->drawn > 0 && e->planes > 0)
+	if (e->fetched > 0 && e->planes > 0)
 		return e->planes * LEAVE_PLANE;
 	return programs * each / e->t->rates->multiprocessors;
 }
@@ -457,7 +457,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	e.acting = estimate_acting(f, b, &e.planes);
 	programs = ceil(all * e.acting);
 	int each = (int)ceil(programs / units);
-	e.drawn = e.acting < 1 && e.parted && e.ranks <= 1 ? programs / units : 0;
+	e.fetched = e.acting < 1 && e.parted && e.ranks <= 1 ? programs / units : 0;
 	e.turns = e.acting < 1 && e.parted && e.ranks > 1 ? all / units : 0;
 	if (e.warps <= 0)
 		e.warps = 4;

@@ -25,8 +25,8 @@ typedef struct Estimate {
 	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
 	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
 	double acting;                                  /* the share of programs that do not leave early */
-	double drawn;                                   /* programs that stay which a block draws, in the mean; 0 */
-	double planes;                                  /* of the grid, over which what stays is numbered; 0: it is drawn */
+	double fetched;                                   /* programs that stay which a block fetches, in the mean; 0 */
+	double planes;                                  /* of the grid, over which what stays is numbered; 0: none */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	Use block;

@@ -77,7 +77,7 @@ DEFINE(FOR)
 		memcpy(value_at(w, &body->arg[0]), &i, sizeof i);
 		if (!block_run(w, body) || !assign(w, op, yielded(body), body->arg + 1, n))
 			return false;
-		if (attr_drawn(op))
+		if (attr_dynamic(op))
 			i = value_i64(w, &body->arg[1]);
 		else if (__builtin_add_overflow(i, by, &i))
 			break;

@@ -344,7 +344,7 @@ static void (*const by_kind[OP_COUNT])(Lower *l, Op *op) = {
 	[OP_MBARRIER] = lower_mbarrier, [OP_EXPECT] = lower_arrive, [OP_ARRIVE] = lower_arrive, [OP_AWAIT] = lower_await,
 	[OP_SPLIT_PUT] = lower_split_put, [OP_SPLIT_MEET] = lower_split_meet, [OP_SPLIT_GET] = lower_split_get,
 	[OP_SPLIT_SUM] = lower_split_sum, [OP_SPLIT_DONE] = lower_split_done, [OP_STREAM_GIVE] = lower_stream_give,
-	[OP_DRAW] = lower_draw, [OP_DRAW_END] = lower_draw_end, [OP_FROM_FIRST] = lower_from_first,
+	[OP_FETCH] = lower_fetch, [OP_FETCH_END] = lower_fetch_end, [OP_FROM_FIRST] = lower_from_first,
 	[OP_GET_ONE] = lower_get_one, [OP_PUT_ONE] = lower_put_one,
 	[OP_STREAM_JOIN] = lower_stream_join, [OP_CLUSTER_BARRIER] = lower_cluster_barrier,
 	[OP_GRID_WAIT] = lower_grid_wait, [OP_PROXY_FENCE] = lower_proxy_fence, [OP_ROLES] = lower_roles,

@@ -89,8 +89,8 @@ writes_again(const Op *write)
 	return false;
 }
 
-/* But for what it replaces, which is read, or copied behind a loop (epilogue_load.c), before it is computed; not in a loop that
- * reads again what an iteration before may still be sending. */
+/* But for what it replaces, which is read, or copied behind a loop (epilogue_load.c), before it is computed; not in a loop
+ * that reads again what an iteration before may still be sending. */
 static bool
 is_only_access(const Func *f, const Op *write)
 {

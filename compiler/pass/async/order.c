@@ -23,7 +23,7 @@
  * program once more, and write nothing.  By a count of iterations this is within 1 % of handing programs out as blocks get
  * free from 512 programs a group on, and a block keeps its rings filled from one program to the next.
  *
- * Blocks that draw programs (pass draw) take those of a group as they get free, the longest first. */
+ * Blocks that fetch programs (pass dynamic) take those of a group as they get free, the longest first. */
 #include "pass/async/pipeline.h"
 
 enum { ROUNDS = 4, DEEP = 16 };
@@ -192,9 +192,9 @@ in_group(const Walk *w, Builder *b, Value *group, Value *at, Value **size)
 	return widen(b, build2(b, OP_ADD, on_first, build2(b, OP_MUL, other, w->n)));
 }
 
-/* Where blocks draw programs, one group after the other and the longest first. */
+/* Where blocks fetch programs, one group after the other and the longest first. */
 static Value *
-drawn(const Walk *w, Op *programs)
+fetched(const Walk *w, Op *programs)
 {
 	Builder b = build_before(programs->region[0]->first);
 	Value *group, *size, *p = narrow(&b, &programs->region[0]->arg[0]);
@@ -258,8 +258,8 @@ order_programs(Module *m, Op *programs)
 	Walk w = make_groups(m, programs);
 	w.longer = longer;
 	Value *exists = NULL, *p;
-	if (attr_drawn(programs)) {
-		p = drawn(&w, programs);
+	if (attr_dynamic(programs)) {
+		p = fetched(&w, programs);
 	} else {
 		make_rounds(programs, &w);
 		p = walked(&w, programs, &exists);

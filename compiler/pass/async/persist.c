@@ -34,7 +34,7 @@ typedef struct Persist {
 	Op *loop;
 	Block *body;
 	Value *position[MAX_AXES];
-	bool draws;                                     /* programs are to be drawn from a counter (pass draw) */
+	bool fetches;                                   /* programs are to be fetched from a counter (pass dynamic) */
 	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
 } Persist;
 
@@ -68,8 +68,8 @@ make_loop(Persist *p, Op *first)
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
 	}
 	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
-	const Op drawn = {.attr = (Attr[]){attr_new_drawn(p->m, true)}, .nattr = 1};
-	p->loop = build_for(&p->before, in, &block, p->draws, p->draws ? &drawn : NULL);
+	const Op fetched = {.attr = (Attr[]){attr_new_dynamic(p->m, true)}, .nattr = 1};
+	p->loop = build_for(&p->before, in, &block, p->fetches, p->fetches ? &fetched : NULL);
 	p->body = p->loop->region[0];
 	p->body->arg[0].name = "program";
 	p->before.before = p->loop;
@@ -164,24 +164,24 @@ is_to_part(const Func *f, const Target *t)
 	return f->schedule.specialize && t->has & HAS_TMA && has_warpgroup_product(f->body);
 }
 
-/* Why blocks draw no programs. */
+/* Why blocks fetch no programs. */
 static const char *
 dynamic_reason(const Func *f, const Target *t, int ranks)
 {
 	if (!is_to_part(f, t))
-		return "programs are drawn by the producer of a kernel that is parted into roles (specialize)";
+		return "programs are fetched by the producer of a kernel that is parted into roles (specialize)";
 	if (f->schedule.coarsen > 1 || f->schedule.split > 1)
 		return "blocks that run several programs together, or share them, take them in turn";
 	return ranks > 1 ? "blocks of a cluster take neighbours together, in turn" : NULL;
 }
 
-/* Where programs are to be drawn, the number of the next one is the first that the loop carries. */
+/* Where programs are to be fetched, the number of the next one is the first that the loop carries. */
 static void
 end_programs(Persist *p)
 {
 	Builder end = {.m = p->m, .block = p->body, .place = p->loop->place};
-	Value *next = p->draws ? build2(&end, OP_ADD, &p->body->arg[0], p->loop->in[2]) : NULL;
-	build_yield(&end, &next, p->draws);
+	Value *next = p->fetches ? build2(&end, OP_ADD, &p->body->arg[0], p->loop->in[2]) : NULL;
+	build_yield(&end, &next, p->fetches);
 }
 
 /* Blocks that are asked for walk the grid as it is. */
@@ -193,7 +193,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 	p.ranks = together > 1 ? together : choose_cluster(f, t, &p.along);
 	p.along = f->schedule.batch > 1 ? batched_axis(f) : p.along;
 	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.ranks) : NULL;
-	p.draws = f->schedule.dynamic && !f->dynamic_reason;
+	p.fetches = f->schedule.dynamic && !f->dynamic_reason;
 	Op *op = f->body->first;
 
 	if (!op)

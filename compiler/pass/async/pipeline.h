@@ -68,8 +68,8 @@ void pipeline_sink_get(Op *get);
  * in registers beside that: it is computed where it is used */
 void pipeline_sink_weights(Block *body, const Op *start);
 
-/* epilogue_load.c: tiles that are read behind the loop come through slots of its ring.  now[0] and now[1] are the slot's number
- * and phase there, and become those behind the last of them */
+/* epilogue_load.c: tiles that are read behind the loop come through slots of its ring.  now[0] and now[1] are the slot's
+ * number and phase there, and become those behind the last of them */
 void pipeline_epilogue_loads(Pipeline *p, const Pipeline *ring, Value **now);
 /* epilogue_load.c: does the write put what follows from the elements that were read in their place? */
 bool pipeline_replaces(const Op *write, const Op *read);

@@ -69,7 +69,7 @@ operand_of(const Op *op, int k)
 
 	if (op->kind != OP_PROGRAM_AT || !attr_known(op))
 		return op->in[k];
-	while (loop && !(loop->kind == OP_FOR && attr_drawn(loop)))
+	while (loop && !(loop->kind == OP_FOR && attr_dynamic(loop)))
 		loop = loop->home->parent;
 	return loop ? &loop->region[0]->arg[0] : op->in[k];
 }
@@ -397,7 +397,7 @@ static bool
 trace_loop(Tracer *t, const Op *loop, Trace *out)
 {
 	const Block *b = loop->region[0];
-	int64_t step = value_of(t, loop->in[2]), index = attr_drawn(loop) ? step : value_of(t, loop->in[0]);
+	int64_t step = value_of(t, loop->in[2]), index = attr_dynamic(loop) ? step : value_of(t, loop->in[0]);
 	int n = loop->nout, trips = trips_of(t, loop);
 	Op first = {.in = loop->in + 3};
 
@@ -408,7 +408,7 @@ trace_loop(Tracer *t, const Op *loop, Trace *out)
 			return false;
 		hand_over(t, b->last, b->arg + 1, n);
 		index = (int64_t)((uint64_t)index + (uint64_t)step);
-		if (attr_drawn(loop))                   /* one order is as good as another, and the same for all roles */
+		if (attr_dynamic(loop))                   /* one order is as good as another, and the same for all roles */
 			set(t, &b->arg[1], index);
 		t->stamp++;
 	}

@@ -123,7 +123,7 @@ square_group(const Type *tile, bool by_rows, const Target *t)
 	return group;
 }
 
-/* Behind an early return: in each column of a group rows that leave are drawn (moe_matmul of 64 experts in groups of 16:
+/* Behind an early return: in each column of a group rows that leave are fetched (moe_matmul of 64 experts in groups of 16:
  * 207 us, 173 in groups of 8). */
 static bool
 may_leave(const Op *dot)

@@ -54,7 +54,7 @@ need_control(Marks *k, const Op *op)
 		need(k, op->region[0]->last->in[0]);
 	for (int i = 0; i < op->nin && i < (op->kind == OP_FOR ? 3 : op->kind == OP_IF ? 1 : 0); i++)
 		need(k, op->in[i]);
-	if (op->kind == OP_FOR && attr_drawn(op))
+	if (op->kind == OP_FOR && attr_dynamic(op))
 		need(k, &op->out[0]);
 }
 

@@ -1,4 +1,4 @@
-/* Numbers for programs that do something, one after the other: blocks draw those, and find the program on the grid.
+/* Numbers for programs that do something, one after the other: blocks fetch those, and find the program on the grid.
  *
  *     grid(pm, pn, e), and a program leaves where            count(e) = cdiv(last[e] - first[e], 128), from 0 to pm's
  *     first[e] + pm * 128 >= last[e]                   =>    expert e has the count(e) * pn's numbers behind those of e - 1
@@ -10,10 +10,10 @@
  *     %plane, %sum, %count = while … { more = %number >= %sum + count(%plane) * %columns } do { next plane }
  *
  * In its plane programs are walked in groups of rows as on a grid, or, where later rows have longer loops, as of causal
- * attention over sequences of their own lengths, from the last row to the first.  Then no block draws a program that does
- * nothing: of 64 experts with 256 rows each, half of the draws found one, at a round trip to the counter each.  Consumers
+ * attention over sequences of their own lengths, from the last row to the first.  Then no block fetches a program that does
+ * nothing: of 64 experts with 256 rows each, half of the fetches found one, at a round trip to the counter each.  Consumers
  * read the indices and divide nothing. */
-#include "pass/share/draw.h"
+#include "pass/share/dynamic.h"
 
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"

@@ -5,10 +5,10 @@
  *     %out = ge %start, %end
  *     if %out { } else { write … }
  *
- * Whoever draws such a program can tell from scalars alone, and draws again.  Where a program leaves and all that follow
- * along the first axis leave too, as here, the next number is that of the next row of the grid; where programs go in groups
+ * The thread that fetches such a program can tell from scalars alone, and fetches again.  Where one leaves and all that
+ * follow along the first axis leave too, as here, the next number is that of the next row of the grid; where programs go in groups
  * of rows, that of the group's next column, or of the next plane if the second axis makes no difference. */
-#include "pass/share/draw.h"
+#include "pass/share/dynamic.h"
 
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"
@@ -226,16 +226,16 @@ behind_row(const Leave *l, Builder *b, Value *n)
 }
 
 Value *
-leave_out(const Leave *l, Builder *b, Value *drawn, Value *total)
+leave_out(const Leave *l, Builder *b, Value *fetched, Value *total)
 {
 	if (l->n == 0)
-		return drawn;
-	Op *loop = build_while(b, &drawn, 1);
+		return fetched;
+	Op *loop = build_while(b, &fetched, 1);
 	Builder test = build_inside(loop, 0), body = build_inside(loop, 1);
 
 	build_test(l, &test, total);
 	Value *least = l->is_tail ? behind_row(l, &body, &body.block->arg[0]) : NULL;
-	Value *next = draw_known(l, &body, draw_number(&body, least));
+	Value *next = fetch_known(l, &body, fetch_number(&body, least));
 	build_yield(&body, &next, 1);
 	return &loop->out[0];
 }

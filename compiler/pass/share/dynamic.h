@@ -1,6 +1,6 @@
-/* Programs that blocks draw (draw.c), and those that they need not (early_return.c). */
-#ifndef TEGULA_DRAW_H
-#define TEGULA_DRAW_H
+/* Programs that blocks fetch (dynamic.c), and those that they need not (early_return.c). */
+#ifndef TEGULA_DYNAMIC_H
+#define TEGULA_DYNAMIC_H
 
 #include "ir/ir.h"
 
@@ -37,9 +37,9 @@ typedef struct Numbered {
 } Numbered;
 
 /* A number of the counter, of the program `least` (NULL: any) or more; in the first of the producer's threads … */
-Value *draw_number(Builder *b, Value *least);
+Value *fetch_number(Builder *b, Value *least);
 /* … and the program's, in all of them. */
-Value *draw_known(const Leave *l, Builder *b, Value *drawn);
+Value *fetch_known(const Leave *l, Builder *b, Value *fetched);
 
 /* early_return.c */
 
@@ -48,8 +48,8 @@ Value *leave_again(const Leave *l, Builder *b, Value *v, Value **map);
 Leave leave_find(Func *f, const Op *roles, Op *programs);
 /* Of the grid, along that axis; -1: 1. */
 Value *programs_along(Builder *b, int axis);
-/* `drawn`, or the first number drawn after it that is of a program which does something, or is at the end. */
-Value *leave_out(const Leave *l, Builder *b, Value *drawn, Value *total);
+/* `fetched`, or the first number fetched after it that is of a program which does something, or is at the end. */
+Value *leave_out(const Leave *l, Builder *b, Value *fetched, Value *total);
 
 /* compact.c */
 

@@ -1,11 +1,11 @@
-/* Numbers of programs, which blocks of a persistent kernel draw from a counter as they get free.
+/* Numbers of programs, which blocks of a persistent kernel fetch from a counter as they get free.
  *
- *     %n = draw %least            counter = max(counter, %least), where that is more than 0
+ *     %n = fetch %least            counter = max(counter, %least), where that is more than 0
  *                                 n = counter++
- *     draw_end                    if ends++ is the last of the blocks': counter = ends = 0
+ *     fetch_end                    if ends++ is the last of the blocks': counter = ends = 0
  *
- * A block begins with the program of its own number, and adds the number of blocks to what it draws, as late as it needs
- * the sum: ptxas waits for an atomic's result where the next instruction with it stands.  One thread of a role draws.
+ * A block begins with the program of its own number, and adds the number of blocks to what it fetches, as late as it needs
+ * the sum: ptxas waits for an atomic's result where the next instruction with it stands.  One thread of a role fetches.
  * All blocks come to their end once, and the last leaves zeros for the next launch (ABI_ARRIVALS). */
 #include "lower/lower.h"
 
@@ -41,7 +41,7 @@ is_first(Lower *l)
 
 /* By one thread. */
 static Reg
-draw(Lower *l, const Op *op)
+fetch(Lower *l, const Op *op)
 {
 	Reg least = lower_regs(l, op->in[0])[0];
 	ThreadAccess counter = counter_of(l);
@@ -55,22 +55,22 @@ draw(Lower *l, const Op *op)
 }
 
 void
-lower_draw(Lower *l, Op *op)
+lower_fetch(Lower *l, Op *op)
 {
 	Reg *out = lower_new(l, &op->out[0]);
 
 	if (l->is_lone) {
-		out[0] = draw(l, op);
+		out[0] = fetch(l, op);
 		return;
 	}
 	thread_if(l->b, is_first(l));
-	Reg n = draw(l, op), none = lower_i64(l, 0);
+	Reg n = fetch(l, op), none = lower_i64(l, 0);
 	thread_else(l->b, &n, 1);
 	thread_if_end(l->b, &none, out, 1);
 }
 
 void
-lower_draw_end(Lower *l, Op *op)
+lower_fetch_end(Lower *l, Op *op)
 {
 	ThreadAccess counter = counter_of(l), ends = counter;
 	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1), last = lower_op2(l, THREAD_SUB, blocks_of(l), one);

@@ -1,43 +1,43 @@
-/* Dynamic programs: blocks of a parted kernel draw the next one from a counter as they get free, so that those with long
+/* Dynamic programs: blocks of a parted kernel fetch the next one from a counter as they get free, so that those with long
  * programs take fewer.
  *
  *     roles producer {                                       roles producer {
- *         for %b, %n, %step, %b do (%p, %q) {drawn} {            for … do (%p, %q, %now, %phase) {drawn} {
- *             … copies of program %p …                               %d = draw %0
+ *         for %b, %n, %step, %b do (%p, %q) {dynamic} {          for … do (%p, %q, %now, %phase) {dynamic} {
+ *             … copies of program %p …                               %d = fetch %0
  *             yield %p + %step                                       … copies of program %p …
- *         }                                          =>              %e = while %d leaves { draw %0 }
+ *         }                                          =>              %e = while %d leaves { fetch %0 }
  *     } consumer {                                                   await %taken, %now, 1 - %phase
- *         for … do (%p, %q) {drawn} {                                put_one (slot %now of %ring), %e
+ *         for … do (%p, %q) {dynamic} {                              put_one (slot %now of %ring), %e
  *             … products of program %p …                             arrive %told, %now
  *             yield %p + %step                                       yield %e, (next of %now and %phase)
  *         }                                                      }
- *     }                                                          draw_end
+ *     }                                                          fetch_end
  *                                                            } consumer {
- *                                                                for … do (%p, %q, %now, %phase) {drawn} {
+ *                                                                for … do (%p, %q, %now, %phase) {dynamic} {
  *                                                                    … products of program %p …
  *                                                                    await %told, %now, %phase
  *                                                                    %e = get_one (slot %now of %ring)
  *                                                                    arrive %taken, %now {by = "warp"}
  *                                                                    yield %e, (next of %now and %phase)
  *
- * The producer draws as its program begins, so that the counter's latency passes beside its copies.  Programs that do
+ * The producer fetches as its program begins, so that the counter's latency passes beside its copies.  Programs that do
  * nothing, as those behind an early return, have no numbers (compact.c), or the producer leaves them out: consumers never
  * hear of them (early_return.c). */
-#include "pass/share/draw.h"
+#include "pass/share/dynamic.h"
 
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 enum { SLOTS = 2, WARPGROUP = 4 };
 
-typedef struct Draw {
+typedef struct Dynamic {
 	Module *m;
 	Arena *tmp;
 	Op *roles;
 	const Compact *compact;                         /* or NULL: numbers are those of the grid */
 	int nring;
 	Value *ring[1 + MAX_AXES], *told, *taken;       /* the program's number, and its indices if numbered anew */
-} Draw;
+} Dynamic;
 
 /* The loop over programs of a role. */
 static Op *
@@ -45,14 +45,14 @@ programs_of(const Op *roles, int region)
 {
 	Op *op = roles->region[region]->first;
 
-	while (op && !(op->kind == OP_FOR && attr_drawn(op)))
+	while (op && !(op->kind == OP_FOR && attr_dynamic(op)))
 		op = op->next;
 	return op;
 }
 
 /* The numbers that the producer hands on, and the mbarriers of their slots. */
 static void
-make_rings(Draw *d, int n)
+make_rings(Dynamic *d, int n)
 {
 	Pipeline p = {.m = d->m};
 	Builder b = build_before(d->roles);
@@ -69,23 +69,23 @@ make_rings(Draw *d, int n)
 }
 
 Value *
-draw_number(Builder *b, Value *least)
+fetch_number(Builder *b, Value *least)
 {
 	if (least)
 		least = build2(b, OP_SUB, least, build0(b, OP_NUM_BLOCKS, NULL));
-	return build1(b, OP_DRAW, least ? least : build_index(b, 0), type_scalar(b->m, TY_I64));
+	return build1(b, OP_FETCH, least ? least : build_index(b, 0), type_scalar(b->m, TY_I64));
 }
 
 Value *
-draw_known(const Leave *l, Builder *b, Value *drawn)
+fetch_known(const Leave *l, Builder *b, Value *fetched)
 {
-	Value *n = attr_lone(l->roles) ? drawn : build1(b, OP_FROM_FIRST, drawn, NULL);
+	Value *n = attr_lone(l->roles) ? fetched : build1(b, OP_FROM_FIRST, fetched, NULL);
 	return build2(b, OP_ADD, n, build0(b, OP_NUM_BLOCKS, NULL));
 }
 
 /* The producer's: what the slot of that number is to hold. */
 static void
-hand_on(const Draw *d, Builder *b, Value *const *next, Value *now, Value *phase)
+hand_on(const Dynamic *d, Builder *b, Value *const *next, Value *now, Value *phase)
 {
 	pipeline_await(b, d->taken, now, build2(b, OP_SUB, build_index(b, 1), phase));
 	for (int i = 0; i < d->nring; i++)
@@ -94,7 +94,7 @@ hand_on(const Draw *d, Builder *b, Value *const *next, Value *now, Value *phase)
 }
 
 static void
-take(const Draw *d, Builder *b, Value **next, Value *now, Value *phase)
+take(const Dynamic *d, Builder *b, Value **next, Value *now, Value *phase)
 {
 	const Attr by = attr_new_by(d->m, "warp");
 
@@ -109,7 +109,7 @@ enum { SLOT_AT, PHASE_AT, INDEX_AT, SUM_AT = INDEX_AT + MAX_AXES, CARRIED_MOST }
 
 /* The block's first program. */
 static int
-begin(const Draw *d, Op *programs, bool is_producer, Value **init)
+begin(const Dynamic *d, Op *programs, bool is_producer, Value **init)
 {
 	Builder b = build_before(programs);
 	Value *zero = build_index(&b, 0);
@@ -129,12 +129,12 @@ begin(const Draw *d, Op *programs, bool is_producer, Value **init)
 	return INDEX_AT + naxis + is_producer;
 }
 
-/* The next program, drawn: its number, indices and where its plane begins. */
+/* The next program, fetched: its number, indices and where its plane begins. */
 static void
-find_next(const Draw *d, const Pipeline *p, const Leave *leave, Builder *b, Value *carried, Value **next)
+find_next(const Dynamic *d, const Pipeline *p, const Leave *leave, Builder *b, Value *carried, Value **next)
 {
 	Builder first = build_before(p->body->first);
-	Value *drawn = draw_number(&first, NULL), *number = draw_known(leave, b, drawn);
+	Value *fetched = fetch_number(&first, NULL), *number = fetch_known(leave, b, fetched);
 	int naxis = d->nring - 1;
 
 	if (!d->compact) {
@@ -150,7 +150,7 @@ find_next(const Draw *d, const Pipeline *p, const Leave *leave, Builder *b, Valu
 }
 
 static void
-carry(Draw *d, Op *programs, const Leave *leave)
+carry(Dynamic *d, Op *programs, const Leave *leave)
 {
 	Value *init[CARRIED_MOST], *next[1 + MAX_AXES + 1], *more[CARRIED_MOST];
 	int n = begin(d, programs, leave != NULL, init);
@@ -159,7 +159,7 @@ carry(Draw *d, Op *programs, const Leave *leave)
 	Value *carried = pipeline_carry(&p, init, n);
 	Builder b = build_before(p.body->last);
 
-	carried[SLOT_AT].name = "drawn";
+	carried[SLOT_AT].name = "fetched";
 	carried[PHASE_AT].name = "round";
 	b.place = p.loop->place;
 	if (leave) {
@@ -183,15 +183,15 @@ carry(Draw *d, Op *programs, const Leave *leave)
 }
 
 void
-pass_draw(Func *f, const Target *t)
+pass_dynamic(Func *f, const Target *t)
 {
 	(void)t;
-	Draw d = {.m = f->module, .roles = (Op *)func_find(f, OP_ROLES)};
+	Dynamic d = {.m = f->module, .roles = (Op *)func_find(f, OP_ROLES)};
 	if (!f->schedule.dynamic || f->dynamic_reason)
 		return;
 	Op *producer = d.roles ? programs_of(d.roles, 0) : NULL, *consumer = d.roles ? programs_of(d.roles, 1) : NULL;
 	if (!producer || !consumer) {
-		f->dynamic_reason = "it stays whole, and programs are drawn by a producer";
+		f->dynamic_reason = "it stays whole, and programs are fetched by a producer";
 		return;
 	}
 	Leave leave = leave_find(f, d.roles, consumer);
@@ -199,7 +199,7 @@ pass_draw(Func *f, const Target *t)
 	d.compact = compact_find(f, &leave, producer, &compact) ? &compact : NULL;
 	make_rings(&d, d.compact ? 1 + f->naxis : 1);
 	Builder end = {.m = d.m, .block = producer->home, .before = producer->next, .place = producer->place};
-	op_make(&end, OP_DRAW_END, NULL, 0, NULL, 0, NULL, 0);
+	op_make(&end, OP_FETCH_END, NULL, 0, NULL, 0, NULL, 0);
 	carry(&d, producer, &leave);
 	carry(&d, consumer, NULL);
 	sweep(f);
