@@ -49,6 +49,10 @@ typedef struct DeviceQueue {
 	bool (*stream_sync)(Device *d, void *stream, Fault *fault); /* as sync, but this stream alone */
 	bool (*stream_wait)(Device *d, void *stream, void *event);
 	uint64_t (*recording)(Device *d, void *stream); /* a number of the graph that is being recorded there; 0: none */
+	/* What the device is asked between the two is no part of a recording, whoever records: it goes to a stream of our
+	 * own, for which `back` waits.  *stream is the one so far. */
+	bool (*aside)(Device *d, void **stream);
+	bool (*back)(Device *d, void *stream);
 	bool (*event_open)(Device *d, void **event);
 	void (*event_close)(Device *d, void *event);
 	bool (*event_record)(Device *d, void *event, void *stream);

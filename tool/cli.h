@@ -117,6 +117,7 @@ void cli_show_seconds(double s, Text *out);                 /* 12.3 us */
 void cli_print_index(const TglCheck *r);                    /* the worst element: "[2, 0]" */
 json_t *cli_json_resources(const TglResources *u);
 const char *cli_shape(Arena *mem, TglTensor *t);            /* "f32[100, 1000]" */
+double cli_unsigned_nan(double v);                         /* for printf, which would show a NaN's sign */
 json_t *cli_json_number(double v);                          /* what JSON has no number for as "nan", "inf", "-inf" */
 void cli_print_json(json_t *take);                          /* to standard output */
 

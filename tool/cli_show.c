@@ -102,6 +102,12 @@ cli_shape(Arena *mem, TglTensor *t)
 	return text_take(&text, mem);
 }
 
+double
+cli_unsigned_nan(double v)
+{
+	return isnan(v) ? (double)NAN : v;
+}
+
 json_t *
 cli_json_number(double v)
 {

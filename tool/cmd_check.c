@@ -114,8 +114,8 @@ check_output(void *user, const TglCheck *r)
 		return;
 	printf("    %lld of %lld elements; worst at ", (long long)r->nwrong, (long long)r->count);
 	cli_print_index(r);
-	printf(": got %.9g, expected %.9g, bound %.3g%s\n", r->got, r->want, r->bound,
-	    r->guard_broken ? "; something was written outside" : "");
+	printf(": got %.9g, expected %.9g, bound %.3g%s\n", cli_unsigned_nan(r->got), cli_unsigned_nan(r->want),
+	    r->bound, r->guard_broken ? "; something was written outside" : "");
 }
 
 /* Of an example's code, whose text names the target once. */

@@ -83,7 +83,8 @@ report_check(void *user, const TglCheck *c)
 		return;
 	printf("    %lld of %lld elements are wrong; the worst is %s", (long long)c->nwrong, (long long)c->count, c->param);
 	cli_print_index(c);
-	printf(": got %.9g, expected %.9g, error %.3g, bound %.3g\n", c->got, c->want, c->error, c->bound);
+	printf(": got %.9g, expected %.9g, error %.3g, bound %.3g\n", cli_unsigned_nan(c->got), cli_unsigned_nan(c->want),
+	    c->error, c->bound);
 	if (c->guard_broken)
 		printf("    something was written just outside of %s\n", c->param);
 }

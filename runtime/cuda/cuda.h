@@ -57,6 +57,7 @@ typedef struct CudaState {
 	CudaPointer counters;           /* taken in turn by launches that ask for one; two more: empty tensors */
 	unsigned next_counter;
 	CudaParts *parts;
+	int capture_mode;               /* of the thread, before cuda_aside */
 	Artefact fill_code;
 	Loaded *fill;                   /* the kernel that fills, or NULL */
 	bool fill_tried;
@@ -146,6 +147,10 @@ bool cuda_take_parts(Device *d, Loaded *l, unsigned blocks);
 uint64_t cuda_recording(Device *d, void *stream); /* a number of the recording of the stream under way; 0: none */
 void cuda_parts_drop(CudaState *s, const void *stream); /* it is closed */
 void cuda_parts_close(CudaState *s);
+
+/* cuda_queue.c: DeviceQueue says what they do */
+bool cuda_aside(Device *d, void **stream);
+bool cuda_back(Device *d, void *stream);
 
 /* cuda_fill.c */
 

@@ -30,21 +30,16 @@ cuda_recording(Device *d, void *stream)
 	return c->cuStreamIsCapturing(stream, &status) == 0 && status != 0 ? UINT64_MAX : 0;
 }
 
-/* Neither allocation nor zeros become part of a recording: the stream of the zeros is our own, and is waited for. */
+/* Neither allocation nor zeros become part of a recording. */
 static bool
 allocate(Device *d, CudaParts *p)
 {
-	CudaState *s = CUDA_STATE(d);
-	int mode = CAPTURE_RELAXED;
-	void *stream = NULL;
-	s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
+	void *stream;
+	if (!cuda_aside(d, &stream))
+		return false;
 	bool ok = CUDA_CALL(d, cuMemAlloc_v2, &p->memory, p->arrivals + p->states) &&
-	    CUDA_CALL(d, cuStreamCreate, &stream, STREAM_NON_BLOCKING) &&
-	    CUDA_CALL(d, cuMemsetD8Async, p->memory, 0, p->arrivals, stream) && CUDA_CALL(d, cuStreamSynchronize, stream);
-	if (stream)
-		s->cuda.cuStreamDestroy_v2(stream);
-	s->cuda.cuThreadExchangeStreamCaptureMode(&mode);
-	return ok;
+	    CUDA_CALL(d, cuMemsetD8Async, p->memory, 0, p->arrivals, d->stream);
+	return cuda_back(d, stream) && ok;
 }
 
 static CudaParts *

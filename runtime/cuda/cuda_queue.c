@@ -68,12 +68,44 @@ graph_end(Device *d, void *stream, void **graph)
 	return ok;
 }
 
+bool
+cuda_aside(Device *d, void **stream)
+{
+	CudaState *s = CUDA_STATE(d);
+	void *before = cuda_enter(d), *own = NULL;
+	s->capture_mode = CAPTURE_RELAXED;
+	s->cuda.cuThreadExchangeStreamCaptureMode(&s->capture_mode);
+	*stream = d->stream;
+	bool ok = CUDA_CALL(d, cuStreamCreate, &own, STREAM_NON_BLOCKING);
+	if (ok)
+		d->stream = own;
+	else
+		s->cuda.cuThreadExchangeStreamCaptureMode(&s->capture_mode);
+	cuda_leave(d, before);
+	return ok;
+}
+
+bool
+cuda_back(Device *d, void *stream)
+{
+	CudaState *s = CUDA_STATE(d);
+	void *before = cuda_enter(d);
+	bool ok = CUDA_CALL(d, cuStreamSynchronize, d->stream);
+	s->cuda.cuStreamDestroy_v2(d->stream);
+	d->stream = stream;
+	s->cuda.cuThreadExchangeStreamCaptureMode(&s->capture_mode);
+	cuda_leave(d, before);
+	return ok;
+}
+
 const DeviceQueue cuda_queue = {
     .stream_open = stream_open,
     .stream_close = stream_close,
     .stream_sync = stream_sync,
     .stream_wait = stream_wait,
     .recording = cuda_recording,
+    .aside = cuda_aside,
+    .back = cuda_back,
     .event_open = event_open,
     .event_close = event_close,
     .event_record = event_record,

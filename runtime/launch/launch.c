@@ -79,6 +79,16 @@ recording_of(const TglDevice *dev)
 	return d->queue ? d->queue->recording(d, d->stream) : 0;
 }
 
+static Scratch *
+add_scratch(TglKernel *k, Instance *in, uint64_t recording)
+{
+	Scratch *s = memory_new(1, sizeof *s + sizeof *s->tensor * (size_t)k->k->params.n);
+	s->stream = in->dev->dev.stream;
+	s->recording = recording;
+	s->next = in->scratch;
+	return in->scratch = s;
+}
+
 /* The scratch tensors of the device's stream, as it is recorded or not. */
 static Scratch *
 find_scratch(TglKernel *k, Instance *in)
@@ -87,14 +97,10 @@ find_scratch(TglKernel *k, Instance *in)
 	for (Scratch *s = in->scratch; s; s = s->next)
 		if (s->stream == in->dev->dev.stream && s->recording == recording)
 			return s;
-	Scratch *s = memory_new(1, sizeof *s + sizeof *s->tensor * (size_t)k->k->params.n);
-	s->stream = in->dev->dev.stream;
-	s->recording = recording;
-	s->next = in->scratch;
-	return in->scratch = s;
+	return add_scratch(k, in, recording);
 }
 
-/* Scratch tensors of the right shape; kept for the next launch on the stream. */
+/* Scratch tensors of the right shape; kept for the next launch on the stream, those that a graph names for good. */
 static bool
 make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 {
@@ -108,7 +114,10 @@ make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 		kept = kept ? kept : find_scratch(k, in);
 		TglTensor *t = kept->tensor[i];
 		if (t && memcmp(t->dim, want->dim, sizeof *t->dim * (size_t)want->rank) != 0) {
-			tensor_unref(t);
+			if (kept->recording)
+				kept = add_scratch(k, in, kept->recording);
+			else
+				tensor_unref(t);
 			t = NULL;
 		}
 		if (!t)

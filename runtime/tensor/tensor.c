@@ -181,7 +181,7 @@ report_memory(Compile *cx, const TglTensor *t, int64_t bytes, uint64_t used, uin
 }
 
 static bool
-allocate(TglTensor *t, Compile *cx)
+allocate_here(TglTensor *t, Compile *cx)
 {
 	if (!is_addressable(t)) {
 		report_too_big(cx, t);
@@ -209,6 +209,23 @@ allocate(TglTensor *t, Compile *cx)
 	if (d->copy_in(d, t->alloc, guard, sizeof guard, true) &&
 	    d->copy_in(d, t->high, guard, sizeof guard, true))
 		return true;
+	device_report(t->dev, cx, NULL, NULL);
+	return false;
+}
+
+/* Of a stream that is recorded, aside: neither is the memory the graph's, nor are its guards written as the graph runs. */
+static bool
+allocate(TglTensor *t, Compile *cx)
+{
+	Device *d = &t->dev->dev;
+	void *stream;
+	if (!d->queue || !d->queue->recording(d, d->stream))
+		return allocate_here(t, cx);
+	if (d->queue->aside(d, &stream)) {
+		bool ok = allocate_here(t, cx);
+		if (d->queue->back(d, stream) || !ok)
+			return ok;
+	}
 	device_report(t->dev, cx, NULL, NULL);
 	return false;
 }

@@ -73,7 +73,7 @@ typedef struct Node {                                       /* one thing done, n
 	size_t size, pitch, n;
 } Node;
 
-typedef struct Graph { int magic; Node *first, **last; } Graph;
+typedef struct Graph { int magic; Node *first, **last; bool is_global; } Graph;
 typedef struct Stream { int magic; Graph *capture; } Stream;
 typedef struct Event { int magic; double ms; bool recorded; } Event;
 
@@ -396,16 +396,26 @@ cuCtxGetId(Context *c, unsigned long long *id)
 	return OK;
 }
 
+/* While a stream is recorded in the global mode (0) no thread allocates or frees, unless in the relaxed one (2). */
+static _Thread_local int capture_mode;
+static int nglobal;
+
+static int
+memory_call(const char *name)
+{
+	TRY(begin(name));
+	return nglobal > 0 && capture_mode != 2 ? BAD_CAPTURE : OK;
+}
+
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 int
 cuThreadExchangeStreamCaptureMode(int *mode)
 {
-	static _Thread_local int now;
-	int before = now;
+	int before = capture_mode;
 	TRY(call("cuThreadExchangeStreamCaptureMode", " %d", *mode));
 	if (*mode < 0 || *mode > 2)
 		return INVALID;
-	now = *mode;
+	capture_mode = *mode;
 	*mode = before;
 	return OK;
 }
@@ -481,7 +491,7 @@ int
 cuMemAlloc_v2(Pointer *p, size_t n)
 {
 	Block *b;
-	TRY(begin("cuMemAlloc_v2"));
+	TRY(memory_call("cuMemAlloc_v2"));
 	if (n == 0)
 		return INVALID;
 	if (used + n > (size_t)setting("MOCK_CUDA_MEMORY", 1l << 30))
@@ -495,7 +505,7 @@ EXPORT int cuMemFree_v2(Pointer p);
 int
 cuMemFree_v2(Pointer p)
 {
-	TRY(begin("cuMemFree_v2"));
+	TRY(memory_call("cuMemFree_v2"));
 	return give(p, false);
 }
 
@@ -1188,8 +1198,10 @@ cuStreamDestroy_v2(Stream *s)
 	TRY(begin("cuStreamDestroy_v2"));
 	if (!IS(s, MAGIC_STREAM))
 		return BAD_HANDLE;
-	if (s->capture)
+	if (s->capture) {
+		nglobal -= s->capture->is_global;
 		graph_free(s->capture);
+	}
 	s->magic = 0;
 	free(s);
 	nlive--;
@@ -1283,6 +1295,8 @@ cuStreamBeginCapture_v2(Stream *s, int mode)
 	s->capture = calloc(1, sizeof *s->capture);
 	s->capture->magic = MAGIC_GRAPH;
 	s->capture->last = &s->capture->first;
+	s->capture->is_global = mode == 0;
+	nglobal += mode == 0;
 	nlive++;
 	return OK;
 }
@@ -1295,6 +1309,7 @@ cuStreamEndCapture(Stream *s, Graph **out)
 	if (!IS(s, MAGIC_STREAM) || !s->capture)
 		return INVALID;
 	*out = s->capture;
+	nglobal -= s->capture->is_global;
 	s->capture = NULL;
 	return OK;
 }

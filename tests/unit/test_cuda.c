@@ -1212,6 +1212,44 @@ test_graph_of_another_library(void **state)
 	tgl_tensor_close(&y);
 }
 
+/* A recording that forbids every thread to allocate (PyTorch's) takes a kernel with scratch, in two sizes; what the graph
+ * names stays. */
+static void
+test_scratch_in_a_graph(void **state)
+{
+	Fixture *f = *state;
+	int (*begin)(void *, int), (*end)(void *, void **), (*drop)(void *);
+	*(void **)&begin = dlsym(f->lib, "cuStreamBeginCapture_v2");
+	*(void **)&end = dlsym(f->lib, "cuStreamEndCapture");
+	*(void **)&drop = dlsym(f->lib, "cuGraphDestroy");
+	TglKernel *k = tgl_kernel(f->p, "values");
+	TglTensor *x = tgl_tensor_strided(f->dev, TGL_I16, 2, (int64_t[]){4, 6}, (int64_t[]){8, 1});
+	TglTensor *more = tgl_tensor_strided(f->dev, TGL_I16, 2, (int64_t[]){5, 6}, (int64_t[]){8, 1});
+	TglTensor *y = tgl_tensor(f->dev, TGL_I32, 1, (int64_t[]){2});
+	TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y), tgl_arg_float("a", 1.5), tgl_arg_float("b", -2),
+	    tgl_arg_int("n", -3), tgl_arg_bool("t", true)};
+	plan.grid = true;
+	TglStream *s = tgl_stream_open(f->dev);
+	void *stream = tgl_stream_handle(s), *graph;
+	for (int i = 0; i < 2; i++) {
+		args[0].tensor = i ? more : x;
+		assert_ok(f->cx, tgl_launch_on(s, k, args, 6));
+	}
+	int freed = f->calls("cuMemFree_v2");
+	assert_int_equal(begin(stream, 0), 0);
+	for (int i = 0; i < 3; i++) {
+		args[0].tensor = i == 1 ? more : x;
+		assert_ok(f->cx, tgl_launch_on(s, k, args, 6));
+	}
+	assert_int_equal(end(stream, &graph), 0);
+	assert_int_equal(f->calls("cuMemFree_v2"), freed);
+	assert_int_equal(drop(graph), 0);
+	tgl_stream_close(&s);
+	tgl_tensor_close(&more);
+	tgl_tensor_close(&x);
+	tgl_tensor_close(&y);
+}
+
 static void
 test_graphs(void **state)
 {
@@ -1485,6 +1523,7 @@ main(void)
 	    CASE(test_streams),
 	    CASE(test_graphs),
 	    CASE(test_graph_of_another_library),
+	    CASE(test_scratch_in_a_graph),
 	    CASE(test_foreign),
 	    CASE(test_every_failure),
 	};
