@@ -14,8 +14,9 @@
  * A trip that reads a row of a few hundred bytes waits for memory as long as one that reads many, and what a loop carries
  * leaves no second trip to start meanwhile.  ptxas does the same by four where a loop writes nothing and has no barrier.
  * Reads go ahead that follow from the index and from what the loop leaves alone, of tensors that are only read: no other
- * argument overlaps one that is written, so that they may pass writes.  All else stays in its order, and results are equal
- * to the bit.
+ * argument overlaps one that is written, so that they may pass writes; and of one of which each trip touches a row of its
+ * own (x[%r, …] alone in the loop), in front of what the trip writes there.  All else stays in its order, and results are
+ * equal to the bit.
  *
  * Loops with loops or branches inside, with products, buffers or PTX of their own stay as they are. */
 #include "ir/derive.h"
@@ -55,6 +56,33 @@ is_plain_read(const Func *f, const Op *op)
 	return op->kind == OP_READ && access_is_tensor(op) && f->param[op->in[0]->index].access == ACCESS_IN;
 }
 
+/* Does each trip touch elements of the read's tensor that no other trip does, and write them behind it?  Dimension d has
+ * the loop's index in all that the body has of the tensor; atomics, which tell of other programs, keep it in its place. */
+static bool
+is_own_read(const Unroll *u, const Op *read)
+{
+	const Value *trip = &u->body->arg[0];
+	bool behind = false;
+	int d = 0;
+	if (read->kind != OP_READ || !access_is_tensor(read))
+		return false;
+	for (const char *index = attr_index(read); index[d] != 'i' || read->in[1 + d] != trip; d++)
+		if (!index[d])
+			return false;
+	for (const Op *op = u->body->first; op != u->body->last; op = op->next) {
+		behind |= op == read;
+		if (op_family(op) == FAMILY_ATOMIC)
+			return false;
+		if (!ANY_OF(i, op->nin, op->in[i] == read->in[0]))
+			continue;
+		if (op->kind != OP_READ && (op->kind != OP_WRITE || !behind))
+			return false;
+		if (attr_index(op)[d] != 'i' || op->in[1 + d] != trip)
+			return false;
+	}
+	return true;
+}
+
 static void
 mark_early(Unroll *u, const Op *op)
 {
@@ -78,7 +106,8 @@ find_early(Unroll *u)
 	for (int i = 1; i < u->body->narg; i++)
 		u->late[u->body->arg[i].id] = true;
 	for (const Op *op = u->body->first; op != u->body->last; op = op->next) {
-		bool reads = is_plain_read(u->f, op), late = !reads && (!op_has(op, PURE) || op->nregion > 0);
+		bool reads = is_plain_read(u->f, op) || is_own_read(u, op);
+		bool late = !reads && (!op_has(op, PURE) || op->nregion > 0);
 		if (stays(op)) {
 			u->why = op_is_control(op) ? "a loop or branch in the loop keeps its reads in their place"
 			                           : "a product, buffer or PTX in the loop keeps its reads in their place";
