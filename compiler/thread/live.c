@@ -75,29 +75,38 @@ takes_register(const ThreadNode *n)
 	return n->kind != NODE_CONST && n->kind != NODE_SHARED && n->kind != NODE_PARAM;
 }
 
-/* The most that are live at once, of all or of what matrix instructions give. */
-static int
-most(const Live *l, bool of_sums)
+/* By position: how many are live, of all or of what matrix instructions give. */
+static const int *
+profile(const Live *l, bool of_sums)
 {
-	int *change = NEW_ARRAY(l->m->mem, int, l->positions + 1), most = 0, now = 0;
+	int *now = NEW_ARRAY(l->m->mem, int, l->positions + 1);
 	for (Reg r = 1; r <= l->m->reg.n; r++) {
 		const ThreadNode *n = thread_def(l->m, r);
 		RegType t = thread_type(l->m, r);
 		bool is_sum = n->kind == NODE_MMA || n->kind == NODE_WGMMA;
 		if (l->from[r] < 0 || t == REG_PRED || !takes_register(n) || (of_sums && !is_sum))
 			continue;
-		change[l->from[r]] += (thread_type_bytes(t) + 3) / 4;
-		change[l->to[r]] -= (thread_type_bytes(t) + 3) / 4;
+		now[l->from[r]] += (thread_type_bytes(t) + 3) / 4;
+		now[l->to[r]] -= (thread_type_bytes(t) + 3) / 4;
 	}
-	for (int i = 0; i < l->positions; i++) {
-		now += change[i];
-		most = MAX(most, now);
-	}
+	for (int i = 1; i < l->positions; i++)
+		now[i] += now[i - 1];
+	return now;
+}
+
+/* The most that are live at once. */
+static int
+most(const Live *l, bool of_sums)
+{
+	const int *now = profile(l, of_sums);
+	int most = 0;
+	for (int i = 0; i < l->positions; i++)
+		most = MAX(most, now[i]);
 	return most;
 }
 
-int
-thread_live(const ThreadModule *m, int *sums)
+static Live
+live_of(const ThreadModule *m)
 {
 	Live l = {.m = m, .positions = 1};
 	l.begin = NEW_ARRAY(m->mem, int, m->nnode);
@@ -108,6 +117,24 @@ thread_live(const ThreadModule *m, int *sums)
 		l.from[r] = -1;
 	number(&l, m->body);
 	find(&l, m->body, 0);
+	return l;
+}
+
+int
+thread_live(const ThreadModule *m, int *sums)
+{
+	Live l = live_of(m);
 	*sums = most(&l, true);
 	return most(&l, false);
+}
+
+const int *
+thread_live_at(const ThreadModule *m)
+{
+	Live l = live_of(m);
+	const int *now = profile(&l, false);
+	int *at = NEW_ARRAY(m->mem, int, m->nnode);
+	for (int i = 0; i < m->nnode; i++)
+		at[i] = now[l.begin[i]];
+	return at;
 }

@@ -283,8 +283,14 @@ bool thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved);
 /* late.c: the wait for the grids before goes behind what touches no memory */
 void thread_wait_late(ThreadModule *m);
 
+/* order.c: an element after the other, where products and what follows hold more registers than there are */
+void thread_order(ThreadModule *m);
+/* Not where products are under way, in the order of a pipeline, nor around calls, which spill all that is held. */
+bool thread_keeps_order(const ThreadRegion *r);
+
 /* live.c: registers of 32 bits that a thread holds at once, estimated; *sums: the most of what matrix instructions give */
 int thread_live(const ThreadModule *m, int *sums);
+const int *thread_live_at(const ThreadModule *m);        /* by node */
 
 /* count.c: instructions of a warp, estimated; `take` is called with those of each node, and how often that is executed.
  * trips: of a loop; of a branch how often it is taken. */

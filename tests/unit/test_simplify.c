@@ -1,4 +1,5 @@
-/* What a builder that simplifies leaves of a recorded thread: folds, common subexpressions in scope, masks, dead code, ranges. */
+/* What a builder that simplifies leaves of a recorded thread: folds, common subexpressions in scope, masks, dead code, ranges;
+ * and the order of what remains. */
 #include "thread/thread.h"
 
 #include <setjmp.h>
@@ -211,10 +212,51 @@ words(void **state)
 	arena_close(b.mem);
 }
 
+/* Consumers that would hold more than their share of registers take one element after the other. */
+static void
+orders(void **state)
+{
+	enum { SHARE = 40, ELEMENTS = 64 };
+	Build b;
+	Reg x[ELEMENTS];
+	(void)state;
+	begin(&b);
+	thread_if(b.t, op(&b, THREAD_EQ, b.n, b.thread));
+	thread_prim(b.t, PRIM_REGISTERS_MORE, NULL, 0, (int64_t[]){SHARE}, 1, NULL, 0);
+	const ThreadAccess at = {.space = SPACE_GLOBAL, .type = REG_F32, .n = 1, .base = b.x, .align = 4};
+	for (int i = 0; i < ELEMENTS; i++) {
+		ThreadAccess one = at;
+		one.constant = 4 * i;
+		thread_load(b.t, &one, &x[i]);
+	}
+	for (int i = 0; i < ELEMENTS; i++)
+		x[i] = thread_op(b.t, THREAD_FMUL, x[i], x[i], 0);
+	for (int i = 0; i < ELEMENTS; i++)
+		x[i] = thread_op(b.t, THREAD_EXP2_FAST, x[i], 0, 0);
+	thread_prim(b.t, PRIM_WARP_BARRIER, NULL, 0, NULL, 0, NULL, 0);
+	for (int i = 0; i < ELEMENTS; i++) {
+		ThreadAccess one = at;
+		one.constant = 4 * i;
+		thread_store(b.t, &one, &x[i]);
+	}
+	thread_else(b.t, NULL, 0);
+	thread_if_end(b.t, NULL, NULL, 0);
+	ThreadModule *m = end(&b);
+	m->kinds |= 1u << NODE_WGMMA;
+	thread_order(m);
+	ThreadNode *const *n = thread_find(m->body, NODE_IF)->region[0]->body.at + 1;
+	for (int i = 0; i < 3 * ELEMENTS; i += 3) {
+		assert_int_equal(n[i]->kind, NODE_LOAD);
+		assert_int_equal(n[i + 1]->op, THREAD_FMUL);
+		assert_int_equal(n[i + 2]->op, THREAD_EXP2_FAST);
+	}
+	arena_close(b.mem);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(folds), cmocka_unit_test(scopes), cmocka_unit_test(ranges),
-	    cmocka_unit_test(dead), cmocka_unit_test(functions), cmocka_unit_test(words)};
+	    cmocka_unit_test(dead), cmocka_unit_test(functions), cmocka_unit_test(words), cmocka_unit_test(orders)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

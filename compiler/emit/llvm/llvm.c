@@ -291,6 +291,8 @@ llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, con
 		return false;
 	}
 	llvm_escape = &escape;
+	if (!l->opt.host)
+		llvm_hold(l);
 	ok = (!l->opt.verify || is_sound(l, why)) && llvm_is_defined(l, why) && optimise(l, why);
 	if (ok && l->opt.host)
 		llvm_cut(l);

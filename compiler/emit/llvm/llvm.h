@@ -3,7 +3,7 @@
  *     ThreadModule ─ llvm_walk.c ─┬─ llvm_value.c, llvm_word.c, llvm_control.c         a node alike on both machines
  *                                 ├─ llvm_nvptx*.c, llvm_matrix.c, llvm_asm.c          a GPU's own: PTX
  *                                 └─ llvm_simt*.c                                      this machine's own: the emulator
- *     LLVM IR ─ llvm_defined.c, llvm_cut.c ─ llvm.c (passes, PTX) or llvm_jit.c (code that runs)
+ *     LLVM IR ─ llvm_hold.c, llvm_defined.c, llvm_cut.c ─ llvm.c (passes, PTX) or llvm_jit.c (code that runs)
  *
  * llvm_api.c opens libLLVM when it is first needed: nothing links against it. */
 #ifndef TEGULA_EMIT_LLVM_H
@@ -56,6 +56,8 @@ struct EmitLlvm {
 	Place at;                                       /* of the node at hand */
 	bool in_function;                               /* beside the kernel; stands at no line */
 	LlvmTest test;
+	bool keeps_order;                               /* the region that is open (thread_keeps_order) */
+	VEC(LLVMBasicBlockRef) held;                    /* blocks whose values stay where they are computed */
 	VEC(LlvmTable) table;
 	VEC(LLVMValueRef) functions;                    /* of the module's, in its order */
 	/* lines */
@@ -73,6 +75,9 @@ struct EmitLlvm {
 /* The module as a file of code, optimised; false: *why. */
 bool llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, const char **why);
 void llvm_line(EmitLlvm *l, Place at);                  /* of what comes next, for .loc */
+
+/* llvm_hold.c: leaves computations of tiles where they stand */
+void llvm_hold(EmitLlvm *l);
 
 /* llvm_cut.c: leaves no block long */
 

@@ -151,11 +151,18 @@ products(EmitLlvm *l, const ThreadRegion *r, int i)
 void
 llvm_region(EmitLlvm *l, const ThreadRegion *r)
 {
-	for (int i = 0; i < r->body.n; i++)
+	bool outer = l->keeps_order;
+	bool is_branch = r->owner && r->owner->kind == NODE_IF, multiplies = l->thread->kinds & 1u << NODE_WGMMA;
+	l->keeps_order = !multiplies || thread_keeps_order(r) || (outer && is_branch);
+	for (int i = 0; i < r->body.n; i++) {
+		if (r->body.at[i]->region[0] && !l->keeps_order && !l->in_function)
+			vec_push(l->mem, &l->held, LLVMGetInsertBlock(l->b));
 		if (r->body.at[i]->kind == NODE_WGMMA && !l->opt.host)
 			i = products(l, r, i);
 		else
 			node(l, r->body.at[i]);
+	}
+	l->keeps_order = outer;
 	stand(l, r->end);
 }
 
