@@ -66,8 +66,9 @@ multiple_of_parts(const Bound *b, int symbol)
 		for (int d = 1; d < b->param[i].rank; d++) {
 			const Expr *e = dim_expr(b->kernel, i, d);
 			int64_t parts = e ? b->param[i].dim[d] : 0;
-			if (parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME && of->name == b->symbol[symbol].name &&
-			    v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
+			bool of_symbol = parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME &&
+			    of->name == b->symbol[symbol].name;
+			if (of_symbol && v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
 				most = MAX(most, v / parts * assumption_of((uint64_t)parts));
 		}
 	return most;

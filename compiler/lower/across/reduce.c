@@ -1,6 +1,6 @@
 /* Reductions along an axis.
  *
- *     f32[4, 256] over dimension 1:  registers that differ along it        a tree in each thread; of products chains
+ *     f32[4, 256] over dimension 1:  registers that differ along it        a tree in each thread (decoded products: chains)
  *                                    lanes that differ along it            butterflies of shuffles
  *                                    warps that differ along it            one trip through scratch
  *
@@ -47,15 +47,31 @@ enter(State *s, Lower *l, const Op *op)
 
 enum { FEW_CHAINS = 2 };                                /* log2: of sums in a thread, none of which waits for another */
 
-/* How many of the run's bits a tree takes: all, but of products few, since a sum in sequence takes the next product in one
- * instruction (fma), and a tree of n products takes n / 2 more. */
+/* Is it made of elements of up to 8 bits, as of weights, or looked up? */
+static bool
+is_decoded(const Value *v, int depth)
+{
+	enum { NARROW_BITS = 8, DEEP = 8 };
+	const Op *op = v->def;
+	if (!op || depth > DEEP)
+		return false;
+	if (op->kind == OP_CAST && dtype_info[op->in[0]->type->elem].bits <= NARROW_BITS)
+		return true;
+	bool passes = op_has(op, ELEM) || op->kind == OP_RESHAPE;
+	return op->kind == OP_LOOKUP || (passes && ANY_OF(i, op->nin, is_decoded(op->in[i], depth + 1)));
+}
+
+/* How many of the run's bits a tree takes: all, but of decoded products few, since a sum in sequence takes the next
+ * product in one instruction (fma), and a tree of n products takes n / 2 more.  Products of wider elements wait for memory,
+ * and a sequence longer than a tree. */
 static int
 tree_bits(const State *s, const AxisRun *run)
 {
 	const Op *from = s->f.p->op->in[0]->def;
 	while (from && from->kind == OP_RESHAPE)
 		from = from->in[0]->def;
-	bool adds_products = s->f.p->kind == COMBINE_SUM && dtype_is_float(s->f.from) && from && from->kind == OP_MUL;
+	bool adds_products = s->f.p->kind == COMBINE_SUM && dtype_is_float(s->f.from) && from && from->kind == OP_MUL &&
+	    is_decoded(from->out, 0);
 	int others = __builtin_popcountll(s->live) - run->n;
 	return adds_products ? MIN(run->n, MAX(FEW_CHAINS - others, 0)) : run->n;
 }

@@ -13,6 +13,7 @@ typedef struct Var {
 	const Layout *preferred;                        /* of memory ops: coalesced; of dots: fixed */
 	bool hard;                                      /* may not be changed */
 	bool drains;                                    /* a write that pass drain can serve */
+	bool defers;                                    /* pass defer_reduce takes it out of its loop */
 	double weight;                                  /* how often it runs */
 	int first, nedge;                               /* edges to its operands */
 	int mark;                                       /* of the flood that reached it last */
@@ -73,6 +74,10 @@ void assign_flood(Assign *a, int var, const Layout *l, int ways);
 
 /* assign_cost.c */
 double assign_cost(Assign *a);
+
+/* defer_reduce.c: will the pass take what the reduction exchanges out of its loop, or is the op computed with what
+ * lanes have of such a one? */
+bool defer_serves(const Op *op);
 
 /* assign_write.c: layouts and conversions into the module */
 void assign_write(Assign *a);

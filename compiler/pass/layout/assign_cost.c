@@ -134,14 +134,17 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 }
 
 static double
-reduce_cost(const Op *op, const Layout *l)
+reduce_cost(const Op *op, const Layout *l, bool defers)
 {
 	int axis = (int)attr_axis(op), lanes = layout_bits_along(l, IN_LANE, axis);
 	int warps = 1 << l->in[IN_WARP];
 	Layout left = layout_slice(l, axis);
 	left = layout_drop_broadcast(&left);
 	double out = op_family(op) == FAMILY_REDUCE ? registers(&left) : registers(l);
-	double cost = warps * (registers(l) * ALU + out * lanes * (SHUFFLE + ALU));
+	double cost = warps * registers(l) * ALU;
+	if (defers)
+		return cost;
+	cost += warps * out * lanes * (SHUFFLE + ALU);
 	if (layout_bits_along(l, IN_WARP, axis))
 		cost += BARRIERS + warps * out * ACCESS * 2;
 	return cost;
@@ -169,14 +172,16 @@ op_cost(const Assign *a, const Var *x)
 	case FAMILY_MEMORY: case FAMILY_ATOMIC:
 		return memory_cost(a, op, l, x->drains);
 	case FAMILY_REDUCE: case FAMILY_SCAN:
-		return reduce_cost(op, l);
+		return reduce_cost(op, l, x->defers);
 	case FAMILY_ORDER:
-		return reduce_cost(op, l) * 8;
+		return reduce_cost(op, l, false) * 8;
 	case FAMILY_SHAPE: case FAMILY_MOVE:
 		return registers(l) * MOVE;
 	case FAMILY_PHILOX:
 		return (1 << a->warps) * registers(l) * 60 * ALU;
 	default:
+		if (x->defers)                          /* it will have the reduction's layout whatever this one is */
+			return registers(l) * MOVE;
 		return (1 << a->warps) * registers(l) * ALU * arithmetic(op_info[op->kind].cost);
 	}
 }

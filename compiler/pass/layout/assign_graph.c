@@ -115,6 +115,7 @@ add_var(Assign *a, Op *op, double weight)
 {
 	Var v = {.op = op, .weight = weight, .first = a->edges.n};
 	v.drains = op && a->warpgroups && drain_serves(a->f, a->t, op);
+	v.defers = op && defer_serves(op);
 	vec_push(a->tmp, &a->vars, v);
 	return a->vars.n - 1;
 }

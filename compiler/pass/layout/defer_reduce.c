@@ -30,7 +30,7 @@
  * warps make by themselves stay as they are: lanes are few there, and registers too. */
 #include "ir/derive.h"
 #include "pass/async/pipeline.h"
-#include "pass/layout/anchor.h"
+#include "pass/layout/assign.h"
 #include "target/target.h"
 
 #include <string.h>
@@ -260,19 +260,21 @@ joined(const Sums *s, Builder *b, Value *x, Value *y)
 
 /* What the loop adds, of each lane; sets the axis of lanes. */
 static Value *
-lane_part(Sums *s, Builder *b)
+lane_part(Sums *s)
 {
+	Builder b = build_before(s->reduce);
 	s->axis = (int)attr_axis(s->reduce);
-	Value *part = reduced(s, b, reduced(s, b, parted(s, b), s->axis + 2), s->axis);
+	Value *part = reduced(s, &b, reduced(s, &b, parted(s, &b), s->axis + 2), s->axis);
 	for (int i = s->nbetween; i-- > 0;) {
 		Op *op = s->between[i];
+		b = build_before(op);
 		const Value *inner = (i + 1 < s->nbetween ? s->between[i + 1] : s->reduce)->out;
 		if (op->kind == OP_MUL) {
-			Value *factor = spread(b, op->in[op->in[0] == inner], part, s->axis);
-			part = placed(build2(b, OP_MUL, part, factor), part->layout);
+			Value *factor = spread(&b, op->in[op->in[0] == inner], part, s->axis);
+			part = placed(build2(&b, OP_MUL, part, factor), part->layout);
 		} else if (op->kind == OP_REDUCE) {
 			int axis = (int)attr_axis(op);
-			part = reduced(s, b, part, axis + (axis >= s->axis));
+			part = reduced(s, &b, part, axis + (axis >= s->axis));
 			s->axis -= axis < s->axis;
 		}
 	}
@@ -285,8 +287,7 @@ keep_apart(Sums *s)
 	Pipeline *p = &s->loop;
 	Builder b = build_before(s->reduce), before = build_before(p->loop);
 	const Builder at = b;
-	b.before = s->add;
-	Value *part = lane_part(s, &b), *init = p->loop->in[3 + s->column];
+	Value *part = lane_part(s), *init = p->loop->in[3 + s->column];
 	Value *mine = begin(s, &before, init, part);
 	Value *arg = pipeline_carry(p, &mine, 1);
 
@@ -315,6 +316,51 @@ multiplies(const Op *loop)
 		waits |= op->kind == OP_DOT_START && op->home == loop->region[0];
 	}
 	return starts && !waits;
+}
+
+/* The op of the same block that uses v alone; NULL. */
+static Op *
+lone_user(const Value *v)
+{
+	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
+		if (ANY_OF(i, op->nin, op->in[i] == v))
+			return op;
+	return NULL;
+}
+
+static bool
+leaves_loop(const Op *reduce)
+{
+	const Block *body = reduce->home;
+	const Op *op = lone_user(reduce->out), *from = reduce;
+	if (!body->parent || body->parent->kind != OP_FOR || multiplies(body->parent))
+		return false;
+	while (op && (op->kind == OP_MUL || (op->kind == OP_REDUCE && strcmp(attr_fn(op), attr_fn(reduce)) == 0))) {
+		from = op;
+		op = lone_user(op->out);
+	}
+	if (!op || (op->kind != OP_ADD && op->kind != OP_MAX && op->kind != OP_MIN))
+		return false;
+	const Value *old = op->in[op->in[0] == from->out];
+	const Op *next = lone_user(op->out);
+	return next && next == body->last && (ANY_OF(i, body->narg, &body->arg[i] == old) ||
+	    (old->def && old->def->kind == OP_MUL && ANY_OF(i, body->narg, &body->arg[i] == old->def->in[0])));
+}
+
+bool
+defer_serves(const Op *op)
+{
+	if (op->kind == OP_REDUCE)
+		return leaves_loop(op);
+	if (op->kind != OP_MUL && op->kind != OP_ADD && op->kind != OP_MAX && op->kind != OP_MIN)
+		return false;
+	for (int i = 0; i < op->nin; i++) {
+		const Value *v = op->in[i];
+		bool made = v->nuses == 1 && v->def && v->def->home == op->home;
+		if (made && (v->def->kind == OP_REDUCE || v->def->kind == OP_MUL) && defer_serves(v->def))
+			return true;
+	}
+	return false;
 }
 
 /* The loop, or what took its place. */
