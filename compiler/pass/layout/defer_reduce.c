@@ -73,6 +73,15 @@ joins_alike(const Op *op, const Op *reduce)
 	    (op->kind == OP_MIN && is_reduce(reduce, "min") && attr_propagate_nan(op) == attr_propagate_nan(reduce));
 }
 
+/* A conversion that leaves a thread few of the elements that it has would leave it all of them in the loop. */
+static bool
+keeps_few(const Op *convert)
+{
+	enum { MORE = 3 };                              /* log2 */
+	const Layout *from = convert->in[0]->layout, *to = convert->out->layout;
+	return from && to && from->in[IN_REGISTER] <= to->in[IN_REGISTER] + MORE;
+}
+
 /* The innermost reduction of lanes that v is made of by factors, conversions and other reductions. */
 static bool
 find_reduce(Sums *s, Value *v, int n)
@@ -83,7 +92,8 @@ find_reduce(Sums *s, Value *v, int n)
 	s->between[n] = op;
 	bool scales = op->kind == OP_MUL && s->add->kind == OP_ADD && dtype_is_float(v->type->elem);
 	bool reduces = op->kind == OP_REDUCE && joins_alike(s->add, op);
-	for (int i = 0; i < (scales ? 2 : reduces || op->kind == OP_CONVERT); i++)
+	bool converts = op->kind == OP_CONVERT && keeps_few(op);
+	for (int i = 0; i < (scales ? 2 : reduces || converts); i++)
 		if (find_reduce(s, op->in[i], n + 1))
 			return true;
 	s->reduce = op;
