@@ -158,6 +158,9 @@ int layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed
  * four. */
 bool layout_stores_matrix(const Layout *l, const Layout *shared, int bytes, F2 *to, bool *transposed);
 
+/* What ldmatrix, transposed, brings of bytes with neighbours along dimension `fast` of shared memory, so that each thread
+ * moves bytes of its own alone to have `put`.  False: that is not of four along the other dimension and two along this. */
+bool layout_across(const Layout *put, int fast, Layout *got);
 /* How 2^warps warps take a tile of elements of 1 or 4 bytes, with neighbours along dimension `fast`, from shared memory,
  * and put it back with neighbours along the other one: bytes by ldmatrix transposed and stmatrix, with a permutation of
  * each thread's own in between.  What an access takes at once has different numbers modulo 8 along the slow dimension,

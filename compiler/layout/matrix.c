@@ -144,7 +144,28 @@ spread_bits(Layout *l, const uint64_t *bit, int registers, int warps)
 	return true;
 }
 
-/* A word, read by lanes along n and put in fours along k; of bytes four along k of two along n, before and after. */
+/* As ldmatrix, transposed, brings bytes that a thread has four of along k and two along n in `put`: in which lane bit 1
+ * chooses the second pair along k, so that a matrix's rows are in different banks. */
+bool
+layout_across(const Layout *put, int fast, Layout *got)
+{
+	int lane = layout_in_at(put, IN_LANE), n = layout_out_at(put, fast), k = layout_out_at(put, 1 - fast);
+	const uint64_t *col = put->map.col;
+	*got = *put;
+	if (put->rank != 2 || put->in[IN_REGISTER] < 3 || put->in[IN_LANE] != 5 || col[0] != UINT64_C(1) << k ||
+	    col[1] != UINT64_C(2) << k || col[2] != UINT64_C(1) << n)
+		return false;
+	got->map.col[0] = col[2];
+	got->map.col[1] = col[0];
+	got->map.col[2] = col[1];
+	got->map.col[lane + 1] ^= col[1];
+	got->map.col[lane + 4] &= ~col[2];
+	return ALL_OF(i, 2, col[lane + i] == UINT64_C(4) << (k + i)) &&
+	    ALL_OF(i, 3, got->map.col[lane + 2 + i] == UINT64_C(2) << (n + i));
+}
+
+/* A word, read by lanes along n and put in fours along k; of bytes four along k of two along n.  Lanes of eight rows that
+ * stmatrix writes have each of both, so that they are in different banks. */
 bool
 layout_turns(const int shape[LAYOUT_RANK], int bytes, int fast, int warps, Layout *got, Layout *put)
 {
@@ -158,9 +179,8 @@ layout_turns(const int shape[LAYOUT_RANK], int bytes, int fast, int warps, Layou
 	for (int i = 0; i < K; i++)
 		k[i] = UINT64_C(1) << (layout_out_at(got, 1 - fast) + i);
 	const uint64_t word[] = {k[0], k[1], n[0], n[1], n[2], n[3], n[4]};
-	const uint64_t from[] = {n[0], k[0], k[1], k[2], k[3] ^ k[1], n[1], n[2], n[3]};
-	const uint64_t to[] = {k[0], k[1], n[0], k[2], k[3], n[1], n[2], n[3] ^ n[0]};
+	const uint64_t four[] = {k[0], k[1], n[0], k[2], k[3], n[1], n[2], n[3] ^ n[0]};
 	if (bytes == 1)
-		return spread_bits(got, from, 3, warps) && spread_bits(put, to, 3, warps);
+		return spread_bits(put, four, 3, warps) && layout_across(put, fast, got);
 	return bytes == 4 && spread_bits(got, word, 2, warps) && spread_bits(put, word, 2, warps);
 }

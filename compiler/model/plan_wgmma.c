@@ -154,7 +154,10 @@ find_left(WgmmaPlan *p, const Op *op, const Layout *acc)
 {
 	Layout a = wgmma_layout_a(p->info);
 	FragmentWalk walk = {p->fragment, p->tiles, p->steps, p->info->k};
-	return op->in[0]->layout && plan_fragments(&walk, acc, op->in[0]->layout, &a, 0, &p->left);
+	if (!op->in[0]->layout)
+		return false;
+	Layout left = dot_in_order(op, op->in[0]->layout, 0, true);
+	return plan_fragments(&walk, acc, &left, &a, 0, &p->left);
 }
 
 /* Does pass dot fold the addition that alone uses the product into it? */
@@ -181,11 +184,14 @@ wgmma_adds_apart(const Op *op)
 bool
 plan_wgmma(const Op *op, WgmmaPlan *p)
 {
-	const Layout *acc = op->out[0].layout, *given = op->in[2]->layout;
+	const Layout *made = op->out[0].layout, *given = op->in[2]->layout;
 	const Type *a = op->in[0]->type, *b = op->in[1]->type;
 	*p = (WgmmaPlan){.info = wgmma_named(attr_mma(op))};
-	if (!p->info || !acc || !given || !layout_equal(acc, given) || p->info->a != a->elem || p->info->b != b->elem ||
-	    p->info->acc != op->out[0].type->elem || !is_tiled(p, acc))
+	if (!p->info || !made || !given || !layout_equal(made, given) || p->info->a != a->elem || p->info->b != b->elem ||
+	    p->info->acc != op->out[0].type->elem)
+		return false;
+	const Layout in_order = dot_in_order(op, made, 2, true), *acc = &in_order;
+	if (!is_tiled(p, acc))
 		return false;
 	const IntList *flipped = attr_transposed(op);
 	int64_t k = a->extent[flipped && flipped->at[0] ? 0 : 1];

@@ -184,22 +184,6 @@ add_turned(Estimate *e, double bytes, Use *u)
 	u->arithmetic += 2 * bytes / WORD / LANES;
 }
 
-/* Words of the right operand that do not lie along K: the product is turned, and threads take them to registers, two lanes
- * from each bank (dot_turn_decoded). */
-static bool
-add_words(Estimate *e, const Op *op, const DotWgmma *w, Use *u)
-{
-	const Type *c = op->out[0].type, *a = op->in[0]->type, *b = op->in[1]->type;
-	double threads = e->warps * e->t->lanes;
-	if (!dot_turns_words(op, w) || dot_is_chained(e->f, op) || !dot_decodes_rows(op, e->t, log2_ceil(e->warps)))
-		return false;
-	e->warpgroup_dots++;
-	e->registers += (padded_count(c) + (double)type_count(b)) / threads;
-	u->products += (double)type_count(c) * (double)a->extent[1] / (e->t->rates->products_warpgroup / 2);
-	u->shared += (2 * bytes_of(b) + bytes_of(a) * (double)c->extent[1] / WARPGROUP_ROWS) / SHARED_RATE;
-	return true;
-}
-
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -222,8 +206,6 @@ add_dot(Estimate *e, Op *op, Use *u)
 			add_decoded_rows(e, op, count, u);
 			return;
 		}
-		if (add_words(e, op, &w, u))
-			return;
 		if (w.info->n % (int64_t)columns) {             /* of a tile that is padded, groups along N have all */
 			count *= padded_count(c) / (double)type_count(c);
 			columns = (double)c->extent[c->rank - 1] * padded_count(c) / (double)type_count(c);
@@ -232,8 +214,15 @@ add_dot(Estimate *e, Op *op, Use *u)
 		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
-		u->shared += (w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n) / SHARED_RATE;
-		u->shared += bytes_of(b) * rows / 64 / SHARED_RATE;
+		/* turned, of what was the right operand threads take fragments, words by two lanes from each bank */
+		bool across = w.turns[1] && !dot_is_chained(e->f, op) && dot_decodes_rows(op, e->t, log2_ceil(e->warps));
+		double left = w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n, right = bytes_of(b) * rows / 64;
+		if (across) {
+			left = bytes_of(a) * columns / WARPGROUP_ROWS;
+			right = bytes_of(b) * (bits > 8 ? 2 : 1);
+			e->registers += bytes_of(b) / 4 / threads;
+		}
+		u->shared += (left + right) / SHARED_RATE;
 		/* others have all columns that were added (pass pad) */
 		if (!continues_sum(op))
 			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
@@ -245,7 +234,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		if (w.decodes)
 			hold_decoded(e, op, w.register_a);
 		for (int i = 0; i < 2; i++)
-			add_turned(e, w.turns[i] ? bytes_of(op->in[i]->type) : 0, u);
+			add_turned(e, w.turns[i] && !across ? bytes_of(op->in[i]->type) : 0, u);
 		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */

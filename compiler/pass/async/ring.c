@@ -146,7 +146,7 @@ choose_shared(Pipeline *p, const Staged *s)
 	const Value *v = &s->read->out[0];
 	const Layout *required = s->required;
 	int bytes = dtype_tile_size(v->type->elem);
-	Layout l = pipeline_swizzle(v->layout, v->type->elem);
+	Layout l = pipeline_swizzle(v->layout, v->type->elem), got;
 	bool transposed;
 	F2 to;
 	int stride;
@@ -158,7 +158,9 @@ choose_shared(Pipeline *p, const Staged *s)
 		Layout row = layout_row_major(v->layout->rank, v->layout->out, order);
 		return layout_intern(p->m, &row);
 	}
-	if (lies_in_slices(s, &l) || dtype_is_packed(v->type->elem))
+	bool across = required && required->rank == 2 && bytes == 1 &&
+	    layout_across(required, pipeline_fast_dim(v->layout, 1), &got);
+	if (across || lies_in_slices(s, &l) || dtype_is_packed(v->type->elem))
 		return layout_intern(p->m, &l);
 	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 &&
 	    l.out[l.rank - 2] >= 3) {
@@ -281,15 +283,28 @@ pipeline_required_layout(Pipeline *p, const Staged *s)
 	return NULL;
 }
 
+/* A get of the slot in that layout.  Bytes that lie across it, pairs of rows of a fragment, by ldmatrix. */
+static Value *
+get_slot(Pipeline *p, Builder *b, Value *slot, const Layout *required)
+{
+	Layout got;
+	int fast = pipeline_fast_dim(slot->layout, required->rank - 1);
+	bool across = required->rank == 2 && dtype_info[slot->type->elem].bits == 8 && layout_across(required, fast, &got);
+	Op *get = op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0);
+	get->out[0].layout = across ? layout_intern(p->m, &got) : required;
+	Value *made = across ? build1(b, OP_CONVERT, &get->out[0], get->out[0].type) : &get->out[0];
+	made->layout = required;
+	return made;
+}
+
 /* v rebuilt in layout `required` from a get of the ring, through the casts, permutes and reshapes between. */
 static Value *
 rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *required)
 {
 	if (v == &s->read->out[0]) {
-		Op *get = op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0);
-		get->out[0].layout = required;
-		get->out[0].name = v->name;
-		return &get->out[0];
+		Value *got = get_slot(p, b, slot, required);
+		got->name = v->name;
+		return got;
 	}
 	Op *op = v->def;
 	Value *in = rebuild(p, b, s, slot, op->in[0], operand_layout(p, op, required));

@@ -232,8 +232,8 @@ multiplies_slot(const Ring *r, const Op *op)
 	    gets_slot(r, get) && warpgroup_multiplies(r->part.body, op, &get->out[0]));
 }
 
-/* The ring's first use to its last: what threads take from a slot, where products of warpgroups read it as well, too (norms
- * of keys are made of them), and products that read a slot of which threads take the tile. */
+/* The ring's first use to its last: what threads take from a slot to turn it, or where products of warpgroups read it as
+ * well, too (norms of keys are made of them), and products that read a slot of which threads take the tile. */
 static void
 find_gets(Ring *r)
 {
@@ -246,7 +246,8 @@ find_gets(Ring *r)
 			pipeline_sink_get(op);
 	}
 	for (Op *op = body->first; op && (r->first || r->is_beside); op = op->next) {
-		bool takes = gets_slot(r, op) && (r->is_beside || warpgroup_shares(body, &op->out[0]));
+		bool takes = gets_slot(r, op) &&
+		    (r->is_beside || warpgroup_shares(body, &op->out[0]) || warpgroup_turns(body, &op->out[0]));
 		r->first = takes && !begun ? op : r->first;
 		begun |= op == r->first;
 		r->last = (takes || (r->is_beside && multiplies_slot(r, op))) && is_over ? op : r->last;

@@ -433,11 +433,13 @@ start_product(Module *m, Func *f, const Target *t, Op *dot)
 	in[1] = slot_of(m, f, t, dot, 1, &flipped[1]);
 	Builder b = build_before(dot);
 	int nattr = 1;
-	Attr attr[4] = {attr_new_mma(m, attr_mma(dot))};
+	Attr attr[5] = {attr_new_mma(m, attr_mma(dot))};
 	if (flipped[0] || flipped[1])
 		attr[nattr++] = attr_new_transposed(m, (int64_t[]){flipped[0], flipped[1]}, 2);
 	if (op_attr(dot, ATTR_PRECISION))
 		attr[nattr++] = *op_attr(dot, ATTR_PRECISION);
+	if (op_attr(dot, ATTR_M_BITS))
+		attr[nattr++] = *op_attr(dot, ATTR_M_BITS);
 	if (attr_depth(dot))
 		attr[nattr++] = attr_new_depth(m, attr_depth(dot));
 	Op *start = op_make(&b, OP_DOT_START, in, 3, attr, nattr, NULL, 0);

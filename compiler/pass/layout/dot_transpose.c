@@ -145,5 +145,5 @@ dot_turn_decoded(Op *dot, const Target *t, int warps, bool chained)
 	DotWgmma w = {.info = NULL};
 	const char *why = chained ? "" : dot_wgmma_reason(dot, t, warps, chained, &w);
 
-	return !why && (w.decodes || dot_turns_words(dot, &w)) && dot_decodes_rows(dot, t, warps) ? turn_dot(dot) : dot;
+	return !why && (w.decodes || w.turns[1]) && dot_decodes_rows(dot, t, warps) ? turn_dot(dot) : dot;
 }

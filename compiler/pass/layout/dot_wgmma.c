@@ -160,6 +160,13 @@ stays_in_loop(const Value *v, const Block *body)
 	return op_has(v->def, PURE) && ALL_OF(i, v->def->nin, !value_inside(v->def->in[i], body));
 }
 
+/* Is it read from a box, so that threads of all roles find it in a slot?  Gathered rows, they would read themselves. */
+static bool
+is_read_in_boxes(const Op *root)
+{
+	return root && root->kind == OP_READ && !strchr(attr_index(root), 'g');
+}
+
 const char *
 dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out)
 {
@@ -192,9 +199,10 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (dot->in[0]->type->extent[1] < out->info->k)
 		return "fewer than 32 bytes along K";
 	const char *left = operand_reason(dot, 0, t, &out->register_a, &out->turns[0]);
-	bool stays = stays_in_loop(dot_operand_root(dot->in[0], &flipped), dot->home);
-	bool by_words = out->turns[0] && dtype_tile_size(dot->in[0]->type->elem) == 4;   /* a thread's are its fragments' */
-	out->register_a = ((out->register_a && !flipped) || by_words) && !stays && !(chained && out->along[1]);
+	Value *root = dot_operand_root(dot->in[0], &flipped);
+	bool stays = stays_in_loop(root, dot->home), is_word = dtype_tile_size(dot->in[0]->type->elem) == 4;
+	bool across = out->turns[0] && (is_word || !chained) && is_read_in_boxes(root->def);
+	out->register_a = ((out->register_a && !flipped) || across) && !stays && !(chained && out->along[1]);
 	out->turns[0] &= !out->register_a;
 	const char *right = operand_reason(dot, 1, t, &computed, &out->turns[1]);
 	bool is_byte = dtype_tile_size(dot->in[1]->type->elem) == 1;    /* as bytes lie along K, it can only be turned */
@@ -221,12 +229,6 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	    !computed[0] && !computed[1];
 }
 
-bool
-dot_turns_words(const Op *dot, const DotWgmma *w)
-{
-	return w->turns[1] && dtype_tile_size(dot->in[1]->type->elem) == 4;
-}
-
 /* Sums of 8-bit floats take registers of their own. */
 static bool
 is_turnable(DType elem)
@@ -242,10 +244,10 @@ dot_decodes_rows(const Op *dot, const Target *t, int warps)
 	int64_t columns = INT64_C(1) << log2_ceil(acc->extent[0]);
 	bool computed, flipped, turns;
 
-	dot_operand_root(dot->in[1], &flipped);         /* else words have neighbours along N, not along K */
-	bool is_word = dtype_tile_size(b->elem) == 4;
-	return (flipped || is_word) && rows >= 0 && groups >= 0 && groups <= rows && (is_word || is_turnable(b->elem)) &&
-	    !operand_reason(dot, 0, t, &computed, &turns) && !computed && !(is_word && turns) &&
+	bool across = is_read_in_boxes(dot_operand_root(dot->in[1], &flipped)->def);
+	/* decoded and not transposed, words have neighbours along N, not along K */
+	return (across || (flipped && is_turnable(b->elem))) && rows >= 0 && groups >= 0 && groups <= rows &&
+	    !operand_reason(dot, 0, t, &computed, &turns) && !computed && !(across && turns) &&
 	    target_wgmma(t, b->elem, a->elem, acc->elem, columns) != NULL;
 }
 
@@ -427,6 +429,22 @@ note_depth(Module *m, const Op *dot)
 	}
 }
 
+/* Bytes of a left operand that lie along M come to a thread in pairs of rows, which are those that the instruction has
+ * eight rows apart: rows 1 2 4 8 of it are rows 2 4 8 1. */
+static void
+order_rows(Op *dot, const DotWgmma *w)
+{
+	int64_t to[F2_MAX] = {1, 2, 3, 0};
+	int n = log2_ceil(dot->out[0].type->extent[0]);
+	bool flipped;
+	const Op *root = dot_operand_root(dot->in[0], &flipped)->def;
+	for (int i = 4; i < n; i++)
+		to[i] = i;
+	bool is_byte = dtype_tile_size(dot->in[0]->type->elem) == 1;
+	if (w->register_a && root && root->kind == OP_READ && is_byte)
+		attr_set_m_bits(dot->home->func->module, dot, to, n);
+}
+
 bool
 dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 {
@@ -442,7 +460,9 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	for (int d = 0; d < 2; d++)
 		shape[d] = log2_ceil(acc->extent[d]);
 	Layout c = wgmma_layout_c(w.info);
+	order_rows(dot, &w);
 	c = layout_tile(&c, shape, w.along);
+	c = dot_in_order(dot, &c, 2, false);
 	dot->out[0].layout = layout_intern(m, &c);
 	attr_set_mma(m, dot, w.info->name);
 	if (w.info->n == attr_columns(dot))
