@@ -173,11 +173,11 @@ accesses_in(const Code *c, const CodeLoop *l, int line)
 static void
 time_loops(Code *c, const Inspection *x, int lines)
 {
-	double *left = NEW_ARRAY(c->mem, double, lines + 1);
+	double *left = NEW_ARRAY(c->mem, double, lines + 1), all = 0;
 	for (int k = 0; k < x->spent.n; k++) {
 		const LineBill *l = &x->spent.at[k];
 		if (l->file == x->f->place.file && l->line >= 0 && l->line <= lines)
-			left[l->line] += l->accesses;
+			all += left[l->line] += l->accesses;
 	}
 	for (;;) {
 		CodeLoop *most = NULL;
@@ -191,7 +191,7 @@ time_loops(Code *c, const Inspection *x, int lines)
 					most = &c->loops.at[k];
 				}
 			}
-		if (!most)
+		if (!most || all <= 0)                  /* none, or the thread IR's accesses are not known */
 			break;
 		for (int k = 0; k < c->loops.n; k++)
 			others += &c->loops.at[k] != most && c->loops.at[k].times < 0 &&

@@ -80,15 +80,18 @@ any_is_narrow(const Said *s)
 static const ModelError *
 model_error(const Said *s)
 {
-	static const ModelError memory = {"that device memory bounds", 49, 1.02, 1.15, .96, 1.24},
+	static const ModelError memory = {"that device memory bounds by the model", 49, 1.02, 1.15, .96, 1.24},
 				narrow =
-				    {"with accesses that could be wider, that device memory bounds", 24,
+				    {"with accesses that could be wider, that device memory bounds by the model", 24,
 					1.07, 1.22, 1.03, 1.36},
-				issue = {"that instructions bound", 57, .95, 1.22, .91, 1.30},
-				waiting = {"that waiting bounds", 46, .76, 1.13, .67, 1.37},
+				issue = {"that instructions bound by the model", 57, .95, 1.22, .91, 1.30},
+				waiting = {"that waiting bounds by the model", 46, .76, 1.13, .67, 1.37},
+				spilled = {"whose code spills", 11, 1.25, 2.32, 1.25, 3},
 				products = {"with products", 30, .98, 1.48, .94, 1.93},
-				other = {"that neither memory nor instructions bound", 28, .91, 1.23, .81, 1.50};
+				other = {"that something else bounds by the model", 28, .91, 1.23, .81, 1.50};
 	BillPart most = said_longest(s, -1);
+	if (said_spills(s))
+		return &spilled;
 	if (said_part(s, BILL_PRODUCTS) > 0)
 		return &products;
 	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
@@ -147,14 +150,9 @@ say_time(const Said *s)
 		text_printf(&t,
 		    ", if %s: how often it does is data's or an argument's, and the time with it.",
 		    said_guessed(s));
-	else if (said_spills(s)) /* fourier, logmel and others: bench/results/h200-estimates.md */
-		text_printf(&t,
-		    "; the code spills %d bytes a thread, and of 7 such kernels 5 took 1.9 to 3.3 "
-		    "times the estimate.",
-		    s->x->spills);
 	else
 		text_printf(&t,
-		    "; expect %s to %s: of %d kernels %s by the model half took %.2f to %.2f times "
+		    "; expect %s to %s: of %d kernels %s half took %.2f to %.2f times "
 		    "the estimate, eight in ten "
 		    "%.2f to %.2f (H200).",
 		    said_micro(s, e->low * s->us), said_micro(s, e->high * s->us), e->n, e->of,
