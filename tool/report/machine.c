@@ -231,21 +231,30 @@ static bool
 is_seldom(const Code *c, const Inspection *x, int from, int to)
 {
 	enum { LEAST = 24 }; /* of what reduces a large angle */
-	bool is_long = to - from >= LEAST, calls = false;
+	bool is_long = to - from >= LEAST;
+	int calls = 0;
 	for (int i = from; i < to; i++) {
 		const Op *op = x->f->body->first;
-		calls |= is_named(c->at.at[i].op, "CALL");
+		calls += is_named(c->at.at[i].op, "CALL");
 		while (is_long && op &&
 		       !(op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
 			   op->place.line == c->at.at[i].source))
 			op = op_after(op, x->f->body);
 		is_long &= op != NULL;
 	}
-	return calls || is_long;
+	return to - from < LEAST * calls || is_long;
+}
+
+static void
+scale(Code *c, int from, int to, double by)
+{
+	for (int i = from; i < to; i++)
+		c->at.at[i].times *= by;
 }
 
 /* Branches around what few values need: routines of divisions, which are called, and angles that
- * are large. */
+ * are large; of two ways, where one goes on behind the other, the shorter, as a warp's threads
+ * mostly go one. */
 static void
 leave_seldom(Code *c, const Inspection *x)
 {
@@ -253,11 +262,17 @@ leave_seldom(Code *c, const Inspection *x)
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
 		int to = is_named(in->op, "BRA") && in->is_guarded ? target_of(c, in) : -1;
-		if (to <= i + 1 || !is_seldom(c, x, i + 1, to))
+		if (to <= i + 1)
 			continue;
-		for (int k = i + 1; k < to; k++)
-			c->at.at[k].times *= SELDOM;
-		i = to - 1;
+		const Instruction *last = &c->at.at[to - 1];
+		int join = is_named(last->op, "BRA") && !last->is_guarded ? target_of(c, last) : -1;
+		bool two = join > to && join - to < 4 * (to - i);
+		if (is_seldom(c, x, i + 1, to) || (two && to - i <= join - to)) {
+			scale(c, i + 1, to, SELDOM);
+			i = to - 1;
+		} else if (two) {
+			scale(c, to, join, SELDOM);
+		}
 	}
 }
 

@@ -401,40 +401,36 @@ collect(const Said *s)
 	return all;
 }
 
-/* What a schedule does not change, and the kernel's text may: by what is far above the least. */
+/* What a schedule does not change, and the kernel's text may: by what is far above the floor. */
 static const char *
 another_text(const Said *s, double least)
 {
 	static const char *const way[BILL_PARTS] = {
-		[BILL_MEMORY] = "that moves fewer bytes, or each once",
-		[BILL_SECTORS] = "in which programs have more of their reads in common, or read less of it twice",
-		[BILL_ATOMICS] = "that joins what goes to one place before an atomic operation takes it there",
-		[BILL_REQUESTS] = "with fewer, wider accesses",
-		[BILL_ISSUE] = "with fewer instructions for each result",
-		[BILL_SPECIAL] = "with fewer special functions",
-		[BILL_SHUFFLES] = "in which threads exchange less",
-		[BILL_SHARED] = "in which less goes through shared memory",
-		[BILL_PRODUCTS] = "with fewer products",
-		[BILL_START] = "with several rows or columns in a program",
-		[BILL_WAITING] = "that begins more reads before it waits, as for several rows or columns in a program",
+	    [BILL_MEMORY] = "that moves fewer bytes, or each once",
+	    [BILL_SECTORS] =
+		"in which programs have more of their reads in common, or read less of it twice",
+	    [BILL_ATOMICS] =
+		"that joins what goes to one place before an atomic operation takes it there",
+	    [BILL_REQUESTS] = "with fewer, wider accesses",
+	    [BILL_ISSUE] = "with fewer instructions for each result",
+	    [BILL_SPECIAL] = "with fewer special functions",
+	    [BILL_SHUFFLES] = "in which threads exchange less",
+	    [BILL_SHARED] = "in which less goes through shared memory",
+	    [BILL_PRODUCTS] = "with fewer products",
+	    [BILL_WAITING] = "that begins more reads before it waits",
 	};
 	static const double MUCH = .15;
 	const LineBill *waits = top(s, BILL_WAITING);
 	BillPart p = said_longest(s, -1);
-	if (said_behind_us(s) > MUCH * s->us)
-		return " Another text, with fewer instructions behind the products, may take less; none was tried.";
-	if (p == BILL_WAITING && waits && waits->wait && strcmp(waits->wait, "memory's latency") != 0)
-		return " It is above the least by its waiting: more warps, or smaller tiles, whose work others wait "
-		       "beside, or another text, with results that do not follow from one another, may take less; none was "
-		       "tried.";
-	if (said_alone(s) > 0 && said_part(s, p) < FEW * least)
-		return " It is above the least by what does not overlap: another text, in which less waits for what comes "
-		       "before it, may take less; none was tried.";
-	return p == BILL_START && s->x->f->schedule.persistent <= 0
-		   ? ""                                 /* add_starts says that */
-		   : arena_printf(s->mem,
-			 " It is above the least by its %s: another text, %s, may take less; none was tried.",
-			 bill_part_names[p], way[p]);
+	bool results = p == BILL_WAITING && waits && waits->wait &&
+		       strcmp(waits->wait, "memory's latency") != 0;
+	const char *of = said_behind_us(s) > MUCH * s->us
+			     ? "with fewer instructions behind the products"
+			 : results ? "with results that do not follow from one another"
+			 : said_alone(s) > 0 && said_part(s, p) < FEW * least
+			     ? "in which less waits for what comes before it"
+			     : way[p];
+	return of ? arena_printf(s->mem, " Not tried: another text, %s.", of) : "";
 }
 
 void
