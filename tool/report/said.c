@@ -339,7 +339,7 @@ void
 report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b,
     const ChooseWhy *why, Arena *mem)
 {
-	double clock = x->t->rates ? x->t->rates->clock : 1, share;
+	double clock = x->t->rates ? x->t->rates->clock : 1;
 	const json_t *bill = json_object_get(kernel, "bill");
 	Said s = {.mem = mem,
 	    .x = x,
@@ -361,5 +361,5 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	said_read_code(&s, json_object_get(kernel, "stages"));
 	json_object_set_new(kernel, "answers", answers(&s));
 	json_object_set_new(kernel, "said", lines(&s));
-	json_object_set_new(kernel, "rounds", json_string(said_rounds(&s, &share)));
+	json_object_set_new(kernel, "rounds", json_string(said_rounds(&s)));
 }

@@ -162,8 +162,7 @@ double said_least_memory(const Said *s); /* µs of the bytes that are different 
 /* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
  * trip or more; NULL. */
 const json_t *said_own_reads(const Said *s);
-const char *said_rounds(
-    const Said *s, double *share); /* blocks that take turns; the share of the time that is lost */
+const char *said_rounds(const Said *s); /* blocks that take turns */
 
 /* said_remedy.c: what was compared */
 

@@ -13,13 +13,12 @@ static const char BEHIND[] = "what follows the products";
 /* Blocks take turns on the places that multiprocessors have for them; a last round with few is as
  * long as a full one. */
 const char *
-said_rounds(const Said *s, double *share)
+said_rounds(const Said *s)
 {
 	enum { ROUNDS = 6 };
 	const Inspection *x = s->x;
 	int units = x->t->rates ? x->t->rates->multiprocessors : 0, places = x->blocks * units;
 	double rounds = places > 0 ? x->grid / places : 0, last = rounds - floor(rounds);
-	*share = 0;
 	if (x->f->schedule.persistent > 0 && places > 0 && x->bill.launched > 0)
 		return arena_printf(s->mem,
 		    "The kernel is persistent: up to %d blocks stay (%d on each of %d multiprocessors), and each runs "
@@ -28,7 +27,6 @@ said_rounds(const Said *s, double *share)
 	if (rounds <= 1 || rounds >= ROUNDS ||
 	    choose_leaves(x->f)) /* how many programs stay is estimated */
 		return "";
-	*share = 1 - rounds / ceil(rounds);
 	return arena_printf(s->mem,
 	    "%.0f blocks have %d places at once (%d on each multiprocessor), which makes %.2f "
 	    "rounds; the "
@@ -434,7 +432,6 @@ say_remarks(const Said *s)
 void
 said_bound(const Said *s, SaidList *out)
 {
-	double share;
 	if (s->us <= 0) {
 		said_add(s, out,
 		    arena_printf(s->mem,
@@ -448,7 +445,7 @@ said_bound(const Said *s, SaidList *out)
 	said_remedies(s, out);
 	said_add(s, out, say_parts(s));
 	said_add(s, out, said_moved(s));
-	const char *rounds = said_rounds(s, &share);
+	const char *rounds = said_rounds(s);
 	said_add(
 	    s, out, arena_printf(s->mem, "%s%s%s", rounds, *rounds ? " " : "", say_remarks(s)));
 	said_add(s, out, said_compared(s));
