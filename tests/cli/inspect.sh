@@ -136,7 +136,7 @@ example twice { N = 67108864; x = normal(0, 1); }
 END
 expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
-expect 0 "chosen: .*share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
+expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1
 refuse "chosen"
 expect 0 "chosen: share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D persistent=false -D B=64
@@ -150,7 +150,7 @@ expect 0 'chosen: B = [0-9]*, warps = [0-9]*; the default would take .*: atomics
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64
 holds test "$(lines | grep -c '(chosen)')" = 1
-holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*share = [48]\(, ranked as [0-9.]* us\)*  (chosen)'"
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*persistent = true, coarsen = 4\(, ranked as [0-9.]* us\)*  (chosen)'"
 holds grep -q "us: starting blocks .*; the header's own" "$out"
 expect 0 'chosen' inspect blocks.tgl -D B=64
 refuse 'compared'

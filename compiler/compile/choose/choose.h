@@ -157,6 +157,7 @@ typedef struct ChooseTile {
 	NamedConst value[TILE_SIZES];
 	int n;
 	bool is_small;                                  /* what the header says are few bytes, or no power of two */
+	bool is_twice;                                  /* of twice the header's bytes */
 } ChooseTile;
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);

@@ -300,18 +300,19 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	find_sizes(k, b, t, how, SIZE_CUTS, mem, &s);
 	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
-		bool is_new = n == 0;
-		double bytes = i > 0 ? t->tile_bytes >> (TILES_MOST - 1 - i) : MIN(2.0 * (double)s.bytes, t->tile_bytes);
+		bool is_new = true, is_twice = i == TILES_MOST - 1;
+		double bytes = is_twice ? MIN(2.0 * (double)s.bytes, t->tile_bytes) : t->tile_bytes >> (TILES_MOST - 2 - i);
 		for (int j = 0; j < s.n; j++)
 			size[j] = INT64_C(1) << log2_ceil(s.at[j].size);
 		for (int j; bytes_with(&s, size) < bytes && (j = next_to_grow(&s, size, b, t)) >= 0;)
 			size[j] *= 2;
-		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL};
+		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL, .is_twice = is_twice};
 		for (int j = 0; j < s.n; j++) {
 			tile.is_small |= (s.at[j].size & (s.at[j].size - 1)) != 0;
 			tile.value[j] = (NamedConst){s.at[j].name, {.kind = CONST_INT, .i = size[j]}, NOWHERE};
-			is_new |= n > 0 && out[n - 1].value[j].value.i != size[j];
 		}
+		for (int o = 0; o < n; o++)
+			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
 		bool differs = false;
 		for (int j = 0; j < s.n; j++)
 			differs |= size[j] != s.at[j].size;

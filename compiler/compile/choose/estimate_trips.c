@@ -172,9 +172,9 @@ data_part(const Func *f, const Bound *b, const Op *loop)
 {
 	Scalars s = {.f = f, .b = b};
 	int64_t places = 0, all = reach(f, b, loop, &places);
-	double programs = (double)MAX(places, 1);
+	double programs = (double)MAX(places, 1) * (has_rank(loop->in[0], 4) ? MAX(f->schedule.split, 1) : 1);
 	unsigned axes = axes_of(loop->in[0], DEPTH) | axes_of(loop->in[1], DEPTH);
-	if (scalar(&s, loop->in[1], INT64_MIN, DEPTH) != INT64_MIN || has_rank(loop->in[0], 4) || all == INT64_MIN)
+	if (scalar(&s, loop->in[1], INT64_MIN, DEPTH) != INT64_MIN || all == INT64_MIN)
 		return -1;
 	s.starts = true;
 	if (scalar(&s, loop->in[0], INT64_MIN, DEPTH) != INT64_MIN && places == 0)

@@ -245,7 +245,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 		}
 	if (s->loops)
 		try_fewer(s, &with, MAX(rule / 2, 1));
-	else if (starts && most > 0)
+	else if (starts && most > 0 && !tile->is_twice)
 		try_batches(s, &with, warps_open);
 	if (s->form.split > 1)
 		try_form(s, &with, s->form);
@@ -321,6 +321,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 		s->how->why->warps = s->rule;
 	const char *reason = NULL;
 	int most = programs_most(s, first, f, all, n, &reason);
+	s->several = most > 1;
 	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
@@ -330,7 +331,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->listed = listed;
 	lists(all, n, schedule_info[SCHEDULE_SHARE].text, 1, &listed);
 	s->shares = !listed && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
-	if (s->shares && s->rule == 1)
+	if (may_share(s, f, &s->bill, (Form){0}))
 		try_shares(s, first, (Form){0});
 	if (is_rough) {
 		try_rough(s, first, all, n, most);

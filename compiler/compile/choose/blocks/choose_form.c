@@ -24,6 +24,9 @@ enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
 static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
 static const double KEPT = 1.15;
+/* What the estimate of straight code in larger tiles lacks that share a block: an H200 took 1.19 to 1.43 of it for
+ * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size have to be better. */
+static const double SHARED_TILE = 1.18, TWICE = 1.04;
 /* Who lists warps measured some: others have to be better by so much. */
 static const double LISTED = 1.2;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
@@ -104,14 +107,21 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
-/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them? */
-static bool
+/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them?  Of programs so
+ * small that starting takes thrice as long as all else a warp is better to run several, which reads for all at once: of
+ * seven such kernels an H200 took 1.01 to 1.29 times as long (softmax_len, merge_states, rope_part), of ten of larger
+ * programs 0.82 to 0.95. */
+bool
 may_share(const Blocks *s, const Func *f, const Bill *bill, Form x)
 {
-	static const double OFTEN = 0.4;
-	bool starts = bill->part[BILL_START] > OFTEN * bill->part[bill_most(bill)];
-	bool is_alone = !x.share && !x.programs && !x.batch;
-	return s->shares && is_alone && f->schedule.warps == 1 && (starts || bill->blocks == BLOCKS_MOST);
+	static const double OFTEN = 0.4, SMALL = 3;
+	Bill others = *bill;
+	others.part[BILL_START] = others.part[BILL_WAITING] = 0;
+	double start = bill->part[BILL_START], most = others.part[bill_most(&others)];
+	bool is_alone = !x.share && !x.programs && !x.batch && !x.strip && f->schedule.warps == 1;
+	bool is_small = s->several && !s->loops && start > SMALL * most;
+	return s->shares && is_alone && !is_small &&
+	    (start > OFTEN * bill->part[bill_most(bill)] || bill->blocks == BLOCKS_MOST);
 }
 
 void
@@ -143,6 +153,10 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= 1 + MORE_SHARED * log2_ceil(MAX(x.share, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
+	if (x.share && s->now > 0 && !s->loops)
+		cycles *= SHARED_TILE;
+	if (s->now > 0 && s->tile[s->now - 1].is_twice)
+		cycles *= TWICE;
 	if (s->listed && x.warps)
 		cycles *= LISTED;
 	if (x.keep && !x.strip)

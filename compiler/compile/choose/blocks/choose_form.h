@@ -30,7 +30,7 @@ typedef struct Blocks {
 	bool tallies;                                   /* its programs add to the same places */
 	bool listed;                                    /* the header lists warps */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
-	bool shares;                                    /* programs of one warp may share a block */
+	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST + STEPS_MOST];
@@ -44,7 +44,8 @@ Module *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
  * costs, are fewer than s->best. */
 void try_form(Blocks *s, const Bound *first, Form x);
-/* The same with its programs of one warp sharing blocks. */
+/* The same with its programs of one warp sharing blocks, and whether that may be faster than apart. */
+bool may_share(const Blocks *s, const Func *f, const Bill *bill, Form x);
 void try_shares(Blocks *s, const Bound *first, Form x);
 /* The values that a candidate is, at most VALUES_MOST.  Returns how many. */
 int form_values(const Blocks *s, int tile, Form x, NamedConst *out);
