@@ -215,7 +215,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->warpgroup_dots++;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		/* turned, of what was the right operand threads take fragments, words by two lanes from each bank */
-		bool across = w.turns[1] && !dot_is_chained(e->f, op) && dot_decodes_rows(op, e->t, log2_ceil(e->warps));
+		bool across = w.turns[1] && is_accumulated(op) && !dot_is_chained(e->f, op) &&
+		    dot_decodes_rows(op, e->t, log2_ceil(e->warps));
 		double left = w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n, right = bytes_of(b) * rows / 64;
 		if (across) {
 			left = bytes_of(a) * columns / WARPGROUP_ROWS;

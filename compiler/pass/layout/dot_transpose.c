@@ -145,5 +145,7 @@ dot_turn_decoded(Op *dot, const Target *t, int warps, bool chained)
 	DotWgmma w = {.info = NULL};
 	const char *why = chained ? "" : dot_wgmma_reason(dot, t, warps, chained, &w);
 
-	return !why && (w.decodes || w.turns[1]) && dot_decodes_rows(dot, t, warps) ? turn_dot(dot) : dot;
+	/* what scales each trip's product by rows would have to come to columns */
+	bool across = w.turns[1] && !value_is_zero(dot->in[2]);
+	return !why && (w.decodes || across) && dot_decodes_rows(dot, t, warps) ? turn_dot(dot) : dot;
 }
