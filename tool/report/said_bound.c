@@ -85,13 +85,18 @@ model_error(const Said *s)
 				issue = {"that instructions bound by the model", 57, .95, 1.22, .91, 1.30},
 				waiting = {"that waiting bounds by the model", 46, .76, 1.13, .67, 1.37},
 				spilled = {"whose code spills", 11, 1.25, 2.32, 1.25, 3},
-				products = {"with products", 30, .98, 1.48, .94, 1.93},
+				plain = {"with little beside their products", 7, .94, 1.17, .88, 1.21},
+				products = {"with products and arithmetic", 29, 1.04, 1.53, .90, 1.66},
 				other = {"that something else bounds by the model", 28, .91, 1.23, .81, 1.50};
+	static const double LITTLE = .3;
 	BillPart most = said_longest(s, -1);
 	if (said_spills(s))
 		return &spilled;
 	if (said_part(s, BILL_PRODUCTS) > 0)
-		return &products;
+		return MAX(said_part(s, BILL_ISSUE), said_part(s, BILL_SPECIAL)) <
+			       LITTLE * said_part(s, most)
+			   ? &plain
+			   : &products;
 	return most == BILL_MEMORY    ? any_is_narrow(s) ? &narrow : &memory
 	       : most == BILL_ISSUE   ? &issue
 	       : most == BILL_WAITING ? &waiting
