@@ -129,7 +129,9 @@ access(Walk *w, const Op *op, double times)
 	if (op_family(op) == FAMILY_ATOMIC) {
 		double all = MIN(n * w->warps, MAX(type_count(t) / vector / w->t->lanes, 1)), most = MAX(times, 1);
 		*(times > 0 ? &w->c->atomics : &w->c->atomics_once) +=
-		    most * all * cost_atomics(w->r, sectors, w->facts->atomic_lines(w->facts->user, op), w->t->lanes);
+		    most * all *
+		    cost_atomics(w->r, sectors, w->facts->atomic_lines(w->facts->user, op),
+			(int)MIN(MAX(ceil((double)type_count(t) / vector), 1), w->t->lanes));
 		sectors = MAX(sectors, w->t->lanes / 4.0);
 	} else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */

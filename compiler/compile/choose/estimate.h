@@ -42,6 +42,7 @@ double estimate_bytes(const Bound *b);
  * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);
+bool estimate_in_order(const Op *access); /* does a running sum count its places? */
 /* Has a parameter rows, or elements, that data names? */
 bool estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param);
 /* A line of text for each tensor that they read or write again and again. */

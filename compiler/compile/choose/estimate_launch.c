@@ -270,9 +270,21 @@ launch_sectors(void *user, const Op *op)
 		return MAX(32.0 * records * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
 	if (launch_windows(user, op))                   /* reads of other channels hit the cache */
 		return MAX(32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR, 1);
+	if (estimate_in_order(op))
+		return 1 + 32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR;
 	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
 	double all = inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
 	return picks(op) ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
+}
+
+static int
+atomic_tensors(const Func *f)
+{
+	unsigned seen = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op_family(op) == FAMILY_ATOMIC && !op->in[0]->def)
+			seen |= 1u << op->in[0]->index % 32;
+	return MAX(__builtin_popcount(seen), 1);
 }
 
 /* Programs that run together follow one another on the grid, the first axis first: of a histogram for each image some
@@ -286,15 +298,22 @@ launch_lines(void *user, const Op *op)
 	if (tensor->type->kind != TYPE_TENSOR || tensor->def || tensor->block->parent ||
 	    tensor->index >= l->b->kernel->params.n)
 		return 0;
-	double all = MAX(tensor_bytes(l->b, tensor->index) / LINE, 1), places = 1;
+	double all = MAX(tensor_bytes(l->b, tensor->index) / LINE, 1), places = 1, most = 1;
 	double under_way = MIN(BLOCKS_MOST, l->t->max_warps / func_warps(l->f)) * (double)l->t->rates->multiprocessors;
+	int tensors = atomic_tensors(l->f); /* whose lines take requests at the same time */
 	if (!tile || strchr(attr_index(op), 'g'))
-		return all;
-	for (int i = 0; i < l->b->naxis && under_way > 1; i++) {
-		places *= cluster_varies((Func *)l->f, i, op) ? MIN((double)l->b->grid[i], ceil(under_way)) : 1;
+		return all * tensors;
+	for (int i = 0; i < l->b->naxis; i++) {
+		double n = cluster_varies((Func *)l->f, i, op) ? (double)l->b->grid[i] : 1;
+		places *= under_way > 1 ? MIN(n, ceil(under_way)) : 1;
+		most *= n;
 		under_way /= (double)MAX(l->b->grid[i], 1);
 	}
-	return MIN(all, places * MAX((double)tile_bytes(tile->type) / LINE, 1));
+	double bytes = (double)tile_bytes(tile->type), own = MAX(bytes / LINE, 1);
+	bool is_apart =
+	    most * bytes <=
+	    tensor_bytes(l->b, tensor->index); /* no two programs have a place in common */
+	return (is_apart ? MAX(all * places / most, own) : MIN(all, places * own)) * tensors;
 }
 
 static double

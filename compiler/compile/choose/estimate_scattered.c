@@ -137,6 +137,30 @@ names_row(const Op *access)
 	return false;
 }
 
+/* Does a running sum count the places, as where those that are kept go?  They lie one behind the
+ * other. */
+static bool
+counts_places(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	bool is_same = op && (op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_SELECT ||
+				 op->kind == OP_CAST || op->kind == OP_CONVERT ||
+				 op->kind == OP_BROADCAST || op->kind == OP_RESHAPE);
+	if (op && op_family(op) == FAMILY_SCAN)
+		return true;
+	return is_same && depth > 0 && ANY_OF(i, op->nin, counts_places(op->in[i], depth - 1));
+}
+
+bool
+estimate_in_order(const Op *access)
+{
+	const char *index = attr_index(access);
+	for (int d = 0; index[d]; d++)
+		if (index[d] == 'g')
+			return counts_places(access->in[1 + d], DEPTH);
+	return false;
+}
+
 /* The parameter that an access of scattered elements goes to, or -1. */
 static int
 table_of(const Bound *b, const InspectArg *arg, const Op *op)
@@ -144,6 +168,7 @@ table_of(const Bound *b, const InspectArg *arg, const Op *op)
 	const Value *v = op_is_access(op) ? access_tile(op) : NULL, *of = op->nin ? op->in[0] : NULL;
 	bool is_tensor = v && v->layout && !of->def && !of->block->parent && of->type->kind == TYPE_TENSOR;
 	bool has = is_tensor && of->index < b->kernel->params.n && table_bytes(b, of->index) > 0;
+	has = has && !estimate_in_order(op);
 	return has && (names_row(op) || inspect_is_scattered(arg, op, v->type, v->layout)) ? of->index : -1;
 }
 
