@@ -80,4 +80,6 @@ void sort_network(const Sort *s, Reg base, int64_t count, int first, int last, b
 /* Sorts the states; registers then hold them in the plan's `result`. */
 void sort_by_parts(Sort *s);
 
+void lower_histogram(Lower *l, Op *op);                   /* histogram.c */
+
 #endif

@@ -1,4 +1,4 @@
-/* Sorting, the greatest few, and counting.
+/* Sorting, and the greatest few.
  *
  * A sort is Batcher's bitonic network on the bits of the axis, whichever of them are registers, lanes or warps:
  *
@@ -14,9 +14,7 @@
  * elements stay, which are a bitonic run of k again.
  *
  * Threads with very many elements would take very much code: they sort in shared memory, in loops (order_loops.c), what it
- * has no room for by parts (order_parts.c).
- *
- * Counting is by atomic additions in shared memory. */
+ * has no room for by parts (order_parts.c). */
 #include "lower/across/across.h"
 
 #include <string.h>
@@ -301,16 +299,12 @@ states_across(Sort *s, int j, Reg (*out)[SORT_STATE])
 			memcpy(out[r], got[n++], sizeof *out);
 }
 
+/* Each state with the other thread's in its place; upper: this one is the upper of both. */
 static void
-exchange_threads(Sort *s, int j, int by)
+keep_ordered(Sort *s, Reg (*other)[SORT_STATE], Reg upper, int by)
 {
 	Lower *l = s->l;
-	int count = 1 << s->layout.in[IN_REGISTER];
-	Reg (*other)[SORT_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
-	bool unused;
-	Reg upper = position_bit(s, j, 0, &unused);
-	states_across(s, j, other);
-	for (int r = 0; r < count; r++) {
+	for (int r = 0; r < 1 << s->layout.in[IN_REGISTER]; r++) {
 		bool falls;
 		if ((uint64_t)r & s->repeats)
 			continue;
@@ -321,6 +315,77 @@ exchange_threads(Sort *s, int j, int by)
 		if (falls)
 			mine = lower_op1(l, THREAD_NOT, mine);
 		sort_select(s, mine, s->at[r], other[r], s->at[r]);
+	}
+}
+
+static void
+exchange_threads(Sort *s, int j, int by)
+{
+	Reg (*other)[SORT_STATE] = arena_alloc(s->l->mem, sizeof *other << s->layout.in[IN_REGISTER]);
+	bool unused;
+	Reg upper = position_bit(s, j, 0, &unused);
+	states_across(s, j, other);
+	keep_ordered(s, other, upper, by);
+}
+
+/* Code of its own for each exchange is what ptxas takes long for: bits j, j - 1, … of the axis that are neighbouring bits of
+ * the lane are a loop where a thread has so many words.  Returns how many these are. */
+static int
+lanes_in_turn(const Sort *s, int j)
+{
+	enum { WORDS_LEAST = 16 };
+	const AxisBits *a = &s->axis;
+	int n = 1, states = 1 << (s->layout.in[IN_REGISTER] - __builtin_popcountll(s->repeats));
+	if (a->in[j] != IN_LANE || states * s->p.n < WORDS_LEAST)
+		return 1;
+	while (n <= j && a->in[j - n] == IN_LANE && a->bit[j - n] == a->bit[j] - n)
+		n++;
+	return n;
+}
+
+/* All that the registers hold, in order: to `at`, or back.  Returns how many. */
+static int
+move_states(Sort *s, Reg *at, bool back)
+{
+	int n = 0;
+	for (int r = 0; r < 1 << s->layout.in[IN_REGISTER]; r++)
+		for (int k = 0; k < s->p.n && !((uint64_t)r & s->repeats); k++, n++)
+			*(back ? &s->at[r][k] : &at[n]) = back ? at[n] : s->at[r][k];
+	return n;
+}
+
+static void
+exchange_lanes(Sort *s, int j, int lanes, int by)
+{
+	Lower *l = s->l;
+	int count = 1 << s->layout.in[IN_REGISTER];
+	Reg *state = NEW_ARRAY(l->mem, Reg, 3 * count * SORT_STATE), *inside = state + count * SORT_STATE;
+	Reg (*other)[SORT_STATE] = arena_alloc(l->mem, sizeof *other * (size_t)count);
+	Reg *after = inside + count * SORT_STATE;
+	int n = move_states(s, state, false);
+	Reg one = lower_i32(l, 1), i = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, lanes), one, state, inside, n);
+	Reg bit = lower_op2(l, THREAD_LSHR, lower_i32(l, INT64_C(1) << s->axis.bit[j]), i);
+	Reg peer = lower_op2(l, THREAD_XOR, l->lane, bit);
+	move_states(s, inside, true);
+	for (int r = 0; r < count; r++)
+		for (int k = 0; k < s->p.n && !((uint64_t)r & s->repeats); k++)
+			other[r][k] = lower_lane_from(l, s->type[k], s->at[r][k], peer);
+	keep_ordered(s, other, lower_op2(l, THREAD_ULT, peer, l->lane), by);
+	move_states(s, state, false);
+	thread_loop_end(l->b, state, after, n);
+	move_states(s, after, true);
+}
+
+/* Elements whose positions differ in bits j, j - 1 … 0. */
+static void
+merge(Sort *s, int j, int by)
+{
+	for (int n; j >= 0; j -= n) {
+		n = lanes_in_turn(s, j);
+		if (n > 1)
+			exchange_lanes(s, j, n, by);
+		else
+			sort_exchange(s, j, by);
 	}
 }
 
@@ -357,8 +422,7 @@ static void
 sort_runs(Sort *s, int to, int by)
 {
 	for (int run = 1; run <= to; run++)
-		for (int j = run - 1; j >= 0; j--)
-			sort_exchange(s, j, run < to ? run : by);
+		merge(s, run - 1, run < to ? run : by);
 }
 
 /* Result k of registers in layout `from`. */
@@ -391,8 +455,7 @@ keep_best(Sort *s, int bits)
 	sort_runs(s, bits, bit[0]);
 	for (int i = 0; i < n; i++) {
 		sort_keep_lesser(s, bit[i]);
-		for (int j = bits - 1; j >= 0; j--)
-			sort_exchange(s, j, bit[i + 1]);
+		merge(s, bits - 1, bit[i + 1]);
 	}
 }
 
@@ -410,56 +473,6 @@ lower_sort(Lower *l, Op *op)
 		keep_best(&s, s.p.kept);
 	for (int k = 0; k < op->nout; k++)
 		leave(&s, &op->out[k], &s.p.result, k == 1);
-}
-
-/* ---- counting ---- */
-
-static void
-zero_bins(Lower *l, Reg base, int64_t bins)
-{
-	int threads = l->warps * l->t->lanes;
-	ThreadAccess a = lower_shared_access(base, REG_I32);
-	Reg zero = lower_i32(l, 0);
-	a.offset = lower_op2(l, THREAD_MUL, l->thread, lower_i32(l, 4));
-	for (int64_t at = 0; at < bins; at += threads, a.constant += 4 * threads) {
-		if (bins - at < threads)
-			a.mask = lower_op2(l, THREAD_ULT, l->thread, lower_i32(l, bins - at));
-		thread_store(l->b, &a, &zero);
-	}
-}
-
-static void
-lower_histogram(Lower *l, Op *op)
-{
-	const Value *v = op->in[0];
-	Value *to = &op->out[0];
-	const Reg *in = lower_regs(l, v);
-	int64_t bins = to->type->extent[0];
-	uint64_t repeats = lower_repeats(v->layout);
-	Reg base = lower_scratch(l, op), one = lower_i32(l, 1), *out = lower_new(l, to);
-	Reg first = lower_is_first_holder(l, v->layout);
-	zero_bins(l, base, bins);
-	lower_barrier(l);
-	for (int r = 0; r < lower_count(v); r++) {
-		if ((uint64_t)r & repeats)
-			continue;
-		Reg inside, i = lower_bounded_index(l, v->type->elem, in[r], bins, &inside);
-		ThreadAccess a = lower_shared_access(base, REG_I32);
-		a.scope = SCOPE_CTA;
-		a.offset = lower_op2(l, THREAD_MUL, i, lower_i32(l, 4));
-		a.mask = lower_both(l, inside, first);
-		thread_atomic(l->b, ATOMIC_ADD, &a, one, 0);
-	}
-	lower_barrier(l);
-	for (int r = 0; r < lower_count(to); r++) {
-		uint32_t own = lower_register_coordinate(to->layout, r, 0);
-		ThreadAccess a = lower_shared_access(base, REG_I32);
-		Reg c = lower_thread_coordinate(l, to->layout, 0);
-		if (own)
-			c = lower_op2(l, THREAD_XOR, c, lower_i32(l, own));
-		a.offset = lower_op2(l, THREAD_MUL, c, lower_i32(l, 4));
-		thread_load(l->b, &a, &out[r]);
-	}
 }
 
 void
