@@ -328,8 +328,8 @@ exchange_threads(Sort *s, int j, int by)
 	keep_ordered(s, other, upper, by);
 }
 
-/* Code of its own for each exchange is what ptxas takes long for: bits j, j - 1, … of the axis that are neighbouring bits of
- * the lane are a loop where a thread has so many words.  Returns how many these are. */
+/* Code of its own for each exchange is what ptxas takes long for: bits j, j - 1, … of the axis that are neighbouring bits
+ * of the lane are a loop where a thread has so many words.  Returns how many these are. */
 static int
 lanes_in_turn(const Sort *s, int j)
 {

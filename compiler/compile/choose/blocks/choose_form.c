@@ -107,8 +107,8 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
 
-/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them?  Of programs so
- * small that starting takes thrice as long as all else a warp is better to run several, which reads for all at once: of
+/* May programs of one warp that share blocks be faster: do blocks start often, or are there no more of them?  Of programs
+ * so small that starting takes thrice as long as all else a warp is better to run several, which reads for all at once: of
  * seven such kernels an H200 took 1.01 to 1.29 times as long (softmax_len, merge_states, rope_part), of ten of larger
  * programs 0.82 to 0.95. */
 bool
