@@ -334,3 +334,27 @@ region_commutes(const Block *region)
 	return ALL_OF(i, region->last->nin,
 	    is_mirrored(region, region->last->in[i], region->last->in[i], &budget));
 }
+
+/* ---- slices ---- */
+
+bool
+op_uses_slice(const Op *op, const bool *slice)
+{
+	return ANY_OF(i, op->nin, slice[op->in[i]->id]);
+}
+
+void
+op_extend_slice(const Op *op, bool *slice, bool is_in)
+{
+	for (int i = 0; i < op->nout; i++)
+		slice[op->out[i].id] = is_in;
+}
+
+void
+op_backward_slice(const Op *op, const Block *b, bool *slice)
+{
+	op_extend_slice(op, slice, true);
+	for (int i = 0; i < op->nin; i++)
+		if (op->in[i]->def && value_inside(op->in[i], b) && !slice[op->in[i]->id])
+			op_backward_slice(op->in[i]->def, b, slice);
+}

@@ -73,4 +73,11 @@ bool values_made_alike(const Value *a, const Value *b);
 /* Is a region that joins two states the same with these exchanged?  By its shape alone: max(a, b) + c * exp(a - b) and the
  * like are recognised, less regular ones are not. */
 bool region_commutes(const Block *region);
+
+/* What is derived from what, by Value.id: is an operand in a forward slice?  Then the results are put there, or taken out.
+ * The backward slice is the op and all in b that it is computed from. */
+bool op_uses_slice(const Op *op, const bool *slice);
+void op_extend_slice(const Op *op, bool *slice, bool is_in);
+void op_backward_slice(const Op *op, const Block *b, bool *slice);
+
 #endif

@@ -350,8 +350,7 @@ Op *build_yield(Builder *b, Value *const *in, int nin);
 
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
 void op_replace(Op *op, Op *by);        /* each use of a result is of `by`'s; so are names; op goes */
-void op_set_in(Op *op, int i, Value *v);
-void op_move(Op *op, Block *to, Op *before);
+void op_set_in(Op *op, int i, Value *v), op_move(Op *op, Block *to, Op *before);
 void op_erase(Op *op);                                          /* results must be unused */
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
@@ -393,6 +392,7 @@ bool op_is_counted_copy(const Op *op);                          /* those, and by
 int copy_threads(const Op *op), copy_windows(const Op *op);     /* that arrive then; w's of its index but the first */
 int func_cluster(const Func *f), func_cluster_axis(const Func *f);      /* its blocks, 1; the grid's axis of them, or -1 */
 int func_role_registers(const Func *f);                         /* a thread's, of which roles take shares; 0: none do */
+bool tensor_may_be_written(const Func *f, const Value *tensor, const Block *b);         /* by ops of b, or a pointer */
 /* Blocks fetch programs from a counter; grid_wait says where grids before are waited for; programs may see the order. */
 bool func_is_dynamic(const Func *f), func_waits_late(const Func *f), func_observes_order(const Func *f);
 int func_warps(const Func *f);                                  /* of a block: all roles', or the schedule's; 0: open */

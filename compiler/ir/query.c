@@ -214,15 +214,15 @@ func_programs(const Func *f)
 	return op;
 }
 
-static bool
-is_written(const Func *f, const Value *tensor)
+bool
+tensor_may_be_written(const Func *f, const Value *tensor, const Block *b)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool writes = op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND;
-		if (op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR || (writes && op->in[0] == tensor))
-			return true;
-	}
-	return false;
+	if (tensor->block != f->body)
+		return true;
+	bool is_in = f->param[tensor->index].access == ACCESS_IN;
+	return ANY_OP(op, f->body,
+	    op->kind == OP_INLINE_PTX || ((op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR) && is_in) ||
+	    (op_has(op, WRITES) && op->nin && op->in[0] == tensor && op_inside(op, b)));
 }
 
 /* Whether it reads memory that programs write. */
@@ -230,7 +230,8 @@ static bool
 reads_written(const Func *f, const Op *op)
 {
 	if (op->kind == OP_READ || op->kind == OP_COPY)
-		return f->param[op->in[0]->index].access != ACCESS_IN && is_written(f, op->in[0]);
+		return f->param[op->in[0]->index].access != ACCESS_IN &&
+		    tensor_may_be_written(f, op->in[0], f->body);
 	return op->kind == OP_INLINE_PTX || (op->kind == OP_LOAD && op->in[0]->type->ptr != PTR_CONST);
 }
 

@@ -76,7 +76,7 @@ takes_records(const Func *f, const Op *op)
 		return false;
 	if (op->kind == OP_WRITE)
 		return count_accesses(f, tensor) == 1;
-	return !tensor_is_written(f, tensor) && (op->nin == rank + 1 || op->in[rank + 1]->type->rank == 0);
+	return !tensor_may_be_written(f, tensor, f->body) && (op->nin == rank + 1 || op->in[rank + 1]->type->rank == 0);
 }
 
 /* ---- groups ---- */

@@ -36,15 +36,6 @@ typedef struct Pick {
 
 /* ---- what there is to pick ---- */
 
-bool
-tensor_is_written(const Func *f, const Value *tensor)
-{
-	if (tensor->block != f->body || f->param[tensor->index].access != ACCESS_IN)
-		return true;
-	return ANY_OP(op, f->body,
-	    op->kind == OP_INLINE_PTX || op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR);
-}
-
 static bool
 is_carried(const Pick *p, const Value *v)
 {
@@ -55,7 +46,8 @@ is_carried(const Pick *p, const Value *v)
 static bool
 is_scalar(const Pick *p, const Op *op)
 {
-	bool again = op_has(op, PURE) || op->kind == OP_IF || (op->kind == OP_READ && !tensor_is_written(p->f, op->in[0]));
+	bool again = op_has(op, PURE) || op->kind == OP_IF ||
+	    (op->kind == OP_READ && !tensor_may_be_written(p->f, op->in[0], p->f->body));
 	if (!again || op->nout != 1 || (op->nregion && op->kind != OP_IF))
 		return false;
 	if (ANY_OF(i, op->nin, is_carried(p, op->in[i])))

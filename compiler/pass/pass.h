@@ -47,7 +47,6 @@ double now_ms(void);                                    /* of a clock that only 
 
 /* shape/dce.c: dead code goes, and what loops carry for themselves alone. */
 void sweep(Func *f);
-bool tensor_is_written(const Func *f, const Value *tensor);     /* filter.c; as far as is known, by a pointer also */
 
 /* What pass pad made of a tile. */
 typedef struct PaddedTile {

@@ -16,30 +16,12 @@
 enum { SLICE_MAX = 4096, FEW_ROWS = 32 };
 
 bool
-pipeline_may_be_written(const Pipeline *p, const Value *tensor)
-{
-	const FuncParam *param = &p->f->param[tensor->index];
-
-	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body)) {
-		if (op->kind == OP_INLINE_PTX)
-			return true;
-		if ((op->kind == OP_STORE || op->kind == OP_ATOMIC_PTR) && param->access == ACCESS_IN)
-			return true;
-		if ((op->kind == OP_WRITE || op->kind == OP_ATOMIC || op->kind == OP_SEND) && op->in[0] == tensor &&
-		    op_inside(op, p->body))
-			return true;
-	}
-	return false;
-}
-
-bool
 pipeline_is_search(const Func *f, const Op *loop, const Block *b)
 {
-	const Pipeline whole = {.f = (Func *)f, .body = f->body};
 	bool is_search = loop->kind == OP_WHILE;
 	for (int r = 0; r < loop->nregion && is_search; r++)
 		for (const Op *op = loop->region[r]->first; op; op = op_after(op, loop->region[r])) {
-			bool reads = op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
+			bool reads = op->kind == OP_READ && !tensor_may_be_written(f, op->in[0], f->body);
 			is_search &= op_has(op, PURE) || reads || op->kind == OP_IF || op->kind == OP_YIELD;
 			is_search = is_search && ALL_OF(i, op->nin,
 						     !value_inside(op->in[i], b) ||
@@ -53,7 +35,7 @@ static bool
 may_run_ahead(const Pipeline *p, const Op *op)
 {
 	if (op->kind == OP_READ)
-		return !pipeline_may_be_written(p, op->in[0]);
+		return !tensor_may_be_written(p->f, op->in[0], p->body);
 	if (op->nregion)
 		return p->f->schedule.specialize == 1 && pipeline_is_search(p->f, op, p->body);
 	return op_has(op, PURE);
@@ -123,7 +105,7 @@ is_staged(const Pipeline *p, const Op *op)
 
 	if (op->kind != OP_READ || op->home != p->body || !v->layout || !has_whole_bytes(op) ||
 	    (v->type->elem == TY_BOOL && p->f->schedule.specialize != 1) ||
-	    !access_fill_is_zero(op) || pipeline_may_be_written(p, op->in[0]))
+	    !access_fill_is_zero(op) || tensor_may_be_written(p->f, op->in[0], p->body))
 		return false;
 	return ALL_OF(i, op->in[0]->type->rank, can_shift(p, op->in[1 + i], 16)) &&
 	    (!p->is_async || pipeline_access_bytes(op) >= COPY_LEAST);

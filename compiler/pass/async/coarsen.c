@@ -19,6 +19,7 @@
  * Where that axis is no multiple, the last program runs more than once: it writes the same again, or, if the kernel reads
  * what it writes, nothing.  Programs run in any order, so that a read may go before the writes of another program; it stays
  * behind those of its own.  What does not depend on the program is read once. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 #include "target/target.h"
 
@@ -91,16 +92,6 @@ coarsen_guards(const Func *f)
 	return false;
 }
 
-static void
-mark_early(Coarsen *c, const Op *op)
-{
-	for (int i = 0; i < op->nout; i++)
-		c->early[op->out[i].id] = true;
-	for (int i = 0; i < op->nin; i++)
-		if (op->in[i]->def && value_inside(op->in[i], c->loop->region[0]) && !c->early[op->in[i]->id])
-			mark_early(c, op->in[i]->def);
-}
-
 /* Reads before the first effect, and what their addresses are made of. */
 static void
 find_early(Coarsen *c)
@@ -109,7 +100,7 @@ find_early(Coarsen *c)
 		if (op_has(op, WRITES | EFFECT) || op_is_control(op))
 			return;
 		if (op_is_access(op) && op->nout > 0)
-			mark_early(c, op);
+			op_backward_slice(op, c->loop->region[0], c->early);
 	}
 }
 
@@ -122,10 +113,7 @@ find_varying(Coarsen *c)
 		bool varies = !op_has(op, PURE) || op->nregion > 0;
 		if (op->kind == OP_READ && access_is_tensor(op))
 			varies = c->f->param[op->in[0]->index].access != ACCESS_IN;
-		for (int i = 0; i < op->nin; i++)
-			varies |= c->varies[op->in[i]->id];
-		for (int i = 0; i < op->nout; i++)
-			c->varies[op->out[i].id] = varies;
+		op_extend_slice(op, c->varies, varies || op_uses_slice(op, c->varies));
 	}
 }
 

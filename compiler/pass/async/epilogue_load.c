@@ -11,6 +11,7 @@
  *                                                              arrive %empty, %n {by = "warp"}
  *                                                              … (the next slot, with the other 128 columns)
  *                                                              %r = cat %0, %1 {axis = 1} */
+#include "ir/derive.h"
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
@@ -60,13 +61,6 @@ typedef struct Parts {
 	const Layout *layout, *whole;
 } Parts;
 
-static bool
-is_written(const Pipeline *p, const Value *tensor)
-{
-	const Pipeline whole = {.f = p->f, .body = p->f->body};
-	return pipeline_may_be_written(&whole, tensor);
-}
-
 /* Parts that slots of so many bytes hold, of which each thread's registers are some of those that it has of the tile.
  * Where the program replaces what it has read, none goes beyond what is valid: that is another program's. */
 static bool
@@ -74,7 +68,7 @@ divide(Pipeline *p, Op *read, int64_t bytes, int dim, Parts *out)
 {
 	Value *v = &read->out[0];
 	int64_t extent[MAX_RANK] = {v->type->extent[0], v->type->extent[1]}, valid = valid_of(read, dim);
-	bool is_exact = is_written(p, read->in[0]);
+	bool is_exact = tensor_may_be_written(p->f, read->in[0], p->f->body);
 	int n = 1;
 	if (is_exact && valid_of(read, 1 - dim) < extent[1 - dim])
 		return false;
@@ -157,11 +151,10 @@ leads_to(Func *f, const Op *read, bool (*what)(const Op *op, const Op *read))
 	bool *follows = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
 	follows[read->out[0].id] = true;
 	for (const Op *op = read->next; op; op = op_after(op, read->home)) {
-		bool takes = ANY_OF(i, op->nin, follows[op->in[i]->id]);
+		bool takes = op_uses_slice(op, follows);
 		if (takes && what(op, read))
 			return true;
-		for (int i = 0; i < op->nout && takes; i++)
-			follows[op->out[i].id] = true;
+		op_extend_slice(op, follows, takes);
 	}
 	return false;
 }
@@ -209,7 +202,7 @@ is_epilogue_load(const Pipeline *p, Op *op)
 		attr_set_undef(p->m, op, true);
 	if (access_map_reason(op, p->t))
 		return false;
-	return !is_written(p, op->in[0]) || is_replaced(p->f, op);
+	return !tensor_may_be_written(p->f, op->in[0], p->f->body) || is_replaced(p->f, op);
 }
 
 /* As the read has it, of part i. */

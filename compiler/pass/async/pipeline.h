@@ -82,8 +82,6 @@ void pipeline_find_reads(Pipeline *p);
 bool pipeline_is_search(const Func *f, const Op *loop, const Block *b);
 /* Of one access of a thread. */
 int pipeline_access_bytes(const Op *read);
-/* May something in the body write what the tensor holds? */
-bool pipeline_may_be_written(const Pipeline *p, const Value *tensor);
 /* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
 bool pipeline_is_stream(const Pipeline *p);
 

@@ -322,9 +322,7 @@ carry_on(Rings *r)
 static bool
 is_programs(const Pipeline *p, Op *read)
 {
-	Pipeline whole = {.f = p->f, .body = p->f->body};
-
-	if (read->kind != OP_READ || access_map_reason(read, p->t) || pipeline_may_be_written(&whole, read->in[0]))
+	if (read->kind != OP_READ || access_map_reason(read, p->t) || tensor_may_be_written(p->f, read->in[0], p->f->body))
 		return false;
 	return warpgroup_reads(p->body, &read->out[0]) && !warpgroup_shares(p->body, &read->out[0]);
 }

@@ -217,8 +217,7 @@ static bool need(Parting *p, const Value *v);
 static bool
 reads_again(const Parting *p, const Op *op)
 {
-	const Pipeline whole = {.f = p->f, .body = p->f->body};
-	return op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]);
+	return op->kind == OP_READ && !tensor_may_be_written(p->f, op->in[0], p->f->body);
 }
 
 /* A search for the next iteration (pass filter), from what it begins with and what is around it. */

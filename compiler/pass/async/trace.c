@@ -34,8 +34,7 @@ static int64_t value_of(Tracer *t, const Value *v);
 static bool
 is_fixed(Func *f, const Op *op)
 {
-	const Pipeline whole = {.f = f, .body = f->body};
-	return op_has(op, PURE) || (op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0]));
+	return op_has(op, PURE) || (op->kind == OP_READ && !tensor_may_be_written(f, op->in[0], f->body));
 }
 
 /* The same ops in regions, as a loop that counts has in each role; what they take is compared with the leaves. */

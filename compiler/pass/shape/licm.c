@@ -20,7 +20,7 @@ static bool
 is_fixed_row(const Op *op)
 {
 	return op->kind == OP_READ && op->out[0].type->rank <= 1 && type_count(op->out[0].type) <= ROW_MOST &&
-	    !tensor_is_written(op->home->func, op->in[0]);
+	    !tensor_may_be_written(op->home->func, op->in[0], op->home->func->body);
 }
 
 static bool

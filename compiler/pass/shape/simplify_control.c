@@ -117,7 +117,7 @@ is_spare(const Simplify *s, const Block *b)
 	int ops = 0, reads = 0;
 
 	for (const Op *op = b->first; op != b->last; op = op->next) {
-		bool read = op->kind == OP_READ && !tensor_is_written(s->f, op->in[0]);
+		bool read = op->kind == OP_READ && !tensor_may_be_written(s->f, op->in[0], s->f->body);
 		bool cheap = op_has(op, PURE) && op_info[op->kind].cost <= COST_ALU;
 		if ((!read && !cheap) || op->nout != 1 || op->out[0].type->rank || op->nregion)
 			return false;

@@ -83,18 +83,6 @@ is_own_read(const Unroll *u, const Op *read)
 	return true;
 }
 
-static void
-mark_early(Unroll *u, const Op *op)
-{
-	for (int i = 0; i < op->nout; i++)
-		u->early[op->out[i].id] = true;
-	for (int i = 0; i < op->nin; i++) {
-		const Value *v = op->in[i];
-		if (v->def && value_inside(v, u->body) && !u->early[v->id])
-			mark_early(u, v->def);
-	}
-}
-
 /* False: nothing can be read ahead. */
 static bool
 find_early(Unroll *u)
@@ -114,13 +102,11 @@ find_early(Unroll *u)
 			return false;
 		}
 		reads_any |= op->kind == OP_READ;
-		for (int i = 0; i < op->nin; i++)
-			late |= u->late[op->in[i]->id];
-		for (int i = 0; i < op->nout; i++)
-			u->late[op->out[i].id] = late;
+		late |= op_uses_slice(op, u->late);
+		op_extend_slice(op, u->late, late);
 		if (!reads || late)
 			continue;
-		mark_early(u, op);
+		op_backward_slice(op, u->body, u->early);
 		any = true;
 	}
 	if (!any)

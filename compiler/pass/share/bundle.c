@@ -124,8 +124,7 @@ find_varying(Bundle *x)
 	for (int i = 0; i < x->body->narg; i++)
 		x->varies[x->body->arg[i].id] = true;
 	for (const Op *op = x->body->first; op; op = op->next)
-		for (int k = 0; k < op->nout; k++)
-			x->varies[op->out[k].id] |= ANY_OF(i, op->nin, x->varies[op->in[i]->id]);
+		op_extend_slice(op, x->varies, op_uses_slice(op, x->varies));
 }
 
 /* ---- the new loop ---- */

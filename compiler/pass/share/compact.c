@@ -116,13 +116,10 @@ is_only_for_indices(const Compact *c, const Block *body)
 	follows[body->arg[0].id] = true;
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
 		bool is_index = op->kind == OP_PROGRAM_AT && attr_ranks(op) <= 1;
-		bool uses = false, ends = is_index || &op->out[0] == body->last->in[0];
-		for (int i = 0; i < op->nin; i++)
-			uses |= follows[op->in[i]->id];
+		bool uses = op_uses_slice(op, follows), ends = is_index || &op->out[0] == body->last->in[0];
 		if (uses && !ends && (!op_has(op, PURE) || op->nregion || op->out[0].type->rank))
 			return false;
-		for (int i = 0; i < op->nout; i++)
-			follows[op->out[i].id] = uses && !ends;
+		op_extend_slice(op, follows, uses && !ends);
 	}
 	return true;
 }

@@ -6,8 +6,8 @@
  *     if %out { } else { write … }
  *
  * The thread that fetches such a program can tell from scalars alone, and fetches again.  Where one leaves and all that
- * follow along the first axis leave too, as here, the next number is that of the next row of the grid; where programs go in groups
- * of rows, that of the group's next column, or of the next plane if the second axis makes no difference. */
+ * follow along the first axis leave too, as here, the next number is that of the next row of the grid; where programs go in
+ * groups of rows, that of the group's next column, or of the next plane if the second axis makes no difference. */
 #include "pass/share/dynamic.h"
 
 #include "ir/derive.h"
@@ -35,7 +35,6 @@ region_acts(const Block *b)
 static bool
 can_compute(Func *f, const Leave *l, const Value *v, int depth)
 {
-	const Pipeline whole = {.f = f, .body = f->body};
 	const Op *op = v->def;
 
 	if (!value_inside(v, l->roles->region[1]) || v == &l->programs->region[0]->arg[0])
@@ -44,7 +43,7 @@ can_compute(Func *f, const Leave *l, const Value *v, int depth)
 		return true;
 	if (!op || depth == DEEP || op->nregion || op->nout != 1 || v->type->kind != TYPE_TILE || v->type->rank)
 		return false;
-	if (!op_has(op, PURE) && !(op->kind == OP_READ && !pipeline_may_be_written(&whole, op->in[0])))
+	if (!op_has(op, PURE) && !(op->kind == OP_READ && !tensor_may_be_written(f, op->in[0], f->body)))
 		return false;
 	return !ANY_OF(i, op->nin,
 	    op->in[i]->type->kind != TYPE_TENSOR && !can_compute(f, l, op->in[i], depth + 1));

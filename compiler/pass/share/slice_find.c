@@ -13,6 +13,7 @@
  *
  * Loops of few rows are better for it: their products are over at once, so that what an iteration takes is the way from
  * one barrier of the block to the next.  Slices have rings of their own, and no barrier but their warp's. */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
@@ -199,14 +200,11 @@ own_number_reason(Slice *s, const Op *op)
 static const char *
 op_reason(Slice *s, const Op *op)
 {
-	bool any = false;
+	bool any = op_uses_slice(op, s->varies);
 
 	if (op->nregion || op_has(op, WRITES | EFFECT) || (op->nout != 1 && op->kind != OP_SPLIT))
 		return op->kind == OP_YIELD ? NULL : "an iteration has branches, loops, writes or effects";
-	for (int i = 0; i < op->nin; i++)
-		any |= varies(s, op->in[i]);
-	for (int i = 0; i < op->nout; i++)
-		s->varies[op->out[i].id] = any;
+	op_extend_slice(op, s->varies, any);
 	if (!any)
 		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
 	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)

@@ -33,7 +33,7 @@ region_reason(const Slice *s, const Block *region)
 			return "its merge does more than compute element by element";
 		if (op->out[0].type->kind != TYPE_TILE || op->out[0].type->rank + 1 > KERNEL_RANK)
 			return "tiles of its merge have no dimension to spare";
-		bool any = ANY_OF(i, op->nin, s->varies[op->in[i]->id]);
+		bool any = op_uses_slice(op, s->varies);
 		s->varies[op->out[0].id] = any;
 		if (any && is_number(&op->out[0]))
 			return "its merge computes indices";

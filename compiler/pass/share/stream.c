@@ -72,12 +72,6 @@ loop_reason(const Op *loop, const Block *body)
 	return loop->nout ? NULL : "its loop carries nothing";
 }
 
-static bool
-is_written(const Block *body, const Value *tensor)
-{
-	return ANY_OP(op, body, op_has(op, WRITES) && op->nin && op->in[0] == tensor);
-}
-
 /* Each block of a program does what stands before the end of its loop. */
 static const char *
 before_reason(const Op *loop, const Block *body)
@@ -85,7 +79,7 @@ before_reason(const Op *loop, const Block *body)
 	for (const Op *op = body->first; op != loop->next; op = op_after(op, body)) {
 		if (op_has(op, WRITES | EFFECT))
 			return "something is written or reported before the loop ends";
-		if (op_has(op, READS) && (!access_is_tensor(op) || is_written(body, op->in[0])))
+		if (op_has(op, READS) && (!access_is_tensor(op) || tensor_may_be_written(body->func, op->in[0], body)))
 			return "it reads what it may write before the loop ends";
 	}
 	return NULL;

@@ -18,6 +18,7 @@
  * element was seen) may stand in for n.  Elements that a longer trip has behind the loop's end must be ones that leave all
  * as it is (choose_tile_end.c). */
 #include "compile/choose/tile/choose_tile_linear.h"
+#include "ir/derive.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,8 +59,7 @@ mark_late(Join *j)
 		j->late[j->body->arg[i].id] = true;
 	for (const Op *op = j->body->first; op; op = op->next) {
 		bool late = takes_all(j, op) || ANY_OF(i, op->nin, is_late(j, op->in[i]));
-		for (int o = 0; o < op->nout; o++)
-			j->late[op->out[o].id] = late;
+		op_extend_slice(op, j->late, late);
 	}
 }
 

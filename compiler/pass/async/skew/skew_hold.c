@@ -11,6 +11,7 @@
  *
  * The instruction then reads a third less of shared memory (64 x 16 beside 128 x 16).  The first iteration's product reads
  * the slot, and runs meanwhile. */
+#include "ir/derive.h"
 #include "pass/async/skew/skew.h"
 #include "pass/layout/dot.h"
 #include "target/target.h"
@@ -42,8 +43,7 @@ has_other_tiles(const Skew *s)
 		bool behind =
 		    op->kind == OP_DOT_START ||
 		    ANY_OF(i, op->nin, value_inside(op->in[i], s->body) && follows[op->in[i]->id]);
-		for (int i = 0; i < op->nout; i++)
-			follows[op->out[i].id] = behind;
+		op_extend_slice(op, follows, behind);
 		bool is_tile = t && t->kind == TYPE_TILE && t->rank == 2 && op_has(op, ELEM) &&
 		    MIN(t->extent[0], t->extent[1]) > 1;
 		if (op->kind == OP_GET || op->kind == OP_PUT || (is_tile && !behind && !skew_is_made_late(s, op)))

@@ -1,4 +1,5 @@
 /* The loop in which products of two iterations run at once (skew.c). */
+#include "ir/derive.h"
 #include "pass/async/skew/skew.h"
 
 #include <string.h>
@@ -188,8 +189,7 @@ order_first(const Skew *s, Ops *before, Ops *behind)
 			continue;
 		bool waited = !writes && (op->kind == OP_PROXY_FENCE ? was : needs_wait(s, waits, op, any));
 		any |= was = waited;
-		for (int i = 0; i < op->nout; i++)
-			waits[op->out[i].id] = waited;
+		op_extend_slice(op, waits, waited);
 		vec_push(s->tmp, waited || passed ? behind : before, op);
 		passed |= op == s->last[0];
 	}
