@@ -391,7 +391,7 @@ layout_row_major(int rank, const int shape[LAYOUT_RANK], const int order[LAYOUT_
 }
 
 Layout
-layout_squares(int rank, const int shape[LAYOUT_RANK])
+layout_8x8(int rank, const int shape[LAYOUT_RANK])
 {
 	Layout l = {.rank = rank};
 	int n = 0, row = rank - 2, col = rank - 1;

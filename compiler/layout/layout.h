@@ -119,9 +119,9 @@ Layout layout_boxed(int rank, const int shape[LAYOUT_RANK], const int order[LAYO
 /* Is `l` such a layout of elements of `elem_bytes`?  Then *order and *row_bytes are what made it, the widest of several. */
 bool layout_match_boxed(const Layout *l, int elem_bytes, int order[LAYOUT_RANK], int *row_bytes);
 
-/* The last two dimensions in squares of 8 x 8, each whole and row by row; squares in row-major order.  Extents are 8 at
+/* The last two dimensions in matrices of 8 x 8, each whole and row by row; matrices in row-major order.  Extents are 8 at
  * least. */
-Layout layout_squares(int rank, const int shape[LAYOUT_RANK]);
+Layout layout_8x8(int rank, const int shape[LAYOUT_RANK]);
 
 /* Questions. */
 /* log2 of the most neighbours along dimension `dim` that one thread holds in consecutive registers, aligned. */
@@ -169,7 +169,7 @@ bool layout_turns(const int shape[LAYOUT_RANK], int bytes, int fast, int warps, 
 
 /* The same for simdgroup_load: `l` is made of 8 x 8 fragments (two neighbours along the fast dimension a lane) that stand
  * in `shared` with rows (or columns: *transposed) *stride elements apart. */
-bool layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);
+bool layout_fits_8x8(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed);
 
 /* packed.c: elements of 4 bits */
 

@@ -86,7 +86,7 @@ layout_matrix_passes(const F2 *to, int registers, int bytes, bool transposed)
 
 /* Lane bits 0 3 and 1 2 4 are columns 2 4 and rows 1 2 4: target.c's S_8x8. */
 bool
-layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed)
+layout_fits_8x8(const Layout *l, const Layout *shared, F2 *to, int *stride, bool *transposed)
 {
 	static const int column_lane[] = {0, 3}, row_lane[] = {1, 2, 4};
 	F2 inverse;
@@ -110,7 +110,7 @@ layout_fits_squares(const Layout *l, const Layout *shared, F2 *to, int *stride, 
 		inside |= near[i] | far[i];
 	}
 	*stride = (int)far[0];
-	for (int i = 1; i < to->nin; i++)               /* whatever else moves, moves squares whole */
+	for (int i = 1; i < to->nin; i++)               /* whatever else moves, moves matrices whole */
 		if ((i < lanes || i >= lanes + 5) && (to->col[i] & inside))
 			return false;
 	return true;

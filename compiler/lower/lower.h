@@ -326,17 +326,17 @@ void lower_order(Lower *l, Op *op);                     /* across/order.c: sort 
 void lower_scatter(Lower *l, Op *op);                   /* across/scatter.c */
 /* matrix/matrix.c: a tile from shared memory by ldmatrix, if its layout is made of fragments that it loads; else false */
 bool lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
-/* matrix/squares.c: the same by simdgroup_load, a square of 8 x 8 for every two registers … */
-bool lower_squares_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
+/* matrix/simdgroup.c: the same by simdgroup_load, a matrix of 8 x 8 for every two registers … */
+bool lower_simdgroup_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type);
 /* … and one of them, from register r on: a word of two elements, or two words. */
-typedef struct LowerSquares {
-	const SquaresSide *plan;
+typedef struct LowerSimdgroup {
+	const SimdgroupSide *plan;
 	Reg base, moved;                                /* REG_I32, bytes beyond it; 0: none */
 	LowerMap map;
 	RegType type;
-} LowerSquares;
-LowerSquares lower_squares(Lower *l, Reg base, const SquaresSide *plan, const Layout *layout, RegType type);
-void lower_square(Lower *l, const LowerSquares *s, uint64_t r, Reg *out);
+} LowerSimdgroup;
+LowerSimdgroup lower_simdgroup(Lower *l, Reg base, const SimdgroupSide *plan, const Layout *layout, RegType type);
+void lower_simdgroup_matrix(Lower *l, const LowerSimdgroup *s, uint64_t r, Reg *out);
 /* The same to shared memory, by stmatrix. */
 bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
 bool lower_signals_late(const Func *f);                  /* kernel.c: to the next grid, at its end */

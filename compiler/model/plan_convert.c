@@ -7,15 +7,15 @@
 
 /* Is it made of fragments that a simdgroup loads as 8 x 8 matrices?  No other target has such layouts. */
 static bool
-is_squares(const Layout *l)
+is_8x8(const Layout *l)
 {
 	int r = l->rank, stride;
 	bool transposed;
 	F2 to;
 	if (r < 2 || l->in[IN_LANE] != 5 || l->out[r - 1] < 3 || l->out[r - 2] < 3)
 		return false;
-	Layout squares = layout_squares(r, l->out);
-	return layout_fits_squares(l, &squares, &to, &stride, &transposed);
+	Layout matrices = layout_8x8(r, l->out);
+	return layout_fits_8x8(l, &matrices, &to, &stride, &transposed);
 }
 
 void
@@ -27,7 +27,7 @@ plan_convert(const Layout *src, const Layout *dst, int bytes, ConvertPlan *out)
 	out->kind = c.kind;
 	out->from = c.from;
 	out->scratch = 0;
-	if (c.kind == CONVERT_SHUFFLE && (is_squares(dst) || !plan_shuffle(&c, src, dst, &out->shuffle)))
+	if (c.kind == CONVERT_SHUFFLE && (is_8x8(dst) || !plan_shuffle(&c, src, dst, &out->shuffle)))
 		out->kind = CONVERT_SHARED;
 	if (out->kind == CONVERT_SHARED)
 		out->scratch = (int64_t)bytes << layout_out_bits(src);
@@ -41,12 +41,12 @@ convert_scratch(const Layout *src, const Layout *dst, int bytes)
 	return c.scratch;
 }
 
-/* Squares, where a simdgroup loads them as matrices. */
+/* Matrices, where a simdgroup loads them as matrices. */
 Layout
 convert_shared_layout(const Target *t, const Layout *src, const Layout *dst, int bytes)
 {
-	if (t->has & HAS_SIMDGROUP_MATRIX && is_squares(dst))
-		return layout_squares(src->rank, src->out);
+	if (t->has & HAS_SIMDGROUP_MATRIX && is_8x8(dst))
+		return layout_8x8(src->rank, src->out);
 	return layout_best_shared(src, dst, bytes);
 }
 

@@ -38,27 +38,27 @@ uint64_t fragment_image(const Layout *fragment, int i, const Layout *to);
 Layout dot_in_order(const Op *op, const Layout *given, int which, bool back);
 uint64_t dot_share(const Layout *from, uint64_t image, int lost, const Layout *to);
 
-/* plan_dot_squares.c: products of simdgroups that read slots */
+/* plan_simdgroup.c: products of simdgroups that read slots */
 
-typedef struct SquaresSide {
+typedef struct SimdgroupSide {
 	const Value *slot;                              /* NULL: the operand is in registers */
 	Layout shared;
 	F2 to;                                          /* of the operand's register, lane and warp: elements in the slot */
 	int stride;                                     /* elements from a row (transposed: a column) to the next */
 	bool transposed;
 	int64_t step;                                   /* bytes from one step along K to the next; 0: not one number */
-} SquaresSide;
+} SimdgroupSide;
 
-typedef struct SquaresPlan {
-	SquaresSide side[2];
+typedef struct SimdgroupPlan {
+	SimdgroupSide side[2];
 	bool loops;                                     /* the steps along K are a loop */
 	bool waits;                                     /* a barrier since the first get: another one after the reads */
-} SquaresPlan;
+} SimdgroupPlan;
 
 /* The product that loads what the get would; NULL: the get does. */
-const Op *squares_reader(const Op *get, const Target *t);
+const Op *simdgroup_reader(const Op *get, const Target *t);
 /* False: both operands are in registers. */
-bool plan_squares(const Op *dot, const Target *t, const MmaPlan *p, SquaresPlan *out);
+bool plan_simdgroup(const Op *dot, const Target *t, const MmaPlan *p, SimdgroupPlan *out);
 
 /* plan_wgmma.c: products of warpgroups */
 

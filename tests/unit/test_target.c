@@ -114,7 +114,7 @@ matrix_loads(void **state)
 		}
 }
 
-/* Squares of 8 x 8 in the block's memory: a fragment's elements stand where simdgroup_load takes them from, along rows or
+/* Matrices of 8 x 8 in the block's memory: a fragment's elements stand where simdgroup_load takes them from, along rows or
  * across them; rows that are exclusive-ored by their number do not fit. */
 static void
 square_loads(void **state)
@@ -124,22 +124,22 @@ square_loads(void **state)
 		for (int turned = 0; turned < 2 && is_simdgroup(&mma_info[i]); turned++) {
 			const int shape[LAYOUT_RANK] = {5, 6}, warps[LAYOUT_RANK] = {1, 1}, turn[LAYOUT_RANK] = {1, 0};
 			Layout f = mma_layout_a(&mma_info[i]), l = layout_tile(&f, shape, warps);
-			Layout squares = layout_squares(2, shape), swizzled = ring(shape, 1, 2);
+			Layout matrices = layout_8x8(2, shape), swizzled = ring(shape, 1, 2);
 			F2 to;
 			int stride = 0;
 			bool transposed = false;
 			if (turned) {
 				const int other[LAYOUT_RANK] = {6, 5};
-				squares = layout_squares(2, other);
+				matrices = layout_8x8(2, other);
 				l = layout_permute(&l, turn);
 			}
-			assert_true(layout_valid(&squares) && f2_is_injective(&squares.map));
-			assert_true(layout_fits_squares(&l, &squares, &to, &stride, &transposed));
+			assert_true(layout_valid(&matrices) && f2_is_injective(&matrices.map));
+			assert_true(layout_fits_8x8(&l, &matrices, &to, &stride, &transposed));
 			assert_int_equal(stride, 8);
 			assert_int_equal(transposed, turned);
 			for (uint64_t x = 0; x < UINT64_C(1) << to.nin; x++)
-				assert_int_equal(f2_apply(&squares.map, f2_apply(&to, x)), f2_apply(&l.map, x));
-			assert_false(!turned && layout_fits_squares(&l, &swizzled, &to, &stride, &transposed));
+				assert_int_equal(f2_apply(&matrices.map, f2_apply(&to, x)), f2_apply(&l.map, x));
+			assert_false(!turned && layout_fits_8x8(&l, &swizzled, &to, &stride, &transposed));
 		}
 }
 

@@ -7,7 +7,7 @@
  * An instruction waits for the one whose accumulator it takes (33 cycles on an H200), and a warp with few tiles for little
  * else: then steps go into up to four accumulators in turn, which are added at the end.
  *
- * A simdgroup loads fragments of operands that stand in slots (model/plan_dot_squares.c) as they are needed.
+ * A simdgroup loads fragments of operands that stand in slots (model/plan_simdgroup.c) as they are needed.
  *
  * Where operands are laid out otherwise, or there is no instruction, dot_fma.c multiplies and adds. */
 #include "lower/lower.h"
@@ -22,7 +22,7 @@ typedef struct Side {
 	Reg **packed;                                   /* by fragment; NULL: not yet */
 	bool to_tf32;
 	bool in_slot;                                   /* fragments are loaded as they are needed, by: */
-	LowerSquares squares;
+	LowerSimdgroup matrices;
 } Side;
 
 static const Reg *
@@ -33,7 +33,7 @@ side_words(Side *s, Lower *l, uint64_t fragment)
 		return s->packed[fragment];
 	Reg *w = s->packed[fragment] = NEW_ARRAY(l->mem, Reg, s->words);
 	if (s->in_slot) {
-		lower_square(l, &s->squares, fragment << s->plan->fragment, w);
+		lower_simdgroup_matrix(l, &s->matrices, fragment << s->plan->fragment, w);
 		return w;
 	}
 	const Reg *v = s->regs + (fragment << s->plan->fragment);
@@ -123,14 +123,14 @@ multiply(Lower *l, const MmaPlan *p, const Op *op, Side *side, Reg *out)
  *         a: a fragment for each row of tiles      b: one for each column
  *         acc[tile] = mma a[row], b[column], acc[tile] */
 static void
-multiply_loop(Lower *l, const MmaPlan *p, const SquaresPlan *s, const Op *op, Side *side, Reg *out)
+multiply_loop(Lower *l, const MmaPlan *p, const SimdgroupPlan *s, const Op *op, Side *side, Reg *out)
 {
 	int n = lower_count(&op->out[0]);
 	Reg *inside = NEW_ARRAY(l->mem, Reg, n);
 	Reg k = thread_loop(l->b, lower_i32(l, 0), lower_i32(l, 1 << p->steps), lower_i32(l, 1), out, inside, n);
 	thread_prim(l->b, PRIM_WARP_STEP, NULL, 0, NULL, 0, NULL, 0);
 	for (int i = 0; i < 2; i++)
-		side[i].squares.moved = lower_op2(l, THREAD_MUL, k, lower_i32(l, s->side[i].step));
+		side[i].matrices.moved = lower_op2(l, THREAD_MUL, k, lower_i32(l, s->side[i].step));
 	multiply_step(l, p, side, 0, inside);
 	thread_loop_end(l->b, inside, out, n);
 }
@@ -140,15 +140,15 @@ lower_mma(Lower *l, const MmaPlan *p, const Op *op, Reg *out)
 {
 	MmaWords words = mma_words(p->mma);
 	Side side[2] = {side_make(l, p, op->in[0], &p->side[0], words.a), side_make(l, p, op->in[1], &p->side[1], words.b)};
-	SquaresPlan s = {0};
-	bool in_slots = plan_squares(op, l->t, p, &s);
+	SimdgroupPlan s = {0};
+	bool in_slots = plan_simdgroup(op, l->t, p, &s);
 
 	memcpy(out, lower_regs(l, op->in[2]), sizeof *out * (size_t)lower_count(&op->out[0]));
 	for (int i = 0; i < 2; i++)
 		if (s.side[i].slot) {
 			side[i].in_slot = true;
-			side[i].squares = lower_squares(l, lower_regs(l, s.side[i].slot)[0], &s.side[i], op->in[i]->layout,
-			    lower_type(op->in[i]->type));
+			side[i].matrices = lower_simdgroup(l, lower_regs(l, s.side[i].slot)[0], &s.side[i],
+			    op->in[i]->layout, lower_type(op->in[i]->type));
 		}
 	if (in_slots && s.loops)
 		multiply_loop(l, p, &s, op, side, out);

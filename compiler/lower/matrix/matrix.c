@@ -66,7 +66,7 @@ lower_matrix_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layo
 	Matrices m;
 
 	if (layout && l->t->has & HAS_SIMDGROUP_MATRIX)
-		return lower_squares_load(l, base, out, layout, shared, type);
+		return lower_simdgroup_load(l, base, out, layout, shared, type);
 	if (!layout || !(l->t->has & HAS_LDMATRIX) || type == REG_PRED ||
 	    !layout_fits_matrix(layout, shared, bytes, &m.to, &m.transposed))
 		return false;

@@ -195,7 +195,7 @@ lower_get(Lower *l, Op *op)
 	Layout shared = slot_layout(slot);
 	Reg *out = lower_new(l, v), base = lower_regs(l, slot)[0];
 
-	if (squares_reader(op, l->t))
+	if (simdgroup_reader(op, l->t))
 		return;
 	if (dtype_is_packed(v->type->elem)) {
 		if (!lower_packed_get(l, v, base, &shared, out))

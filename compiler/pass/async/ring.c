@@ -164,9 +164,9 @@ choose_shared(Pipeline *p, const Staged *s)
 		return layout_intern(p->m, &l);
 	if (required && p->t->has & HAS_SIMDGROUP_MATRIX && l.rank >= 2 && l.out[l.rank - 1] >= 3 &&
 	    l.out[l.rank - 2] >= 3) {
-		Layout squares = layout_squares(l.rank, l.out);
-		if (layout_fits_squares(required, &squares, &to, &stride, &transposed))
-			return layout_intern(p->m, &squares);
+		Layout matrices = layout_8x8(l.rank, l.out);
+		if (layout_fits_8x8(required, &matrices, &to, &stride, &transposed))
+			return layout_intern(p->m, &matrices);
 	}
 	if (required && !layout_fits_matrix(required, &l, bytes, &to, &transposed)) {
 		int order[F2_MAX];

@@ -1,4 +1,4 @@
-/* Products of simdgroups whose operands stand in slots as squares of 8 x 8: which sides are read there, and whether the
+/* Products of simdgroups whose operands stand in slots as matrices of 8 x 8: which sides are read there, and whether the
  * steps along K can be a loop.
  *
  * A get that feeds one product, with nothing between the two but other gets, loads nothing: the product loads a fragment
@@ -9,7 +9,7 @@
 enum { LEAST_TILES = 2 };                               /* log2: with fewer an instruction waits for the one before it */
 
 const Op *
-squares_reader(const Op *get, const Target *t)
+simdgroup_reader(const Op *get, const Target *t)
 {
 	F2 to;
 	int stride;
@@ -23,7 +23,7 @@ squares_reader(const Op *get, const Target *t)
 	    (dot->in[0] != &get->out[0] && dot->in[1] != &get->out[0]) || !plan_mma(dot, &p))
 		return NULL;
 	Layout shared = slot_layout(get->in[0]);
-	return layout_fits_squares(get->out[0].layout, &shared, &to, &stride, &transposed) ? dot : NULL;
+	return layout_fits_8x8(get->out[0].layout, &shared, &to, &stride, &transposed) ? dot : NULL;
 }
 
 /* Bytes from one step's fragments to the next one's; 0: it is no such number. */
@@ -57,21 +57,21 @@ waits_since(const Op *dot)
 }
 
 bool
-plan_squares(const Op *dot, const Target *t, const MmaPlan *p, SquaresPlan *out)
+plan_simdgroup(const Op *dot, const Target *t, const MmaPlan *p, SimdgroupPlan *out)
 {
-	*out = (SquaresPlan){.loops = p->steps > 0 && p->tiles >= LEAST_TILES, .waits = waits_since(dot)};
+	*out = (SimdgroupPlan){.loops = p->steps > 0 && p->tiles >= LEAST_TILES, .waits = waits_since(dot)};
 	bool any = false;
 	for (int i = 0; i < 2; i++) {
 		const Op *get = dot->in[i]->def;
-		SquaresSide *s = &out->side[i];
-		bool reads = get && get->kind == OP_GET && squares_reader(get, t) == dot;
+		SimdgroupSide *s = &out->side[i];
+		bool reads = get && get->kind == OP_GET && simdgroup_reader(get, t) == dot;
 		any = any || reads;
 		out->loops = out->loops && reads;
 		if (!reads)
 			continue;
 		s->slot = get->in[0];
 		s->shared = slot_layout(s->slot);
-		layout_fits_squares(dot->in[i]->layout, &s->shared, &s->to, &s->stride, &s->transposed);
+		layout_fits_8x8(dot->in[i]->layout, &s->shared, &s->to, &s->stride, &s->transposed);
 		s->step = step_bytes(p, &p->side[i], &s->to, dot->in[i]->layout->in[IN_REGISTER],
 		    element_bytes(dot->in[i]->type));
 		out->loops = out->loops && s->step > 0;

@@ -2,18 +2,18 @@
  * said in layout/matrix.c.  The address is that of a matrix's first element: what warps and the other registers add. */
 #include "lower/lower.h"
 
-LowerSquares
-lower_squares(Lower *l, Reg base, const SquaresSide *plan, const Layout *layout, RegType type)
+LowerSimdgroup
+lower_simdgroup(Lower *l, Reg base, const SimdgroupSide *plan, const Layout *layout, RegType type)
 {
 	uint64_t image[F2_MAX] = {0};
 	int n = 5 + layout->in[IN_WARP];
 	for (int i = 5; i < n; i++)
 		image[i] = plan->to.col[layout->in[IN_REGISTER] + i] * (uint64_t)thread_type_bytes(type);
-	return (LowerSquares){.plan = plan, .base = base, .map = lower_map(l, image, n), .type = type};
+	return (LowerSimdgroup){.plan = plan, .base = base, .map = lower_map(l, image, n), .type = type};
 }
 
 void
-lower_square(Lower *l, const LowerSquares *s, uint64_t r, Reg *out)
+lower_simdgroup_matrix(Lower *l, const LowerSimdgroup *s, uint64_t r, Reg *out)
 {
 	bool is_f32 = s->type == REG_F32;
 	DType elem = s->type == REG_F16 ? TY_F16 : s->type == REG_BF16 ? TY_BF16 : TY_F32;
@@ -28,16 +28,16 @@ lower_square(Lower *l, const LowerSquares *s, uint64_t r, Reg *out)
 }
 
 bool
-lower_squares_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
+lower_simdgroup_load(Lower *l, Reg base, Reg *out, const Layout *layout, const Layout *shared, RegType type)
 {
-	SquaresSide plan = {0};
+	SimdgroupSide plan = {0};
 	if ((type != REG_F16 && type != REG_BF16 && type != REG_F32) ||
-	    !layout_fits_squares(layout, shared, &plan.to, &plan.stride, &plan.transposed))
+	    !layout_fits_8x8(layout, shared, &plan.to, &plan.stride, &plan.transposed))
 		return false;
-	LowerSquares s = lower_squares(l, base, &plan, layout, type);
+	LowerSimdgroup s = lower_simdgroup(l, base, &plan, layout, type);
 	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += 2) {
 		Reg word[2];
-		lower_square(l, &s, (uint64_t)r, type == REG_F32 ? &out[r] : word);
+		lower_simdgroup_matrix(l, &s, (uint64_t)r, type == REG_F32 ? &out[r] : word);
 		if (type != REG_F32)
 			thread_unpack(l->b, word[0], type, &out[r], 2);
 	}

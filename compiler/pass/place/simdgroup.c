@@ -1,7 +1,7 @@
 /* Operands of simdgroups' products stand in buffers of their own until the product has read them, so that it loads a
  * fragment when it needs it, and no lane holds a tile's fragments at once.
  *
- *     %d = convert %a : bf16[64, 32] #2            %s = alloc : buffer<1 x bf16[64, 32]> #7       squares of 8 x 8
+ *     %d = convert %a : bf16[64, 32] #2            %s = alloc : buffer<1 x bf16[64, 32]> #7       matrices of 8 x 8
  *     %e = convert %b : bf16[32, 64] #3            put %s, %a
  *     %p = dot %d, %e, %c                          %r = alloc : buffer<1 x bf16[32, 64]> #8
  *                                        =>        put %r, %b
@@ -55,7 +55,7 @@ find_products(const Func *f, const Value *v, Op **dots, int most)
 }
 
 static bool
-goes_through_squares(const Op *c)
+goes_through_8x8(const Op *c)
 {
 	int stride;
 	bool transposed;
@@ -66,8 +66,8 @@ goes_through_squares(const Op *c)
 		return false;
 	if (!convert_scratch(c->in[0]->layout, v->layout, element_bytes(v->type)))
 		return false;
-	Layout squares = layout_squares(rank, v->layout->out);
-	return layout_fits_squares(v->layout, &squares, &to, &stride, &transposed);
+	Layout matrices = layout_8x8(rank, v->layout->out);
+	return layout_fits_8x8(v->layout, &matrices, &to, &stride, &transposed);
 }
 
 static void
@@ -88,9 +88,9 @@ static void
 put_once(Module *m, const Value *v, Builder b, Value *from, Put *p)
 {
 	const Type *tile = v->type;
-	Layout squares = layout_squares(tile->rank, v->layout->out);
+	Layout matrices = layout_8x8(tile->rank, v->layout->out);
 	Value *slot = build0(&b, OP_ALLOC, type_buffer(m, tile->elem, 1, tile->rank, tile->extent));
-	slot->layout = layout_intern(m, &squares);
+	slot->layout = layout_intern(m, &matrices);
 	p->op = op_make(&b, OP_PUT, (Value *[]){slot, from}, 2, NULL, 0, NULL, 0);
 	for (int i = 0; i < p->n; i++) {
 		b = build_before(p->dots[i]);
@@ -121,7 +121,7 @@ static bool
 visit(Func *f, const Target *t, Op *c)
 {
 	Put p;
-	p.n = goes_through_squares(c) ? find_products(f, &c->out[0], p.dots, PRODUCTS_MOST) : 0;
+	p.n = goes_through_8x8(c) ? find_products(f, &c->out[0], p.dots, PRODUCTS_MOST) : 0;
 	if (p.n == 0)
 		return false;
 	put_once(f->module, &c->out[0], build_before(c), c->in[0], &p);
@@ -197,7 +197,7 @@ lay_out(Value *v, const Value *clone, Op *c, const Layout *kept[CHAIN_MOST], boo
 	}
 }
 
-/* The conversion of a product's operand comes last, if it can then go through squares. */
+/* The conversion of a product's operand comes last, if it can then go through matrices. */
 static void
 convert_last(Func *f, const Target *t, Op *dot, int i)
 {
@@ -213,7 +213,7 @@ convert_last(Func *f, const Target *t, Op *dot, int i)
 	op_set_in(dot, i, last);
 	const Layout *kept[CHAIN_MOST];
 	lay_out(operand, moved, c, kept, true);         /* takes no shared memory while it is not used */
-	if (goes_through_squares(last->def) && visit(f, t, last->def)) {
+	if (goes_through_8x8(last->def) && visit(f, t, last->def)) {
 		erase_until(operand->def, c->in[0]->def);
 		return;
 	}
@@ -224,7 +224,7 @@ convert_last(Func *f, const Target *t, Op *dot, int i)
 }
 
 void
-pass_squares(Func *f, const Target *t)
+pass_simdgroup(Func *f, const Target *t)
 {
 	if (!(t->has & HAS_SIMDGROUP_MATRIX))
 		return;
