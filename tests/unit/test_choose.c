@@ -418,6 +418,24 @@ test_split(void **state)
 	compile_close(c.cx);
 }
 
+/* A loop with a merge and no product is compared as others are: few long rows are read ahead, by more blocks than fill the
+ * multiprocessors once. */
+static void
+test_merged(void **state)
+{
+	static const char text[] = "kernel k<B = 128>(x: in f32[R, C], y: out f32[R]) grid(r: R) { var m = -inf; var s = 0.0;\n"
+	    "for c in range(0, C, B) { let v = x[r, c +: B] else -inf; let n = max(m, max(v, axis = 0));\n"
+	    "s = s * exp(m - n) + sum(exp(v - n)); m = n; } merge (part) { let n = max(m, part.m);\n"
+	    "s = s * exp(m - n) + part.s * exp(part.m - n); m = n; } y[r] = m + log(s); }";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 2, .dim = {32, 1000000}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 1, .dim = {32}};
+	assert_true(choose_for(&c, text));
+	assert_true(value(&c, "unroll") > 1);
+	assert_true(value(&c, "split") > 4);
+	compile_close(c.cx);
+}
+
 /* Rows of odd lengths are loaded by threads: no roles, and rows of a tile as long as a warp's access. */
 static void
 test_odd_rows(void **state)
@@ -630,7 +648,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),

@@ -476,7 +476,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	}
 	cx->tmp = arena_open();
 	cx->muted++;
-	bool is_shared = search_split(&s, true) > 1;        /* the estimate knows no part of a loop with merge */
+	bool is_shared = search_split(&s, true) > 1;        /* that of products knows no part of a loop with merge */
 	bool is_by_warps = s.is_whole && s.is_lone_decode;
 	ChooseBinding quiet = *how;
 	quiet.why = NULL;
@@ -487,7 +487,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	s.how = how;
 	if (s.is_whole && !is_shared)
 		ok = choose_whole(k, b, t, how, is_by_warps, mem, values, n);
-	if (!ok && !is_shared)
+	if (!ok && (!is_shared || !s.products))
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	if (!ok || !s.is_merged)
 		ok |= search_add_split(&s, mem, values, n);
