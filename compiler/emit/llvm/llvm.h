@@ -40,6 +40,12 @@ typedef struct LlvmTest {
 	LLVMBasicBlockRef body, after;
 } LlvmTest;
 
+/* A block whose values stay where they are computed, and the nodes of its region. */
+typedef struct LlvmHeld {
+	LLVMBasicBlockRef block;
+	int nodes;
+} LlvmHeld;
+
 struct EmitLlvm {
 	Arena *mem;
 	const Target *target;
@@ -57,7 +63,7 @@ struct EmitLlvm {
 	bool in_function;                               /* beside the kernel; stands at no line */
 	LlvmTest test;
 	bool keeps_order;                               /* the region that is open (thread_keeps_order) */
-	VEC(LLVMBasicBlockRef) held;                    /* blocks whose values stay where they are computed */
+	VEC(LlvmHeld) held;
 	VEC(LlvmTable) table;
 	VEC(LLVMValueRef) functions;                    /* of the module's, in its order */
 	/* lines */

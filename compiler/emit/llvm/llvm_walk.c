@@ -156,7 +156,7 @@ llvm_region(EmitLlvm *l, const ThreadRegion *r)
 	l->keeps_order = !multiplies || thread_keeps_order(r) || (outer && is_branch);
 	for (int i = 0; i < r->body.n; i++) {
 		if (r->body.at[i]->region[0] && !l->keeps_order && !l->in_function)
-			vec_push(l->mem, &l->held, LLVMGetInsertBlock(l->b));
+			vec_push(l->mem, &l->held, ((LlvmHeld){LLVMGetInsertBlock(l->b), r->body.n}));
 		if (r->body.at[i]->kind == NODE_WGMMA && !l->opt.host)
 			i = products(l, r, i);
 		else
