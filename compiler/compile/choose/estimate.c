@@ -292,11 +292,12 @@ is_plain_product(const Estimate *e)
 static void
 fill_bill(const Estimate *e, double programs, int together, double cycles, Bill *out)
 {
+	double sectors = estimate_sectors(e->block.lines, e->block.moved, e->t->rates->multiprocessors);
 	*out = (Bill){.programs = programs, .cycles = cycles, .after = is_plain_product(e) ? e->block.after : 0};
 	out->behind = estimate_behind(out->after);
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
-	out->part[BILL_SECTORS] = MAX(e->block.l2, is_plain_product(e) ? e->block.lines : 0);
+	out->part[BILL_SECTORS] = is_plain_product(e) ? sectors : e->block.l2;
 	out->part[BILL_ISSUE] = e->block.arithmetic - out->after, out->part[BILL_SPECIAL] = e->block.slow;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
@@ -306,8 +307,7 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 
 /* Parted kernels are modelled with products that are independent, or such as are chained and run at once: those of one
  * warpgroup in single rounds, where no other block would compute meanwhile (64 drafts behind 4000 keys, 128 programs: 70 us
- * on an H200, 42 in roles).  NULL: it is
- * modelled. */
+ * on an H200, 42 in roles).  NULL: it is modelled. */
 static const char *
 model_reason(Estimate *e, bool chain, bool is_one_round)
 {

@@ -68,6 +68,8 @@ typedef struct ProductLaunch {
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);
+/* Of a program's lines, in cycles, and bytes through the L2 cache what takes longer, where all multiprocessors ask. */
+double estimate_sectors(double lines, double moved, double multiprocessors);
 /* Of a program's cycles of arithmetic behind its products, what it takes longer, of the launch. */
 double estimate_behind(double after);
 /* Multiprocessors whose blocks run at once in clusters of `ranks`. */
@@ -80,6 +82,8 @@ double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int 
 /* Lines of the L2 cache that boxes of what is read touch, by those that they would fill: up to 2 where the tensor's rows
  * begin within lines. */
 double estimate_astride(const Bound *b, const Op *read);
+/* Do rows of that tensor begin within sectors of 32 bytes? */
+bool estimate_splits_sectors(const Bound *b, const Op *read);
 
 /* estimate_trips.c: counts what a program issues, and each line's accesses, by the thread IR. */
 void estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c);

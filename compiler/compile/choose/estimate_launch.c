@@ -98,6 +98,17 @@ estimate_astride(const Bound *b, const Op *read)
 	return stride % LINE && least ? (double)lines / (double)least : 1;
 }
 
+bool
+estimate_splits_sectors(const Bound *b, const Op *read)
+{
+	const Value *tensor = read->in[0];
+	bool is_tile = read->kind == OP_READ && read->out[0].type->rank > 1 && !tensor->def && !tensor->block->parent;
+	if (!is_tile || tensor->index >= b->kernel->params.n || b->param[tensor->index].rank < 2)
+		return false;
+	const BoundParam *p = &b->param[tensor->index];
+	return p->dim[p->rank - 1] * dtype_info[p->dtype].bits / 8 % SECTOR != 0;
+}
+
 double
 estimate_lines(const Bound *b, const Op *read, int ranks, int along)
 {

@@ -11,35 +11,41 @@
  *     launch   = rounds of as many programs as there are multiprocessors, the last with fewer, and what begins and ends
  *                them; not less than device memory takes
  *
- * The constants were fitted to 1,200 launches of f16 and bf16 on an H200, 76 shapes and batches of 100 to 6007 rows, flat
- * and parted, transposed, alone, in clusters and with loops shared: to how the forms of a shape compare, those near its
- * fastest most.  Of 13 forms each of 24 shapes that were not used what comes first took 4 % longer than the fastest, and no
- * more than 5 % for 18 of them (bench/results/h200-matmul.md).  Cycles of 1.755 GHz. */
+ * The constants were fitted to 2,100 launches of bf16 on an H200, 142 shapes of 37 to 8192 rows, flat and parted,
+ * transposed, alone, in clusters and with loops shared: to how the forms of a shape compare, those near its fastest
+ * most.  What the fit to half of 110 shapes puts first of some 16 forms took 3 % longer than the fastest in the other
+ * half, where the one before took 5 (bench/results/h200-matmul.md).  Cycles of 1.755 GHz. */
 #include "compile/choose/estimate.h"
 
 #include <math.h>
 
-static const double LAUNCH = 5107, PARTED_START = 327, EPILOGUE = 2016;
+static const double LAUNCH = 3000, PARTED_START = 769, EPILOGUE = 4720;
 /* More, of one warpgroup, whose product drains first; in roles it does not (skew/run_on.c), but of tiles of more than 64
  * rows and columns two warpgroups take 0.8 to 1.0 of one's time, of others 1.0 to 1.2, and joins wait for one. */
-static const double TRIP = 10.6, LONE = 109;
-static const double TRANSPOSED_WAIT = 75;                        /* a trip, flat, of several warpgroups */
-static const double LATENCY = 967;                              /* from a slot's release until the first bytes come */
-static const double L2_RATE = 6530, MEMORY_RATE = 2450;         /* bytes, all multiprocessors together */
-static const double BUSY = 0.219;                               /* slower: all matrix units at work */
+static const double TRIP = 10.6, LONE = 63.4;
+static const double FLAT_TRIP = 58.1;                           /* more: the warps that multiply ask for slots and meet */
+static const double LONE_WIDE = 52.5, WIDE = 8192;              /* of one warpgroup, of tiles of more elements */
+static const double TRANSPOSED_WAIT = 43.2;                     /* a trip, flat, of several warpgroups */
+static const double LATENCY = 1610;                             /* from a slot's release until the first bytes come */
+static const double L2_RATE = 8490, MEMORY_RATE = 2280;         /* bytes, all multiprocessors together */
+static const double BUSY = 0.327;                               /* slower: all matrix units at work */
 static const double SCALE = 0.726;                              /* the median of measured by modelled times */
-static const double BESIDE_MEMORY = 0.306;                      /* of what waits for memory, the shorter is chosen */
+static const double BESIDE_MEMORY = 0.18;                       /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.29;
-static const double CLUSTER_START = 3104, SPLIT_SLOW = 1.248;
+static const double CLUSTER_START = 4040;
+/* Blocks of a cluster that share a loop take longer the more slots their rings have: 947 x 280 x 10848 in 128 x 96 by
+ * four 20.5 us with four slots, 19.5, 20.2 and 22.9 with five, six and eight; 271 x 312 x 34208 by eight 26.8, 25.4, 28.4
+ * and 29.5. */
+static const double SPLIT_SLOW = 1.36, SPLIT_SLOT = 0.0334;
 /* Blocks that share a loop: in a cluster each adds a share of all blocks' sums, in memory the last adds all. */
-static const double STEP_CLUSTER = 2429, RATE_CLUSTER = 8.04;
+static const double STEP_CLUSTER = 166, RATE_CLUSTER = 5.96;
 static const double JOIN_MEMORY = 7129, PART_MEMORY = 289, RATE_MEMORY = 202;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
 static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.12;
 /* The same of programs for half of the multiprocessors at most, each shared by several; joins cost what 7 to 16 trips of a
  * part gain: 339 x 144 x 6040 takes 12.1 us so and 7.9 flat in clusters, 512 x 768 x 32768 52 and 60. */
-static const double FEW_JOIN = 6400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
+static const double FEW_JOIN = 13400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x
  * 1024 x 640 and 1536 x 2048 x 512 with a residual take 14.5 and 11.2 us flat, 12.4 and 9.3 in roles. */
 static const double BEHIND = 1500, BEHIND_RATE = 22, PARTED_BEHIND_RATE = 60;
@@ -80,7 +86,8 @@ ringed(const ProductLaunch *p, double active, bool edge, double together)
 	const double by[] = {use,
 		(trips * LATENCY + together * (p->moved * active / L2_RATE + use)) / p->stages / together};
 	double most = greatest(by, sizeof by / sizeof *by);
-	double wait = TRIP + (p->transposes && !p->parted && p->warpgroups > 1 ? TRANSPOSED_WAIT : 0);
+	double wait = TRIP + (p->parted ? 0 : FLAT_TRIP) + (p->warpgroups == 1 && p->elements > WIDE ? LONE_WIDE : 0);
+	wait += p->transposes && !p->parted && p->warpgroups > 1 ? TRANSPOSED_WAIT : 0;
 	return most + (trips * wait + most / trips / 4) / together;     /* the first trip's copies hide behind nothing */
 }
 
@@ -108,6 +115,12 @@ results(const ProductLaunch *p)
 {
 	double waits = fmax(p->written - WRITTEN_ELEMENT * p->elements, 0) / WRITTEN_RATE;
 	return (AFTER * p->after + waits) / fmax(p->split, 1);  /* one of those that share a loop */
+}
+
+double
+estimate_sectors(double lines, double moved, double multiprocessors)
+{
+	return fmax(lines, moved * multiprocessors / L2_RATE) * SCALE;
 }
 
 double
@@ -179,6 +192,8 @@ estimate_product(const ProductLaunch *p)
 	double slow = p->split > 1 && !p->in_cluster ? SPLIT_SLOW : 1;
 	if (p->stream)
 		slow = shares_few(p) ? FEW_SLOW : STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
+	if (p->split > 1 && !p->parted)
+		slow *= 1 + SPLIT_SLOT * fmax(p->stages - 4, 0);
 	double most = fmax(cycles, p->bytes / MEMORY_RATE) + BESIDE_MEMORY * cycles;
 	return (LAUNCH + (p->ranks > 1 ? CLUSTER_START : 0) + most + join_cycles(p)) * slow * SCALE;
 }
