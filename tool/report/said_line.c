@@ -191,7 +191,7 @@ told(const Said *s, const SaidLine *l)
 		said_add(s, &parts, l->details);
 	if (l->x->not_ahead)
 		said_add(s, &parts, said_not_ahead(s, l));
-	said_add(s, &parts, l->x->reason ? l->x->reason : "");
+	said_add(s, &parts, l->x->reason && !strstr(l->details, l->x->reason) ? l->x->reason : "");
 	return said_join(s, &parts, " — ");
 }
 

@@ -9,6 +9,7 @@
 
 static const double ANOTHER = 1.5; /* times the least: another text may do better (depthwise, 99 us on an H200, cuDNN 65) */
 static const double FEW = 1.1;     /* times the least: nothing is left */
+static const double MORE = 1.3;    /* times the least: what the code has is worth a look */
 static const double KEYS = 0.6;   /* of a line that compares keys: its instructions that go without them */
 
 static void
@@ -254,12 +255,15 @@ add_starts(const Said *s, Remedies *all)
 		tried |= c->cycles >= 0 && v && v->value.i > 0;
 	}
 	const char *why = said_behind(s, "which takes long to start: ");
-	said_remedy(s, all, 0,
-	    arena_printf(s->mem, "fewer blocks: %.0f take turns to start, %s%s", s->x->bill.launched, said_micro(s, us),
-		tried ? "; a program for several rows, or a larger tile, has fewer"
-		      : arena_printf(s->mem, "; with persistent = true, which was not compared%s%s%s, as many stay as "
-				"there is room for, or a program for several rows has fewer",
-			    *why ? " (" : "", why, *why ? ")" : "")));
+	said_remedy(s, all, said_with(s, BILL_START, us - next),
+	    arena_printf(s->mem, "at best, with fewer blocks: %.0f take turns to start, %s%s",
+		s->x->bill.launched, said_micro(s, us),
+		tried
+		    ? "; a larger tile has fewer"
+		    : arena_printf(s->mem,
+			  "; with persistent = true, which was not compared%s%s%s, as many stay as "
+			  "there is room for",
+			  *why ? " (" : "", why, *why ? ")" : "")));
 }
 
 static void
@@ -349,6 +353,15 @@ add_instructions(const Said *s, Remedies *all)
 			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
 			"takes two; cast its tile of indices, as in (...) as i32, where the numbers fit",
 			l->line, 100 * wide));
+	bool memory;
+	double outside;
+	if (s->us > MORE * said_least(s, &memory, &outside) &&
+	    all_us >= REPORT_NEAR * said_part(s, said_longest(s, -1)))
+		said_remedy(s, all, 0,
+		    arena_printf(s->mem,
+			"fewer instructions for each result: line %d has the most, %s%s%s", l->line,
+			said_micro(s, own), *said_mix(s, l->line) ? ", " : "",
+			said_mix(s, l->line)));
 }
 
 static void
@@ -412,7 +425,6 @@ another_text(const Said *s, double least)
 	    [BILL_ATOMICS] =
 		"that joins what goes to one place before an atomic operation takes it there",
 	    [BILL_REQUESTS] = "with fewer, wider accesses",
-	    [BILL_ISSUE] = "with fewer instructions for each result",
 	    [BILL_SPECIAL] = "with fewer special functions",
 	    [BILL_SHUFFLES] = "in which threads exchange less",
 	    [BILL_SHARED] = "in which less goes through shared memory",
