@@ -382,6 +382,14 @@ is_below(const Value *v, const Value *symbol)
 	return v == symbol || (op && op->kind == OP_MIN && (op->in[0] == symbol || op->in[1] == symbol));
 }
 
+static bool
+is_number(const Value *v, int64_t *n)
+{
+	const AxisInfo *x = axis_of(v);
+	*n = x->lo == x->hi ? x->lo : *n;
+	return x->lo == x->hi;
+}
+
 /* v as program_id * times + more. */
 static const Op *
 program_of(const Value *v, int64_t *times, int64_t *more)
@@ -389,22 +397,10 @@ program_of(const Value *v, int64_t *times, int64_t *more)
 	const Op *op = v->def;
 	*times = 1;
 	*more = 0;
-	for (int i = 0; op && op->kind == OP_ADD && i < 2; i++) {
-		const AxisInfo *x = axis_of(op->in[i]);
-		if (x->lo != x->hi)
-			continue;
-		*more = x->lo;
-		op = op->in[1 - i]->def;
-		break;
-	}
-	for (int i = 0; op && op->kind == OP_MUL && i < 2; i++) {
-		const AxisInfo *x = axis_of(op->in[i]);
-		if (x->lo != x->hi)
-			continue;
-		*times = x->lo;
-		op = op->in[1 - i]->def;
-		break;
-	}
+	if (op && op->kind == OP_ADD && (is_number(op->in[0], more) || is_number(op->in[1], more)))
+		op = op->in[is_number(op->in[0], more)]->def;
+	if (op && op->kind == OP_MUL && (is_number(op->in[0], times) || is_number(op->in[1], times)))
+		op = op->in[is_number(op->in[0], times)]->def;
 	return op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) ? op : NULL;
 }
 
@@ -431,12 +427,12 @@ program_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 	return (more == 0 && extent <= 1) || per == 1 || (k < 62 && (INT64_C(1) << k) % per == 0);
 }
 
+/* Products by copies whose sizes are known take 3 to 4 % longer than by such with a test (H200: int4 of 16 rows 15.8 to
+ * 16.2 us, int4_split 10.6 to 11.0, fp8_dx 1350 to 1407). */
 static bool
-is_number(const Value *v, int64_t *n)
+multiplies(const Op *loop)
 {
-	const AxisInfo *x = axis_of(v);
-	*n = x->lo;
-	return x->lo == x->hi && x->lo > 0;
+	return ANY_OP_HERE(op, loop->region[0], op_family(op) == FAMILY_DOT);
 }
 
 /* The same for a loop's index times a number or divided by one, where the loop runs to the dimension in whole steps, or to
@@ -446,15 +442,12 @@ loop_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 {
 	const FuncParam *p = tensor_param(x->tensor);
 	const Value *symbol = dim_symbol(x->tensor, d);
-	int64_t part = 1, times = 1, by = 1, of = 1, step;
-	if (!symbol && p && p->part[d] > 0) {
-		part = p->part[d];
-		symbol = &x->op->home->func->body->arg[p->part_of[d]];
-	}
+	int64_t part = !symbol && p && p->part[d] > 0 ? p->part[d] : 1, times = 1, by = 1, of = 1, step = 0;
+	symbol = part > 1 ? &x->op->home->func->body->arg[p->part_of[d]] : symbol;
 	const Op *moves = start->def;
 	if (moves && moves->kind == OP_MUL)
 		start = moves->in[is_number(moves->in[1], &times) || !is_number(moves->in[0], &times) ? 0 : 1];
-	else if (moves && moves->kind == OP_DIV && is_number(moves->in[1], &by))
+	if (moves && moves->kind == OP_DIV && is_number(moves->in[1], &by))
 		start = moves->in[0];
 	const Op *loop = start->def ? NULL : start->block->parent;
 	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol)
@@ -464,12 +457,16 @@ loop_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 	if ((floors || (end->def && end->def->kind == OP_CDIV)) && is_number(end->def->in[1], &of))
 		end = end->def->in[0];
 	const AxisInfo *lo = axis_of(loop->in[0]);
-	if (!is_below(end, symbol) || lo->lo < 0 || !is_number(loop->in[2], &step) || times * part != of * by)
+	if (!is_below(end, symbol) || lo->lo < 0 || !is_number(loop->in[2], &step) || times * part != of * by ||
+	    MIN(MIN(step, of), MIN(times, by)) <= 0)
 		return false;
 	int64_t all = step * of;                        /* of the symbol, which an iteration has */
-	int k = log2_floor(all);
-	bool whole = INT64_C(1) << k == all && lo->div[0] >= log2_floor(step) && axis_of(symbol)->div[0] >= k;
-	return extent <= 1 || ((whole || (floors && step == 1)) && extent * part <= all);
+	int div = axis_of(symbol)->div[0];
+	bool exact = floors || (is_power_of_two(of) && div >= log2_floor(of));
+	bool whole = is_power_of_two(all) && div >= log2_floor(all) && lo->div[0] >= log2_floor(step);
+	if ((part > 1 || by > 1 || floors || (of > 1 && extent > of)) && multiplies(loop))
+		return false;
+	return extent <= 1 || (exact && extent * part <= of) || (whole && extent * part <= all);
 }
 
 bool
@@ -493,7 +490,7 @@ access_is_inside_from(const Op *op, int d, const Value *v)
 		return true;
 	if (x.index[d] == 'g')
 		return false;
-	bool in_loop = loop_stays_inside(&x, d, v, extent);
 	int merged = access_merged(op, d);
-	return (in_loop && merged == 0) || (merged <= 1 && program_stays_inside(&x, d, v, extent));
+	return (merged == 0 && loop_stays_inside(&x, d, v, extent)) ||
+	    (merged <= 1 && program_stays_inside(&x, d, v, extent));
 }
