@@ -277,9 +277,9 @@ struct Func {
 	int nvalues;                                    /* after func_number */
 	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
 	bool few_programs;                              /* their numbers have 31 bits (compile/assumption.c) */
-	const char *split_reason;                       /* why blocks do not share its loop, though asked to; or NULL */
-	const char *cluster_reason;                     /* why its blocks make no clusters, though asked to; or NULL */
-	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time; or NULL */
+	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
+	const char *split_reason, *cluster_reason;      /* why no parts of a loop, no clusters, though asked to; or NULL */
+	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop; or NULL */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
 	const char *whole_reason, *dynamic_reason, *chain_reason;  /* why no roles, no counter, no skew; or NULL */
 };

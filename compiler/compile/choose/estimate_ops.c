@@ -87,7 +87,15 @@ leaves_sum(const Op *op)
 	return op && op->kind == OP_FOR && block_find(op->region[0], OP_DOT);
 }
 
-/* Is it added to the sum of another product, as of a @ b + c @ d, or of a loop?  Both are in the same registers. */
+static bool
+is_before(const Op *a, const Op *b)
+{
+	for (; b && b != a; b = b->prev)
+		;
+	return b != NULL;
+}
+
+/* Is it added to the sum of a product before it, as of a @ b + c @ d, or of a loop?  Both are in the same registers. */
 static bool
 continues_sum(const Op *dot)
 {
@@ -96,7 +104,7 @@ continues_sum(const Op *dot)
 	for (const Op *op = dot->next; op && !is; op = op->next)
 		for (int i = 0; i < op->nin && i < 2; i++) {
 			const Op *other = op->kind == OP_ADD && op->in[i] == v ? op->in[1 - i]->def : NULL;
-			is |= leaves_sum(other);
+			is |= leaves_sum(other) || (other && other->kind == OP_DOT && is_before(other, dot));
 			is |= other && other->kind == OP_ADD &&
 			      ANY_OF(k, other->nin,
 				  other->in[k]->def && other->in[k]->def->kind == OP_DOT);

@@ -239,6 +239,7 @@ cluster_find_shared(Pipeline *p)
 {
 	Op *programs = pipeline_programs(p->loop);
 	const Op *at = programs ? cluster_program(programs->region[0]) : NULL;
+	int64_t common = 0, all = 0;
 	int n = 0;
 	if (!at)
 		return;
@@ -249,8 +250,11 @@ cluster_find_shared(Pipeline *p)
 			s->is_shared = s->is_bulk && cluster_divides(s->read, (int)attr_ranks(at)) &&
 			    !read_varies(p->f, p->tmp, p->along, s->read);
 			n += s->is_shared;
+			all += tile_bytes(s->read->out[0].type);
+			common += s->is_shared ? tile_bytes(s->read->out[0].type) : 0;
 		}
 	p->ranks = n ? (int)attr_ranks(at) : 0;
+	p->f->cluster_common = n ? (double)common / (double)all : 0;
 	if (!n)
 		p->f->cluster_reason = "no operand of the loop is in common";
 }
