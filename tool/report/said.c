@@ -41,8 +41,8 @@ decimals(double v, int digits)
 const char *
 said_round(const Said *s, double v)
 {
-	if (v == 0)
-		return "0";
+	if (v == floor(v) && fabs(v) < 1e6)
+		return arena_printf(s->mem, "%.0f", v);
 	double unit = pow(10, floor(log10(fabs(v))) - 2);
 	return arena_printf(s->mem, "%.12g", round(v / unit) * unit);
 }

@@ -213,7 +213,7 @@ say_line(const Said *s, int line, int n)
 					     : " for the same reason";
 	n = *copies ? of : n;
 	const char *of_warps = warp <= 0   ? ""
-			       : warp >= n ? " of a warp alone"
+			       : warp >= all.n ? " of a warp alone"
 					   : arena_printf(s->mem, " (%d of a warp alone)", warp);
 	return arena_printf(s->mem, "line %d has %d%s%s%s: %s", line, n, of_warps, kinds, copies,
 	    said_join(s, &said, "; "));
