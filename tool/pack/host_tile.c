@@ -81,7 +81,7 @@ operand(Host *h, const Value *v, const char *type, const char *convert)
 	const char *to = host_array(h, type, type_count(v->type));
 	host_open(h, "for (int i = 0; i < %d; i++)", (int)type_count(v->type));
 	const char *e = host_at(h, v, "i");
-	host_line(h, "%s[i] = %s(%s)(%s);", to, convert, type, e);
+	host_line(h, "%s[i] = %s((%s)(%s));", to, convert, type, e);
 	host_close(h);
 	return to;
 }
