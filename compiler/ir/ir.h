@@ -279,7 +279,7 @@ struct Func {
 	bool few_programs;                              /* their numbers have 31 bits (compile/assumption.c) */
 	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
 	const char *split_reason, *cluster_reason;      /* why no parts of a loop, no clusters, though asked to; or NULL */
-	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop; or NULL */
+	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */
 	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
 	const char *whole_reason, *dynamic_reason, *chain_reason;  /* why no roles, no counter, no skew; or NULL */
 };
