@@ -579,7 +579,7 @@ expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few
 expect 0 "mostly line 8, which waits for other threads' values" inspect whole.tgl sums -D R=300 -D C=3000
 # tiles that cut the grid alone are the compiler's; not where an element's place in one counts, or the size is a value
 cat >free.tgl <<'END'
-kernel turned<BM = 32, BN = 16>(x: in f16[M, N], y: out f16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) {
+kernel turned<BM = 16, BN = 16>(x: in f16[M, N], y: out f16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) {
     let j = pn * BN + arange(0, BN);
     y[pm * BM +: BM, pn * BN +: BN] = flip(x[(pm * BM + arange(0, BM))[:, new], (j + 1) % N], axis = 1);
 }
@@ -589,7 +589,7 @@ kernel value<BM = 8, BN = 16>(x: in f16[M, N], y: out f16[M, N]) grid(pm: cdiv(M
 example turned { M = 16; N = 300000; x = 0; }
 example value { M = 16; N = 300000; x = 0; }
 END
-expect 0 'read x  *f16.32, 16.' inspect free.tgl turned
+expect 0 'read x  *f16.16, 16.' inspect free.tgl turned
 expect 0 'read x  *f16.[0-9]*, 16.' inspect free.tgl value -D batch=1
 expect 0 'BN stays 16: it is a value' inspect free.tgl value
 # of products, too: of one size, and of what two are together

@@ -2,6 +2,7 @@
  *
  *     B = 90 of f32                     =>      512, 1024 or 2048
  *     BH = 7, BW = 50 of f32            =>      8 and 64, 8 and 128, 16 and 128
+ *     B = 128 of rows of 56             =>      64
  *
  * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
  * by the estimate of products (choose.c). */
@@ -162,7 +163,7 @@ only_places(const Pair *x, Source *source, Arena *mem)
 	int64_t sizes[POWERS + SIDE_MOST / EACH];
 	int n = 0;
 	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= SIDE_MOST); i++)
-		if (x->multiplies || x->is_step || 1 << i > x->given)
+		if (x->multiplies || x->is_step || 1 << i > x->given || 1 << i == x->least)
 			sizes[n++] = 1 << i;
 	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
 		if (!is_power_of_two(size))
@@ -211,6 +212,15 @@ keep_joint(Sizes *s, const Source *only, const ChooseBinding *how, Arena *mem)
 	s->n = kept;
 }
 
+/* The size, or the power of two that holds all of the only tile there is, if half of the size does: maxima of 3 x 3 with
+ * their places, rows of 56 by B = 128, took an H200 273 us, and 160 by 64. */
+static int64_t
+least_that_holds(const Pair *x, const Kernel *k, const Bound *b)
+{
+	int64_t n = x->is_step ? 0 : choose_divided(k, b, x->name);
+	return n > 0 && 2 * n <= x->size ? MAX(INT64_C(1) << log2_ceil(n), 2) : x->size;
+}
+
 static void
 find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
     Sizes *s)
@@ -223,6 +233,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		Pair *x = &s->at[s->n];
 		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
 			continue;
+		x->least = least_that_holds(x, k, b);
 		Source source = only;
 		if (!only_places(x, &source, mem)) {
 			say_stays(x, how);
@@ -241,7 +252,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 static int64_t
 elements_of(const Pair *x, const Bound *b)
 {
-	int64_t n = INT64_MAX;
+	int64_t n = x->least < x->size ? x->least : INT64_MAX;
 	for (int a = 0; a < b->naxis; a++)
 		if (x->count[a])
 			n = MIN(n, b->grid[a] * x->size);
@@ -303,19 +314,21 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		bool is_new = true, is_twice = i == TILES_MOST - 1;
 		double bytes = is_twice ? MIN(2.0 * (double)s.bytes, t->tile_bytes) : t->tile_bytes >> (TILES_MOST - 2 - i);
 		for (int j = 0; j < s.n; j++)
-			size[j] = INT64_C(1) << log2_ceil(s.at[j].size);
+			size[j] = INT64_C(1) << log2_ceil(s.at[j].least);
 		for (int j; bytes_with(&s, size) < bytes && (j = next_to_grow(&s, size, b, t)) >= 0;)
 			size[j] *= 2;
 		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL, .is_twice = is_twice};
 		for (int j = 0; j < s.n; j++) {
-			tile.is_small |= (s.at[j].size & (s.at[j].size - 1)) != 0;
+			tile.is_small |= !is_power_of_two(s.at[j].size);
 			tile.value[j] = (NamedConst){s.at[j].name, {.kind = CONST_INT, .i = size[j]}, NOWHERE};
 		}
 		for (int o = 0; o < n; o++)
 			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
 		bool differs = false;
-		for (int j = 0; j < s.n; j++)
+		for (int j = 0; j < s.n; j++) {
 			differs |= size[j] != s.at[j].size;
+			tile.is_small &= size[j] >= s.at[j].size;
+		}
 		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}

@@ -251,8 +251,8 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 		try_form(s, &with, s->form);
 }
 
-/* Larger tiles.  Those of few bytes, or of no power of two, give way to what is as good by the model, which does not see
- * all that they cost. */
+/* Larger tiles, and of short rows smaller ones.  Those of few bytes, or of no power of two, give way to what is as good by
+ * the model, which does not see all that they cost. */
 static void
 try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 {

@@ -30,6 +30,7 @@ typedef struct Pair {
 	const Bound *b;                                 /* sizes, by the launch */
 	const char *name;                               /* of the parameter */
 	int64_t given, size;                            /* by the header; in the first module, half the second's */
+	int64_t least;                                  /* that is tried: less than the header's for what ends before */
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
