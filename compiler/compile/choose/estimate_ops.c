@@ -24,7 +24,7 @@ enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
  * attention with a table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
 enum { ELEMENT_OPS = 12 };
 static const double ALONE_CYCLES = 5.5;
-enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip: its copies are slow to come (conv2d) */
+enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip, once: its copies are slow to come (conv2d) */
 /* By a producer's threads: 8192 rows in 8 groups times 4096 x 14336 take 1380 us, 1300 where a tensor map brings them;
  * 4096 cubed 190, 181 (gather_wait).  They hand a slot on as they fill the one after next, so that rings of three have none
  * to spare: gate and up projection of 64 experts, 16384 x 2816 x 2048, 342 us, 297 with four slots. */
@@ -317,7 +317,8 @@ add_gather(Estimate *e, const Op *op, Use *u)
 	}
 	e->registers += n * GATHER_REGISTERS;
 	e->registers += ACCESS_REGISTERS * each;
-	u->arithmetic += GATHER_CYCLES + threads * ACCESS_OPS * each / LANES;
+	u->arithmetic += (u->gathers ? 0 : GATHER_CYCLES) + threads * ACCESS_OPS * each / LANES;
+	u->gathers = true;
 }
 
 enum { COMMON_BYTES = 1000000 };
@@ -447,7 +448,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->read += bytes / SHARED_RATE;
 		u->common += in_loop && is_common(e, op) ? bytes : 0;
 		add_boxes(e, op, ranks, in_loop, u);
-		u->arithmetic += alone_elements(op) * ELEMENT_OPS / LANES;
+		double alone = alone_elements(op);
+		u->arithmetic += alone * ELEMENT_OPS / LANES;
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
 		else
@@ -461,7 +463,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;
 		e->once += in_loop || op->out[0].type->rank < 2 || begins_loop(e, &op->out[0]) ? 0 : bytes;
-		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && map_reason(op, e->t))
+		bool copies = alone == 0 || estimate_multiplies(&op->out[0]);
+		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && copies && map_reason(op, e->t))
 			add_gather(e, op, u);
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);

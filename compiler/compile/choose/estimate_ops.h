@@ -14,6 +14,7 @@ typedef struct Use {
 	double beside;                                  /* elements of tiles that chained products are made with, not of */
 	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */
 	double common;                                  /* bytes of small tensors, whose lines all blocks ask for */
+	bool gathers;                                   /* rows that indices say */
 } Use;
 
 typedef struct Estimate {
