@@ -133,6 +133,7 @@ expect 0 "// after simplify" run saxpy.tgl --dump=simplify
 expect 0 "// after licm" build saxpy.tgl --dump=licm
 expect 0 "simplify" build saxpy.tgl --time
 expect 0 "check y: good" run saxpy.tgl --skip=simplify,licm --verify
+expect 0 "3 good" check "$top/tests/semantics/eight_bits.tgl" fast_sums --device=simt:sm_80 --verify
 expect 1 "E1001" check saxpy.tgl --only=nosuch
 expect 1 "did you mean 'simplify'" build saxpy.tgl --stop-after=simplfy
 # Numbers of the command line read as in the language: ten, or sixteen behind 0x.

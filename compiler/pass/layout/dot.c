@@ -87,6 +87,8 @@ choose_mma(Op *dot, const Target *t, const char **reason)
 	if (m && m->a != dot->in[0]->type->elem) {
 		cast_operand(dot, 0, m->a);
 		cast_operand(dot, 1, m->b);
+		if (op_attr(dot, ATTR_PRECISION))       /* fast: of bytes alone */
+			attr_set_precision(dot->home->func->module, dot, "ieee");
 	}
 	if (!m)
 		*reason = dot_is_exact(dot) ? "the products of f32 are exact; precision = tf32 takes the matrix unit"
