@@ -416,6 +416,28 @@ trace_loop(Tracer *t, const Op *loop, Trace *out)
 	return true;
 }
 
+/* Its condition is data: two trips show what one leaves to the next. */
+static bool
+trace_while(Tracer *t, const Op *loop, Trace *out)
+{
+	enum { TRIPS = 2 };
+	const Block *test = loop->region[0], *b = loop->region[1];
+	Op first = {.in = loop->in}, passed = {.in = test->last->in + 1};
+	hand_over(t, &first, test->arg, loop->nout);
+	for (int i = 0; i < TRIPS; i++) {
+		if (!trace_block(t, test, out))
+			return false;
+		hand_over(t, &passed, b->arg, loop->nout);
+		if (!trace_block(t, b, out))
+			return false;
+		hand_over(t, b->last, test->arg, loop->nout);
+	}
+	if (!trace_block(t, test, out))
+		return false;
+	hand_over(t, &passed, loop->out, loop->nout);
+	return true;
+}
+
 static bool
 trace_branch(Tracer *t, const Op *branch, Trace *out)
 {
@@ -440,9 +462,9 @@ trace_block(Tracer *t, const Block *b, Trace *out)
 		}
 		if (!holds_any(op))
 			continue;
-		if (op->kind != OP_FOR && op->kind != OP_IF)
-			return cannot(t, op, "slots and mbarriers in a loop whose trips are not counted");
-		if (!(op->kind == OP_FOR ? trace_loop : trace_branch)(t, op, out))
+		if (op->kind != OP_FOR && op->kind != OP_IF && op->kind != OP_WHILE)
+			return cannot(t, op, "slots and mbarriers in what is neither a loop nor a branch");
+		if (!(op->kind == OP_FOR ? trace_loop : op->kind == OP_IF ? trace_branch : trace_while)(t, op, out))
 			return false;
 		t->stamp++;
 	}
