@@ -9,8 +9,8 @@
  *
  * Slots and phases are computed.  Nothing is known of other integers but that the same op with the same operands gives the
  * same, in each role, and so does a read of what nothing writes (Leaf).  A loop's trip count is then chosen, the same for
- * loops with the same bounds, and one less for a loop that begins a step later (Course); comparisons with such a bound
- * agree with it. */
+ * loops with the same bounds (by other steps, as many as they take), and one less for a loop that begins a step later
+ * (Course); comparisons with such a bound agree with it. */
 #include "pass/async/pipeline.h"
 #include "pass/async/trace.h"
 
@@ -144,6 +144,11 @@ trips_of(Tracer *t, const Op *loop)
 	Course c = {lo, hi, step, t->trips[(t->first + t->courses.n) % TRIP_COUNTS]};
 	if (has_loop(loop))
 		c.trips = PROGRAMS_TRIPS;
+	for (int i = 0; i < t->courses.n && is_near(step) && step > 0; i++) {
+		const Course *of = &t->courses.at[i];
+		if (of->lo == lo && of->hi == hi && is_near(of->step) && of->step > 0)
+			c.trips = (int)((of->trips * of->step + step - 1) / step);
+	}
 	if (is_near(lo) && is_near(hi) && is_near(step) && step > 0 && hi - lo <= SMALL * step)
 		c.trips = hi > lo ? (int)((hi - lo + step - 1) / step) : 0;
 	vec_push(t->tmp, &t->courses, c);
