@@ -103,7 +103,7 @@ walk(Fences *k, Block *b)
 			k->written.n = 0;
 		else if (!op_is_loop(op) && copies_over_written(k, op))
 			fence_before(k, op);
-		if (op->nregion)
+		if (op->nregion && !op_has_fn(op))
 			walk_regions(k, op);
 		else
 			add_written(k, op);
