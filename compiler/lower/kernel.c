@@ -429,7 +429,7 @@ lower_programs(Lower *l)
 	}
 	bool is_guarded = l->f->schedule.share > 1 && !artefact_is_persistent(l->f);
 	if (is_guarded)
-		lower_shared_programs(l, grid);
+		lower_when_program(l, grid);
 	if (!artefact_is_persistent(l->f))
 		find_program(l, l->block, grid, l->f->schedule.group, -1);
 	const Op *stream = stream_loop(l->f);

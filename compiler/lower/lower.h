@@ -90,7 +90,7 @@ void lower_warp_barrier(Lower *l);
  * only if there is such a program: the last block may have fewer than the others */
 int64_t lower_block_bytes(const Func *f, const Target *t);
 void lower_share_block(Lower *l);
-void lower_shared_programs(Lower *l, const Reg grid[MAX_AXES]);
+void lower_when_program(Lower *l, const Reg grid[MAX_AXES]);
 /* Where op's scratch begins (REG_SHARED), free to be written: the second use by an op waits at a barrier for the first. */
 Reg lower_scratch(Lower *l, const Op *op);
 /* Operand i in layout `want` (equal shapes), through the op's scratch where the plan says so; NULL: as it is. */

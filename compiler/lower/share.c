@@ -35,7 +35,7 @@ lower_share_block(Lower *l)
 }
 
 void
-lower_shared_programs(Lower *l, const Reg grid[MAX_AXES])
+lower_when_program(Lower *l, const Reg grid[MAX_AXES])
 {
 	Reg all = grid[0];
 	for (int d = 1; d < l->f->naxis; d++)

@@ -2,10 +2,12 @@
  * the whole kernel.
  *
  *     said.c          figures as they are read, lists; all of it as JSON, which the page shows
- *     said_code.c     what the text of stages says of a line: barriers, divisions, indices of 64
- * bits said_access.c   coalescing, widths, bank conflicts, padding said_barrier.c  where barriers
- * come from said_mend.c without what they would not be there said_product.c  matrix instructions, and what
- * a better one is worth said_bound.c    why it is not faster: the time, the least, what takes it
+ *     said_code.c     what stages' text says of a line: barriers, divisions, 64-bit indices
+ *     said_access.c   coalescing, widths, bank conflicts, padding
+ *     said_barrier.c  where barriers come from
+ *     said_mend.c     without what they would not be there
+ *     said_product.c  matrix instructions, and what a better one is worth
+ *     said_bound.c    why it is not faster: the time, the least, what takes it
  *     said_memory.c   the bytes that device memory moves, and what can be changed of accesses
  *     said_remedy.c   and what can be changed, by what that is worth
  *     said_line.c     all that stands beside a line */
