@@ -46,6 +46,7 @@ static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.12;
 /* The same of programs for half of the multiprocessors at most, each shared by several; joins cost what 7 to 16 trips of a
  * part gain: 339 x 144 x 6040 takes 12.1 us so and 7.9 flat in clusters, 512 x 768 x 32768 52 and 60. */
 static const double FEW_JOIN = 13400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
+static const double FEW_ALONE = 1.03;   /* of no cluster: 512 x 512 x 65536 71.3 us, in pairs 61.2 */
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x
  * 1024 x 640 and 1536 x 2048 x 512 with a residual take 14.5 and 11.2 us flat, 12.4 and 9.3 in roles. */
 static const double BEHIND = 1500, BEHIND_RATE = 22, PARTED_BEHIND_RATE = 60;
@@ -191,7 +192,8 @@ estimate_product(const ProductLaunch *p)
 	double cycles = p->parted ? parted_cycles(p) : flat_cycles(p);
 	double slow = p->split > 1 && !p->in_cluster ? SPLIT_SLOW : 1;
 	if (p->stream)
-		slow = shares_few(p) ? FEW_SLOW : STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
+		slow = shares_few(p) ? FEW_SLOW * (p->ranks > 1 ? 1 : FEW_ALONE)
+		    : STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
 	if (p->split > 1 && !p->parted)
 		slow *= 1 + SPLIT_SLOT * fmax(p->stages - 4, 0);
 	double most = fmax(cycles, p->bytes / MEMORY_RATE) + BESIDE_MEMORY * cycles;
