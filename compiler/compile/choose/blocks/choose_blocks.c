@@ -331,7 +331,8 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->listed = listed;
 	lists(all, n, schedule_info[SCHEDULE_SHARE].text, 1, &listed);
 	s->shares = !listed && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
-	if (may_share(s, f, &s->bill, (Form){0}))
+	bool alone = is_rough || (!can_gain(s) && !can_gain_by_warps(s));       /* else its own form is among the others */
+	if (alone && may_share(s, f, &s->bill, (Form){0}))
 		try_shares(s, first, (Form){0});
 	if (is_rough) {
 		try_rough(s, first, all, n, most);

@@ -16,7 +16,7 @@ enum { BLOCKS_MOST = 32, SHARE_LEAST = 4, SHARE_MOST = 8 };     /* blocks of a m
  * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
  * without exchanges between threads, are better small. */
 static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
-	MORE_PROGRAMS = 0.01, MORE_SHARED = 0.005, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+	MORE_PROGRAMS = 0.01, MORE_SHARED = 0.012, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
 /* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
 static const double BATCHED = 1.08;
 /* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
