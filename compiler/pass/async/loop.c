@@ -308,45 +308,48 @@ ring_counter(const Value *v, int64_t n, int *behind)
 	return (counts_from - first - 1) % n == 0 ? of : NULL;
 }
 
-/* One of a loop's carried values is assumed, then shown for what it is at first and what it becomes. */
+enum { SHOWN_MOST = 256 };
+
+/* What has been asked of is not asked again: all of it must hold, or nothing does.  So a loop's carried value is assumed
+ * where it is shown for what it becomes. */
 static bool
-holds(const Value *v, int64_t n, const Value **assumed, int nassumed)
+holds(const Value *v, int64_t n, const Value **shown, int *nshown)
 {
-	enum { DEPTH = 8 };
 	int64_t c;
 
 	if (value_int(v, &c))
 		return c >= 0 && c < n;
-	if (ANY_OF(i, nassumed, assumed[i] == v))
+	if (ANY_OF(i, *nshown, shown[i] == v))
 		return true;
-	if (nassumed == DEPTH)
+	if (*nshown == SHOWN_MOST)
 		return false;
+	shown[(*nshown)++] = v;
 	const Op *loop = v->def ? v->def : v->block->parent;
 	if (v->def && loop->kind == OP_IF)
-		return holds(loop->region[0]->last->in[v->index], n, assumed, nassumed) &&
-		    holds(loop->region[1]->last->in[v->index], n, assumed, nassumed);
+		return holds(loop->region[0]->last->in[v->index], n, shown, nshown) &&
+		    holds(loop->region[1]->last->in[v->index], n, shown, nshown);
 	if (v->def && is_next(v->def, n))
-		return holds(v->def->in[2]->def->in[0], n, assumed, nassumed);
+		return holds(v->def->in[2]->def->in[0], n, shown, nshown);
 	if (v->def && v->def->kind == OP_SELECT)
-		return holds(v->def->in[1], n, assumed, nassumed) && holds(v->def->in[2], n, assumed, nassumed);
+		return holds(v->def->in[1], n, shown, nshown) && holds(v->def->in[2], n, shown, nshown);
 	if (v->def && v->def->kind == OP_SUB)           /* a phase turns */
-		return n == 2 && value_int(v->def->in[0], &c) && c == 1 && holds(v->def->in[1], n, assumed, nassumed);
+		return n == 2 && value_int(v->def->in[0], &c) && c == 1 && holds(v->def->in[1], n, shown, nshown);
 	if (!loop || loop->kind != OP_FOR || (!v->def && v->index == 0))
 		return false;
 	int i = v->def ? v->index : v->index - 1;
 	const Value *arg = &loop->region[0]->arg[1 + i];
 	if (v->def)
-		return holds(arg, n, assumed, nassumed);
-	assumed[nassumed++] = arg;
-	return holds(loop->in[3 + i], n, assumed, nassumed) && holds(loop->region[0]->last->in[i], n, assumed, nassumed);
+		return holds(arg, n, shown, nshown);
+	return holds(loop->in[3 + i], n, shown, nshown) && holds(loop->region[0]->last->in[i], n, shown, nshown);
 }
 
 bool
 ring_holds(const Value *v, int64_t n)
 {
-	const Value *assumed[8];
+	const Value *shown[SHOWN_MOST];
+	int nshown = 0;
 
-	return holds(v, n, assumed, 0);
+	return holds(v, n, shown, &nshown);
 }
 
 bool
