@@ -84,7 +84,7 @@ expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect chai
 # rows of chained products are open, too: a causal loop's end grows with them
 sed '/tune(/d' "$top/dsl_examples/attention_causal.tgl" >rows.tgl
 expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect rows.tgl --example large
-expect 0 "dot 64x128x[0-9]* wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
+expect 0 "dot 64x128x64 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
@@ -520,7 +520,7 @@ kernel take<B = 128>(x: in f32[R, C], id: in i32[K], y: out f32[R, K]) grid(q: c
 }
 example take { R = 16384; C = 2048; K = 2048; x = normal(0, 1); id = integers(0, C); }
 END
-expect 0 'chosen: unroll = [0-9]*.*; the default would take' inspect rows.tgl pool
+expect 0 'chosen: unroll = [0-9]*, share = [48]; the default would take' inspect rows.tgl pool
 expect 0 'estimated [89][0-9].* us: requests of warps' inspect rows.tgl take
 holds grep -q 'chosen: B = 2048; the default would take [12].. us: .*starting blocks' "$out"
 
