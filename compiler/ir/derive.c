@@ -358,3 +358,12 @@ op_backward_slice(const Op *op, const Block *b, bool *slice)
 		if (op->in[i]->def && value_inside(op->in[i], b) && !slice[op->in[i]->id])
 			op_backward_slice(op->in[i]->def, b, slice);
 }
+
+Op *
+value_lone_user(const Value *v)
+{
+	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
+		if (ANY_OF(i, op->nin, op->in[i] == v))
+			return op;
+	return NULL;
+}

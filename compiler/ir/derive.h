@@ -80,4 +80,7 @@ bool op_uses_slice(const Op *op, const bool *slice);
 void op_extend_slice(const Op *op, bool *slice, bool is_in);
 void op_backward_slice(const Op *op, const Block *b, bool *slice);
 
+/* The op of the same block that uses an op's result alone; NULL. */
+Op *value_lone_user(const Value *v);
+
 #endif

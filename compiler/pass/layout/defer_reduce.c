@@ -328,31 +328,21 @@ multiplies(const Op *loop)
 	return starts && !waits;
 }
 
-/* The op of the same block that uses v alone; NULL. */
-static Op *
-lone_user(const Value *v)
-{
-	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		if (ANY_OF(i, op->nin, op->in[i] == v))
-			return op;
-	return NULL;
-}
-
 static bool
 leaves_loop(const Op *reduce)
 {
 	const Block *body = reduce->home;
-	const Op *op = lone_user(reduce->out), *from = reduce;
+	const Op *op = value_lone_user(reduce->out), *from = reduce;
 	if (!body->parent || body->parent->kind != OP_FOR || multiplies(body->parent))
 		return false;
 	while (op && (op->kind == OP_MUL || (op->kind == OP_REDUCE && strcmp(attr_fn(op), attr_fn(reduce)) == 0))) {
 		from = op;
-		op = lone_user(op->out);
+		op = value_lone_user(op->out);
 	}
 	if (!op || (op->kind != OP_ADD && op->kind != OP_MAX && op->kind != OP_MIN))
 		return false;
 	const Value *old = op->in[op->in[0] == from->out];
-	const Op *next = lone_user(op->out);
+	const Op *next = value_lone_user(op->out);
 	return next && next == body->last && (ANY_OF(i, body->narg, &body->arg[i] == old) ||
 	    (old->def && old->def->kind == OP_MUL && ANY_OF(i, body->narg, &body->arg[i] == old->def->in[0])));
 }

@@ -31,6 +31,7 @@
  * infinities stay what they are.  Factors for which this is not so, or with which log2 e might leave the range of f32, stay
  * where they were, by a number that is 1 otherwise; pass guard has a product by 1 pass by.  The exponential's operand takes
  * the rounding of %f log2 e where it had that of %s. */
+#include "ir/derive.h"
 #include "pass/shape/relax.h"
 
 #include <math.h>
@@ -299,15 +300,6 @@ times_factor(Builder *b, const Op *op, int i, Value *by)
 	return build2(b, OP_MUL, op->in[i]->def->in[0], by);
 }
 
-static Op *
-single_use(const Value *v)
-{
-	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		if (ANY_OF(i, op->nin, op->in[i] == v))
-			return op;
-	return NULL;
-}
-
 void
 relax_tanh_term(Module *m, Op *op)
 {
@@ -319,7 +311,7 @@ relax_tanh_term(Module *m, Op *op)
 		twice = times_factor(&b, u->def, i, twice);
 	Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, build1(&b, OP_BROADCAST, twice, t)), NULL);
 	attr_set_fast(m, s->def, true);
-	Op *scaled = single_use(out);
+	Op *scaled = value_lone_user(out);
 	int outer = number_factor(scaled);
 	if (outer >= 0) {
 		b = build_before(scaled);
