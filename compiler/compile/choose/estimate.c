@@ -107,16 +107,6 @@ longest(const Use *u)
 	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
 }
 
-/* Of a group of warps in a role that computes longer than it multiplies: it does one after the other, each warp by itself.
- * The nearest of 1024 centres to rows of 64, 262144 of them, takes 353 us on an H200; 149 without this, 204 so. */
-static double
-in_turn(const Estimate *e, const Use *u)
-{
-	double groups = MAX(1, e->warps / 4);
-	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products;
-	return is_lone ? (u->products + e->t->rates->issue_alone * u->arithmetic) / groups : 0;
-}
-
 /* What is behind an early return counts for the programs that stay. */
 static bool
 leaves(const Op *branch)
@@ -133,18 +123,22 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 		for (int r = 0; r < op->nregion; r++) {
 			Use inside = {0};
 			int dots = e->dots;
+			const Estimate before = *e;
 			walk(e, op->region[r], in_loop || op_is_loop(op), op_is_loop(op) ? share : n * share, &inside);
+			if (estimate_restarts(op))
+				estimate_repeat(e, &before, n, FILL, &inside);
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
 				inside.arithmetic += BESIDE_ELEMENT * inside.beside;    /* parted: chain_of */
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
+			e->within += n * inside.arithmetic;
 			e->chain += share * n * chain_of(e, &inside);
 			e->trips += share * n;
 			e->filled_trips = e->filled > 0 ? n : 0;
 			bool is_late = inside.asked > 0 && e->filled == 0;
 			double late = is_late ? inside.l2 / inside.asked : 1, busy = longest(&inside);
-			double trip = MAX(busy, in_turn(e, &inside));
+			double trip = MAX(busy, estimate_in_turn(e, &inside));
 			e->computes |= trip > busy;
 			double ahead = (MEMORY_LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
@@ -285,7 +279,8 @@ memory_cycles(const Estimate *e)
 static bool
 is_plain_product(const Estimate *e)
 {
-	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0 && !e->computes;
+	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0 && !e->computes &&
+	    !e->restarts;
 }
 
 /* Of a multiprocessor's programs, `together` of which wait at the same time. */
@@ -477,7 +472,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 			e.stages--;
 	hold(&e);
 	int together = resident(&e);
-	bool is_few = each < 2 && !e.stream && (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
+	bool is_few = each < 2 && !e.restarts && !e.stream &&
+	    (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
 	bool is_plain = is_plain_product(&e);
 	reason = room_reason(&e, is_few, is_plain, together);
 	if (reason)

@@ -55,3 +55,34 @@ estimate_rounds(const Estimate *e, double programs, int together, bool is_plain,
 	*common = e->block.common * programs / COMMON_RATE;
 	return all / each * (e->parted ? 1 : e->stages == 2 ? TWO_SLOTS : is_plain ? 1 : COPIED);
 }
+
+bool
+estimate_restarts(const Op *loop)
+{
+	for (const Op *op = loop->kind == OP_FOR ? loop->region[0]->first : NULL; op; op = op->next) {
+		bool multiplies = op->kind == OP_FOR && block_find(op->region[0], OP_DOT);
+		for (int i = 0; i < op->nout && multiplies; i++)
+			if (op->out[i].type->rank && (op->in[3 + i]->def || op->in[3 + i]->block != loop->region[0]))
+				return true;
+	}
+	return false;
+}
+
+void
+estimate_repeat(Estimate *e, const Estimate *before, double n, double fill, Use *inside)
+{
+	double own = inside->arithmetic - (e->within - before->within);
+	e->serial = before->serial + n * (e->serial - before->serial + own + (e->parted ? 0 : fill));
+	e->chain = before->chain + n * (e->chain - before->chain);
+	e->trips = before->trips + n * (e->trips - before->trips);
+	inside->arithmetic -= e->parted ? own : 0;
+	e->restarts |= n > 1;
+}
+
+double
+estimate_in_turn(const Estimate *e, const Use *u)
+{
+	double groups = MAX(1, e->warps / 4);
+	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products;
+	return is_lone ? (u->products + e->t->rates->issue_alone * u->arithmetic) / groups : 0;
+}

@@ -18,16 +18,27 @@ Op *
 pipeline_programs(const Op *loop)
 {
 	Op *op = loop->home->parent;
+	while (op && op->kind == OP_FOR && !op_is_over_programs(op))
+		op = op->home->parent;
 	return op && op_is_over_programs(op) ? op : NULL;
 }
 
-/* An mbarrier is initialised once.  The symmetric form carries slots and phases on through a loop over programs. */
+Op *
+pipeline_in_program(const Op *loop)
+{
+	Op *op = (Op *)loop;
+	while (op->home->parent && !op_is_over_programs(op->home->parent))
+		op = op->home->parent;
+	return op;
+}
+
+/* An mbarrier is initialised once.  The symmetric form carries slots and phases on through the loops around it. */
 static bool
 runs_once(const Pipeline *p)
 {
-	const Op *programs = p->f->schedule.specialize ? pipeline_programs(p->loop) : NULL;
-	for (const Op *op = p->loop->home->parent; op; op = op->home->parent)
-		if (op_is_loop(op) && op != programs)
+	bool carries = p->f->schedule.specialize && pipeline_programs(p->loop);
+	for (const Op *op = p->loop->home->parent; op && !carries; op = op->home->parent)
+		if (op_is_loop(op))
 			return false;
 	return true;
 }

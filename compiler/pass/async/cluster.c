@@ -243,6 +243,10 @@ cluster_find_shared(Pipeline *p)
 	int n = 0;
 	if (!at)
 		return;
+	if (programs != p->loop->home->parent) {
+		p->f->cluster_reason = "the loop that copies is within another of the program";
+		return;
+	}
 	p->along = (int)attr_along(at);
 	if (!loop_varies(p->f, p->tmp, p->along, p->loop))
 		for (int i = 0; i < p->reads.n; i++) {

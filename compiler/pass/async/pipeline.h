@@ -149,8 +149,10 @@ void pipeline_decode_ahead(Module *m, Func *f);
 
 /* bulk.c */
 
-/* The loop over programs that the loop stands in, or NULL. */
+/* The loop over programs that the loop stands in, within other loops of the program at most; NULL: it is in none. */
 Op *pipeline_programs(const Op *loop);
+/* In that, the op of the program's own block that is the loop, or holds it. */
+Op *pipeline_in_program(const Op *loop);
 /* Are slots of such tiles rows, each of which begins where a tensor map may write? */
 bool pipeline_has_row_slots(const Type *tile);
 /* Of the boxes that bring what is read, or copied. */

@@ -273,11 +273,11 @@ step(Ring *r, Builder *b, int slots, Value **out)
 
 /* ---- programs ---- */
 
-/* Buffers and mbarriers are the block's, one for all programs. */
+/* Buffers and mbarriers that the block has before the loop are the thread block's, one for all programs. */
 static void
 hoist_buffers(const Op *loop, Op *programs)
 {
-	for (Op *op = programs->region[0]->first, *next; op != loop; op = next) {
+	for (Op *op = loop->home->first, *next; op != loop; op = next) {
 		next = op->next;
 		if (op->kind == OP_ALLOC || op->kind == OP_MBARRIER)
 			op_move(op, programs->home, programs);
@@ -296,16 +296,38 @@ carry_through(Pipeline *p, int n, Pipeline *outer)
 	return pipeline_carry(outer, zero, n);
 }
 
-/* The slots and phases that the loop ends with, its last carried values, or what is read behind it, are those that the next
- * program's begins with. */
+/* The same through loop `up` and those around it, from the one over programs in.  What up's body begins with. */
+static Value *
+carry_down(Pipeline *p, Op *up, int n)
+{
+	Pipeline outer = {.m = p->m, .tmp = p->tmp, .f = p->f};
+	if (op_is_over_programs(up))
+		return carry_through(p, n, &outer);
+	Value *arg = carry_down(p, up->home->parent, n);
+	Value **init = MAP_OF(p->tmp, Value *, i, n, &arg[i]);
+	outer.loop = up;
+	outer.body = up->region[0];
+	return pipeline_carry(&outer, init, n);
+}
+
+/* The slots and phases that the loop ends with, its last carried values, or what is read behind it, are those that it
+ * begins with when it is next run, by the next program or the next iteration of the loop that it stands in:
+ *
+ *     for %b, … do (%p, %s, %t) {                    over programs
+ *         for … %s, %t do (%i, %s1, %t1) {
+ *             for … %s1, %t1 do (%k, %now, %phase) { … }
+ *             yield %now, %phase
+ *         }
+ *         yield %s1, %t1
+ *     } */
 static void
 carry_on(Rings *r)
 {
-	Pipeline outer, *p = r->p;
+	Pipeline *p = r->p;
 	int n = 2 * r->n, at = p->loop->nout - n;
 
 	hoist_buffers(p->loop, pipeline_programs(p->loop));
-	Value *arg = carry_through(p, n, &outer), *out[2 * MOST_RINGS];
+	Value *arg = carry_down(p, p->loop->home->parent, n), *out[2 * MOST_RINGS];
 	for (int i = 0; i < n; i++) {
 		arg[i].name = p->body->arg[1 + at + i].name;
 		op_set_in(p->loop, 3 + at + i, &arg[i]);
@@ -313,7 +335,12 @@ carry_on(Rings *r)
 	}
 	for (int i = 0; i < r->n; i++)
 		pipeline_epilogue_loads(p, &r->at[i].part, out + 2 * i);
-	pipeline_yield(&outer, out, n);
+	for (Op *up = p->loop->home->parent; up; up = op_is_over_programs(up) ? NULL : up->home->parent) {
+		Pipeline outer = {.m = p->m, .tmp = p->tmp, .f = p->f, .loop = up, .body = up->region[0]};
+		pipeline_yield(&outer, out, n);
+		for (int i = 0; i < n; i++)
+			out[i] = &up->out[up->nout - n + i];
+	}
 }
 
 /* ---- tiles of the program ---- */
@@ -335,7 +362,8 @@ find_tiles(const Pipeline *p, Tiles *tiles)
 	const Op *programs = pipeline_programs(p->loop);
 	int64_t bytes = 0;
 
-	for (Op *op = programs ? programs->region[0]->first : NULL; op && op != p->loop; op = op->next)
+	const Op *end = programs ? pipeline_in_program(p->loop) : NULL;
+	for (Op *op = programs ? programs->region[0]->first : NULL; op && op != end; op = op->next)
 		if (is_programs(p, op)) {
 			vec_push(p->tmp, tiles, op);
 			bytes += tile_bytes(op->out[0].type);
@@ -371,7 +399,7 @@ bring_tiles(Pipeline *p, const Tiles *tiles, int slots)
 	r.part.body = outer.body;
 	find_slots(&r, &b);
 	use(&r);
-	b = build_before(p->loop->next);
+	b = build_before(pipeline_in_program(p->loop)->next);
 	pipeline_release(&r.part, &b, r.now);
 	b.before = outer.body->last;
 	step(&r, &b, slots, next);

@@ -89,6 +89,15 @@ is_freed(const Parting *p, const Value *ring)
 	return ANY_OF(i, p->free.n, p->free.at[i] == ring);
 }
 
+/* Is it in the program, or in loops of it alone? */
+static bool
+is_of_program(const Parting *p, const Op *loop)
+{
+	while (loop->kind == OP_FOR && loop->home->parent != p->programs)
+		loop = loop->home->parent;
+	return loop->kind == OP_FOR;
+}
+
 /* One loop, whose body has the copies and the arrivals by warp; the program may bring tiles of its own beside it. */
 static bool
 find_loop(Parting *p)
@@ -106,7 +115,7 @@ find_loop(Parting *p)
 		if (op->home == body)
 			continue;
 		Op *loop = op->home->parent;
-		if (loop->kind != OP_FOR || loop->home != body)
+		if (!is_of_program(p, loop))
 			return refuse(p, "a ring is filled elsewhere than in a loop of the program");
 		if (p->loop && p->loop != loop)
 			return refuse(p, "two loops of a program fill rings");
@@ -274,6 +283,16 @@ is_producers(const Parting *p, const Op *op)
 	return op->kind == OP_EXPECT || op_is_counted_copy(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
 }
 
+/* How often the loop runs, and those of the program around it. */
+static bool
+need_loops(Parting *p)
+{
+	for (const Op *loop = p->loop; loop != p->programs; loop = loop->home->parent)
+		if (!need_column(p, loop, -1))
+			return false;
+	return true;
+}
+
 static bool
 need_copies(Parting *p)
 {
@@ -282,7 +301,7 @@ need_copies(Parting *p)
 		for (int i = 0; i < op->nin && is_producers(p, op); i++)
 			if (!need(p, op->in[i]))
 				return false;
-	return need_column(p, p->loop, -1);
+	return need_loops(p);
 }
 
 bool
@@ -295,7 +314,7 @@ roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
 		return false;
 	func_number(f);
 	p.seen = NEW_ARRAY(p.tmp, bool, f->nvalues);
-	return ALL_OF(i, read->in[0]->type->rank, need(&p, read->in[1 + i])) && need_column(&p, loop, -1);
+	return is_of_program(&p, loop) && ALL_OF(i, read->in[0]->type->rank, need(&p, read->in[1 + i])) && need_loops(&p);
 }
 
 static bool
