@@ -58,7 +58,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,axis"
 /* choose_roles.c */
 
 /* As choose_roles, of so many warps or more. */

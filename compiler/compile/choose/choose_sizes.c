@@ -392,13 +392,14 @@ precedes_product(const Op *op)
 	return op != NULL;
 }
 
-/* Do neighbours of the results come together or apart?  Those that lie in one thread do in registers, in one layout of the
- * tile; the estimate does not know what another costs (a rotation of pairs: 219 us, 243 in tiles that were chosen). */
+/* Do neighbours of the results come apart?  Those that lie in one thread do in registers, in one layout of the tile; the
+ * estimate does not know what another costs (a rotation of pairs: 219 us, 243 in tiles that were chosen).  What is only put
+ * side by side, as the two parts of a complex product, each thread has. */
 static bool
-moves_neighbours(const Func *f)
+parts_neighbours(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if ((op->kind == OP_JOIN || op->kind == OP_SPLIT) && !precedes_product(op))
+		if (op->kind == OP_SPLIT && !precedes_product(op))
 			return true;
 	return false;
 }
@@ -442,7 +443,7 @@ add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, 
     TuneName **all, int *n)
 {
 	Sizes s;
-	if (has_schedule(k) || moves_neighbours(f) || writes_by_number(f))
+	if (has_schedule(k) || parts_neighbours(f) || writes_by_number(f))
 		return;
 	find_sizes(k, b, t, how, SIZE_CUTS | (adds_apart(f) ? 0 : SIZE_STEPS), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
