@@ -236,6 +236,10 @@ improve(Assign *a)
 		for (int i = 0; i < a->vars.n && s.effort < EFFORT; i++) {
 			better |= try_flood(&s, i, a->vars.at[i].preferred);
 			better |= try_flood(&s, i, anchor_in_registers(a, &a->vars.at[i]));
+			if (a->vars.at[i].record) {     /* one conversion for all that take it apart */
+				assign_flood_uses(a, i, a->vars.at[i].record);
+				better |= accept(&s);
+			}
 		}
 	}
 }

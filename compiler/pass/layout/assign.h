@@ -11,6 +11,7 @@ typedef struct Var {
 	Op *op;
 	const Layout *layout;
 	const Layout *preferred;                        /* of memory ops: coalesced; of dots: fixed */
+	const Layout *record;                           /* of a read of whole records: a thread has one */
 	bool hard;                                      /* may not be changed */
 	bool drains;                                    /* a write that pass drain can serve */
 	bool defers;                                    /* pass defer_reduce takes it out of its loop */
@@ -71,6 +72,8 @@ const Layout *default_layout(const Assign *a, const Type *t);
 /* Which ways a choice spreads from an op to its neighbours. */
 enum { FLOOD_BACK = 1, FLOOD_FORWARD = 2 };
 void assign_flood(Assign *a, int var, const Layout *l, int ways);
+/* The same from the uses of what a read gives as if it lay so; it stays as it is, and so do writes. */
+void assign_flood_uses(Assign *a, int var, const Layout *l);
 
 /* assign_cost.c */
 double assign_cost(Assign *a);

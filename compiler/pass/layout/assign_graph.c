@@ -11,7 +11,7 @@
 #include "pass/async/pipeline.h"
 #include "pass/layout/assign.h"
 
-enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
+enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16, RECORD_LOG = 4 };
 
 const Layout *
 default_layout(const Assign *a, const Type *t)
@@ -239,6 +239,42 @@ tie_put(Assign *a, Op *put)
 	a->vars.at[var].nedge = 1;
 }
 
+/* Of whole records: a thread has one, and its neighbours the next, so that their elements are taken apart and put together
+ * in registers (pass records), and each is computed once.  Memory gives and takes records across lanes. */
+static const Layout *
+record_layout(const Assign *a, const Op *op)
+{
+	const Type *tensor = op->in[0]->type, *t = anchor_type(op);
+	if (!access_is_tensor(op))
+		return NULL;
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, held = 0, last = t->rank - 1;
+	for (int d = 0; d < t->rank; d++) {
+		order[d] = t->rank - 1 - d;
+		shape[d] = log2_ceil(t->extent[d]);
+	}
+	for (int d = tensor->rank - 1; d > 0 && last >= 0 && held + shape[last] <= RECORD_LOG; d--, last--) {
+		if (attr_index(op)[d] != 'p' || !value_is_zero(op->in[1 + d]) || tensor->extent[d] < 1 ||
+		    shape[last] != log2_ceil(tensor->extent[d]))
+			break;
+		held += shape[last];
+	}
+	if (held == 0 || last < 0)
+		return NULL;
+	Layout l = layout_coalesced(t->rank, shape, order, held, a->lanes, a->warps);
+	return layout_intern(a->m, &l);
+}
+
+static void
+prefer_records(Assign *a, const Op *write)
+{
+	const Value *v = write->in[access_data(write)];
+	if (v->def && v->def->kind == OP_CONVERT)
+		v = v->def->in[0];
+	int var = v->def && v->def->kind == OP_SELECT ? a->note[v->id].var : -1;
+	if (var >= 0)
+		a->vars.at[var].preferred = record_layout(a, write);
+}
+
 static void
 collect_op(Assign *a, Op *op)
 {
@@ -261,6 +297,10 @@ collect_op(Assign *a, Op *op)
 	}
 	int v = add_var(a, op, w);
 	a->vars.at[v].preferred = own_layout(op);
+	if (op->kind == OP_WRITE)
+		prefer_records(a, op);
+	if (op->kind == OP_READ)
+		a->vars.at[v].record = record_layout(a, op);
 	bool is_staged = op->nout == 1 && a->note[op->out[0].id].is_staged;
 	a->vars.at[v].hard = (op->kind == OP_DOT || is_staged) && a->vars.at[v].preferred;
 	for (int i = 0; i < op->nout; i++)
@@ -377,9 +417,8 @@ flood_back(Assign *a, Edge *e, int ways)
 }
 
 static void
-flood_uses(Assign *a, const Value *v, int ways)
+flood_uses(Assign *a, const Value *v, const Layout *have, int ways)
 {
-	const Layout *have = assign_value_layout(a, v);
 	for (int i = a->note[v->id].edges; have && i >= 0; i = a->edges.at[i].next) {
 		Edge *e = &a->edges.at[i];
 		if (assign_required(a, e) == have)
@@ -393,7 +432,7 @@ flood_args(Assign *a, int var, int ways)
 {
 	for (int i = 0; i < a->f->nvalues; i++)
 		if (a->note[i].var == var && a->note[i].edges >= 0)
-			flood_uses(a, a->edges.at[a->note[i].edges].value, ways);
+			flood_uses(a, a->edges.at[a->note[i].edges].value, a->vars.at[var].layout, ways);
 }
 
 static void
@@ -406,7 +445,7 @@ flood_from(Assign *a, int var, int ways)
 	if (!(ways & FLOOD_FORWARD))
 		return;
 	for (int i = 0; op && i < op->nout; i++)
-		flood_uses(a, &op->out[i], ways);
+		flood_uses(a, &op->out[i], assign_value_layout(a, &op->out[i]), ways);
 	if (!op)
 		flood_args(a, var, ways);
 }
@@ -418,4 +457,14 @@ assign_flood(Assign *a, int var, const Layout *l, int ways)
 	a->vars.at[var].mark = a->flood;
 	a->vars.at[var].layout = l;
 	flood_from(a, var, ways);
+}
+
+void
+assign_flood_uses(Assign *a, int var, const Layout *l)
+{
+	a->flood++;
+	for (int i = 0; i < a->vars.n; i++)
+		if (i == var || (a->vars.at[i].op && a->vars.at[i].op->kind == OP_WRITE))
+			a->vars.at[i].mark = a->flood;
+	flood_uses(a, &a->vars.at[var].op->out[0], l, FLOOD_BACK | FLOOD_FORWARD);
 }

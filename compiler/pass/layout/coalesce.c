@@ -292,16 +292,19 @@ is_near(const Op *op, Near *n)
 	return n->any;
 }
 
-/* Whole records of few elements, which are no power of two and begin anywhere, as of rows of odd width. */
+/* Whole records of few elements, which are no power of two and begin anywhere, as of rows of odd width: a thread reads
+ * one.  Of more than four words each element touches as many lines as all: they are read across lanes. */
 static bool
 reads_records(const Op *op, int *dim)
 {
-	enum { RECORD_MOST = 8 };
+	enum { RECORD_MOST = 8, WIDE_MOST = 4, WIDE_BITS = 32 };
 	const Type *t = op->in[0]->type, *tile = anchor_type(op);
 	const IntList *valid = attr_valid(op);
 	int last = t->rank - 1;
 	int64_t n = op->kind == OP_READ && t->kind == TYPE_TENSOR && last > 0 ? t->extent[last] : 0;
 	*dim = tile->rank - 1;
+	if (n > 0 && dtype_info[tile->elem].bits >= WIDE_BITS && (n > WIDE_MOST || t->extent[last - 1] > 0))
+		return false;
 	return n >= 3 && n <= RECORD_MOST && attr_index(op)[last] == 'p' && attr_index(op)[last - 1] == 'p' &&
 	    value_is_zero(op->in[1 + last]) &&
 	    tile->extent[*dim] == INT64_C(1) << log2_ceil(n) && (!valid || valid->at[*dim] == n);

@@ -74,12 +74,70 @@ access_operand(const Op *op, const Layout *anchor, int i)
 	return keep(op, access_gather_layout(anchor, at[i - 1], op->in[i]->type->rank));
 }
 
+/* Does the op take an element, or a row, of records of words that memory gives?  A thread takes them apart in its
+ * registers, so that one conversion serves all elements. */
+static bool
+takes_element(const Op *op)
+{
+	enum { RECORD_LEAST = 3, RECORD_MOST = 16, WORD_BITS = 32, RECORDS_FEW = 32 };
+	const Value *v = op->kind == OP_EXTRACT ? op->in[0] : NULL;
+	while (v && v->def && (v->def->kind == OP_CONVERT || v->def->kind == OP_EXTRACT))
+		v = v->def->in[0];
+	if (!v || !v->def || v->def->kind != OP_READ || dtype_info[v->type->elem].bits < WORD_BITS)
+		return false;
+	const Type *t = op->in[0]->type;
+	int64_t n = 1, records = 1, at;
+	for (int d = 0, e = 0; d < t->rank; d++) {
+		int64_t extent = attr_index(op)[d] == 'p' ? attr_extents(op)->at[e++] : 1;
+		if (extent != t->extent[d] && (extent != 1 || d == 0 || !value_int(op->in[1 + d], &at)))
+			return false;
+		if (extent == t->extent[d] && n == 1)
+			records *= extent;
+		else
+			n *= t->extent[d];
+	}
+	return records >= RECORDS_FEW && n >= RECORD_LEAST && n <= RECORD_MOST;
+}
+
+/* The operand's layout: each thread has whole records of those that it has an element of. */
+static const Layout *
+hold_records(const Op *op, const Layout *l)
+{
+	const Type *t = op->in[0]->type;
+	Layout r = *l;
+	for (int d = 0; d < t->rank; d++) {
+		if (attr_index(op)[d] == 'i')
+			r = layout_expand(&r, d);
+		if (r.out[d] < log2_ceil(t->extent[d]))
+			r = layout_stack(&r, d, log2_ceil(t->extent[d]));
+	}
+	return in_order(op, r);
+}
+
+/* The result's, where the operand's is that. */
+static const Layout *
+one_of_records(const Op *op, const Layout *l)
+{
+	Layout r = *l;
+	const char *index = attr_index(op);
+	int e = attr_extents(op)->n;
+	for (int d = l->rank - 1; d >= 0; d--) {
+		if (index[d] == 'i')
+			r = layout_slice(&r, d);
+		else if (attr_extents(op)->at[--e] == 1)
+			r = layout_shorten(&r, d, 0);
+	}
+	const Layout *p = keep(op, r);
+	return hold_records(op, p) == l ? p : NULL;
+}
+
 /* Operands may be in any layout, and so may the results, which share one: topk, histogram, extract … */
 static bool
 is_free(const Op *op)
 {
 	switch (op->kind) {
-	case OP_TOPK: case OP_HISTOGRAM: case OP_EXTRACT: case OP_CONST: case OP_IOTA: return true;
+	case OP_TOPK: case OP_HISTOGRAM: case OP_CONST: case OP_IOTA: return true;
+	case OP_EXTRACT: return !takes_element(op);
 	case OP_CAT: return !cat_in_registers(op);
 	case OP_BROADCAST: return op->in[0]->type->rank == 0;
 	default: return false;
@@ -116,6 +174,8 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 	case OP_SPLIT:
 		l = layout_pair(anchor);
 		return layout_intern(op->home->func->module, &l);
+	case OP_EXTRACT:
+		return hold_records(op, anchor);
 	case OP_GATHER:
 		return i == 1 ? anchor : NULL;
 	case OP_SCATTER:
@@ -191,6 +251,8 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 		return read_back(op, i, l);
 	case OP_BROADCAST: case OP_SPLIT:
 		return NULL;
+	case OP_EXTRACT:
+		return one_of_records(op, l);
 	case OP_GATHER:
 		return i == 1 ? l : NULL;
 	case OP_SCATTER:
