@@ -3,6 +3,7 @@
  * Nothing is estimated that the compiler decides: widths, ways of conversion and places in shared memory are what
  * lowering will do.  Sectors (sectors.c) and banks are those of a warp's worst access. */
 #include "compile/inspect.h"
+#include "model/turn.h"
 
 #include "pass/layout/anchor.h"
 #include "pass/layout/axis.h"
@@ -252,7 +253,9 @@ note_move(InspectLine *x, const Op *op, Arena *mem)
 		return false;
 	x->tile = op->kind == OP_EXTRACT ? op->in[0]->type : op->out[0].type;
 	x->layout = op->out[0].layout;
-	x->way = op->kind == OP_GATHER ? "the whole tile through shared memory" : "through shared memory";
+	Turn turn;
+	bool is_whole = op->kind == OP_GATHER && !plan_turn(op, &turn);
+	x->way = is_whole ? "the whole tile through shared memory" : "through shared memory";
 	if (op->kind == OP_EXTRACT)
 		note_extract(x, op, mem);
 	return true;

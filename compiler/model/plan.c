@@ -6,6 +6,7 @@
  *
  * Each family of ops has its own planner; here they come together. */
 #include "model/model.h"
+#include "model/turn.h"
 
 bool
 value_constant(const Value *v, int64_t *out)
@@ -75,6 +76,7 @@ move_scratch(const Op *op, const Target *t)
 	Layout want;
 	uint64_t exchange;
 	SlicePlan slice;
+	Turn turn;
 	switch (op->kind) {
 	case OP_JOIN:
 		want = layout_slice(to, to->rank - 1);
@@ -89,7 +91,8 @@ move_scratch(const Op *op, const Target *t)
 	case OP_FLIP:
 		return flip_exchange(op, &exchange) ? operands_scratch(op, to) : tile_bytes(op->out[0].type);
 	case OP_GATHER:
-		return MAX(gather_piece(op, t), operand_scratch(op->in[1], to));
+		return MAX(plan_turn(op, &turn) ? operand_scratch(op->in[0], to) : gather_piece(op, t),
+		    operand_scratch(op->in[1], to));
 	default:
 		plan_slice(op, &slice);
 		return slice.scratch;

@@ -1,6 +1,7 @@
 /* What an elementwise op takes for an element: instructions of a warp, and those of the slow unit among them, by the code
  * that lowering makes of it; what products and copies take; and what an op's result waits for. */
 #include "model/model.h"
+#include "model/turn.h"
 
 #include <math.h>
 #include <string.h>
@@ -353,8 +354,15 @@ cost_copy(const Op *op, const Op *loop, const Target *t, int warps, double times
 double
 cost_order(const Op *op, const Target *t, int warps, double elements, double times, ProgramCost *out)
 {
-	enum { TURNS = 2 };                             /* elements there, and back */
+	enum { TURNS = 2, WORD_BITS = 32 };             /* elements there, and back */
 	const TargetRates *r = target_rates(t);
+	Turn turn;
+	if (op->kind == OP_GATHER && plan_turn(op, &turn)) {
+		double words = (double)MAX(dtype_info[op->out[0].type->elem].bits / WORD_BITS, 1) * turn.shuffles * times;
+		out->issue += 2 * words;
+		out->shuffles += words * warps;
+		return turn.shuffles ? r->shuffle_latency : 0;
+	}
 	if ((op->kind == OP_SORT || op->kind == OP_TOPK) && op->in[0]->layout)
 		return cost_sort(op, t, warps, times, out);
 	out->issue += times * TURNS * elements * 6;

@@ -6,11 +6,13 @@
  *     join, cat of equal parts     each operand in the result's layout without the bits that number the operands
  *     split                        the operand with the pair in its lowest register bit
  *     flip                         a fixed exclusive or of registers and lanes
+ *     gather that turns a line     registers are renamed, or come from other lanes (model/plan_turn.c)
  *
  * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
  * result is read from where its element is.  A gather's operand that is larger than scratch is staged piece by
  * piece, and each piece's elements are read. */
 #include "lower/lower.h"
+#include "model/turn.h"
 
 #include <string.h>
 
@@ -322,10 +324,77 @@ gather_by_pieces(Lower *l, Op *op, const Reg *at, const int64_t *constant, Reg *
 	}
 }
 
+/* ---- a line that turns ---- */
+
+/* The run's part of the lane's number. */
+static Reg
+lane_part(Lower *l, const Turn *t)
+{
+	Reg part = lower_op2(l, THREAD_AND, l->lane, lower_i32(l, (INT64_C(1) << (t->first + t->lanes)) - 1));
+	return t->first ? lower_op2(l, THREAD_LSHR, part, lower_i32(l, t->first)) : part;
+}
+
+/* The lane that is so many further on in the run. */
+static Reg
+lane_on(Lower *l, const Turn *t, int by)
+{
+	int64_t mask = ((INT64_C(1) << t->lanes) - 1) << t->first;
+	Reg on = lower_op2(l, THREAD_ADD, l->lane, lower_i32(l, (int64_t)by << t->first));
+	Reg rest = lower_op2(l, THREAD_AND, l->lane, lower_i32(l, ~mask & 0x7fffffff));
+	return lower_op2(l, THREAD_OR, rest, lower_op2(l, THREAD_AND, on, lower_i32(l, mask)));
+}
+
+/* v, or 0 where register r's element comes from outside. */
+static Reg
+only_inside(Lower *l, const Op *op, const Turn *t, int r, Reg thread, Reg v)
+{
+	const Layout *to = op->out[0].layout;
+	int64_t n = INT64_C(1) << to->out[t->axis], own = lower_register_coordinate(to, r, t->axis);
+	int64_t most = ((INT64_C(1) << t->lanes) - 1) << t->low;        /* of the thread's part */
+	bool ahead = t->by > 0;
+	int64_t limit = ahead ? n - t->by - own : -t->by - own;         /* thread's part below it, or not below it */
+	Reg zero = lower_zero(l, lower_type(op->out[0].type));
+	if (ahead ? most < limit : limit <= 0)
+		return v;
+	if (ahead ? limit <= 0 : most < limit)
+		return zero;
+	Reg below = lower_op2(l, THREAD_SLT, thread, lower_i32(l, limit));
+	return ahead ? lower_op3(l, THREAD_SELECT, below, v, zero) : lower_op3(l, THREAD_SELECT, below, zero, v);
+}
+
+static void
+lower_turn(Lower *l, Op *op, const Turn *t)
+{
+	Value *v = &op->out[0];
+	const Reg *in = lower_operand(l, op, 0, v->layout);
+	Reg *out = lower_new(l, v), part = t->shuffles ? lane_part(l, t) : 0;
+	Reg thread = t->wraps ? 0 : lower_thread_coordinate(l, v->layout, t->axis);
+	RegType type = lower_type(v->type);
+	for (int r = 0; r < lower_count(v); r++) {
+		TurnFrom from = turn_from(v->layout, t, r);
+		out[r] = in[from.near];
+		if (from.lanes && t->flips) {
+			out[r] = lower_lane_xor(l, type, out[r], from.lanes << t->first);
+		} else if (from.lanes) {                /* the sender's number below that: its receiver's is not */
+			Reg round = lower_op2(l, THREAD_ULT, part, lower_i32(l, from.lanes));
+			if (from.far != from.near)
+				out[r] = lower_op3(l, THREAD_SELECT, round, in[from.far], out[r]);
+			out[r] = lower_lane_from(l, type, out[r], lane_on(l, t, from.lanes));
+		}
+		if (!t->wraps)
+			out[r] = only_inside(l, op, t, r, thread, out[r]);
+	}
+}
+
 static void
 lower_gather(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
+	Turn turn;
+	if (plan_turn(op, &turn)) {
+		lower_turn(l, op, &turn);
+		return;
+	}
 	const Type *t = op->in[0]->type;
 	RegType type = lower_type(v->type);
 	int axis = (int)attr_axis(op), n = lower_count(v);

@@ -7,6 +7,7 @@
  * Forward is always one layout.  Backward there may be many (a sum does not say how its summands lay), then
  * there is none. */
 #include "model/model.h"
+#include "model/turn.h"
 #include "pass/layout/anchor.h"
 
 #include <string.h>
@@ -164,6 +165,7 @@ const Layout *
 anchor_operand(const Op *op, const Layout *anchor, int i)
 {
 	Layout l;
+	Turn turn;
 	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
 	switch (op->kind) {
@@ -177,7 +179,7 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 	case OP_EXTRACT:
 		return hold_records(op, anchor);
 	case OP_GATHER:
-		return i == 1 ? anchor : NULL;
+		return i == 1 || gather_turns(op, &turn) ? anchor : NULL;
 	case OP_SCATTER:
 		return i == 0 ? anchor : NULL;
 	case OP_DOT:
@@ -244,6 +246,7 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 {
 	const IntList *of = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
 	int dims[LAYOUT_RANK] = {0};
+	Turn turn;
 	if (!value_is_placed(op->in[i]) || !anchor_exists(op) || is_free(op))
 		return NULL;
 	switch (op->kind) {
@@ -254,7 +257,7 @@ anchor_of_operand(const Op *op, int i, const Layout *l)
 	case OP_EXTRACT:
 		return one_of_records(op, l);
 	case OP_GATHER:
-		return i == 1 ? l : NULL;
+		return i == 1 || gather_turns(op, &turn) ? l : NULL;
 	case OP_SCATTER:
 		return i == 0 ? l : NULL;
 	case OP_DOT:

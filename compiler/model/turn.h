@@ -1,0 +1,24 @@
+/* Gathers whose index is the element's own and a constant: see plan_turn.c. */
+#ifndef TEGULA_TURN_H
+#define TEGULA_TURN_H
+
+#include "ir/ir.h"
+#include "layout/layout.h"
+
+typedef struct Turn {
+	int axis;
+	int64_t by, flips;                              /* places further along the axis, or bits that differ */
+	bool wraps;                                     /* round the end; else what comes from outside is 0 */
+	int owner[F2_MAX];                              /* of the axis's bits: the layout's input bit */
+	int low, lanes, first;                          /* bits below those of lanes, of lanes, the first of these */
+	int shuffles;
+} Turn;
+/* What a register takes: register `near` of the lane whose part is `lanes` further on, or `far` where that goes round. */
+typedef struct TurnFrom {
+	int near, far, lanes;
+} TurnFrom;
+bool gather_turns(const Op *op, Turn *t);               /* whatever the layouts */
+bool plan_turn(const Op *op, Turn *t);                  /* and no element goes to another warp */
+TurnFrom turn_from(const Layout *l, const Turn *t, int r);
+
+#endif
