@@ -7,23 +7,19 @@
  *
  * Each factor is a half exactly, so that products and sums are the same in f32 but for their order.  A thread that decodes
  * and multiplies by itself takes about ten instructions for a weight of 4 bits, of which matrix instructions leave three:
- * 8192 x 8192 takes 42 us on an H200 so.  Weights of 16 bits and more wait for memory either way. */
+ * 8192 x 8192 takes 42 us on an H200 so.  Weights of 16 bits and more wait for memory either way.
+ *
+ * What a row of weights has beside (decoded.h), a scale or a zero point of 16 bits, leaves the sum; the sum of %x is a
+ * product with ones.  Trips of several groups come one by one first (ungroup.h). */
 #include "ir/derive.h"
+#include "pass/decoded.h"
 #include "pass/pass.h"
+#include "pass/ungroup.h"
 #include "target/target.h"
 
 #include <string.h>
 
-enum { NARROW_BITS = 8, LEAST = 16 };
-
-/* The tile of few bits whose elements as f32 v is; NULL. */
-static Value *
-decoded(const Value *v)
-{
-	const Op *op = v->def;
-	DType t = op && op->kind == OP_CAST ? op->in[0]->type->elem : TY_BOOL;
-	return t != TY_BOOL && dtype_info[t].bits <= NARROW_BITS ? op->in[0] : NULL;
-}
+enum { LEAST_ROWS = 8, LEAST = 16 };
 
 /* The halves whose elements as f32 v repeats along every dimension but d; NULL. */
 static Value *
@@ -33,8 +29,9 @@ row_of(const Value *v, int d)
 	int64_t n = v->type->extent[d];
 	while (op && (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE) && op->in[0]->type->kind == TYPE_TILE) {
 		const Type *t = op->in[0]->type;
-		bool is_line = type_count(t) == n && (t->rank == 1 || (t->rank == 2 && t->extent[d] == n));
-		if (!is_line)
+		bool is_across = op->kind == OP_BROADCAST && type_count(op->out->type) != n &&
+		    (t->rank != v->type->rank || t->extent[d] != n);
+		if (type_count(t) != n || is_across)
 			return NULL;
 		op = op->in[0]->def;
 	}
@@ -48,31 +45,61 @@ has_products(const Target *t, DType elem)
 	return (t->has & HAS_CP_ASYNC) && (t->has & HAS_MMA_SYNC) && (elem == TY_F16 || (t->has & HAS_BF16));
 }
 
-/* As one row times a matrix; false: it stays as it is. */
+static Value *
+product(Builder *b, Value *left, Value *right, int64_t n)
+{
+	const int64_t out[] = {1, n};
+	const Type *t = type_tile(b->m, TY_F32, 2, out);
+	return build_reshape(b, build3(b, OP_DOT, left, right, build_int(b, t, 0)), 1, &n);
+}
+
+/* One row times a matrix. */
+static Value *
+as_product(Builder *b, Value *w, Value *x, int axis)
+{
+	Decoded d = decoded_build(b, w, axis, x->type->elem);
+	int64_t k = w->type->extent[axis], n = type_count(w->type) / k;
+	const int64_t row[] = {1, k}, matrix[] = {k, n}, rows[] = {n, k};
+	bool is_turned = ANY_OF(i, axis, w->type->extent[i] > 1);
+	Value *left = build_reshape(b, x, 2, row), *right = build_reshape(b, d.halves, 2, is_turned ? rows : matrix);
+	Value *v = product(b, left, is_turned ? build_permute(b, right, (int64_t[]){1, 0}) : right, n);
+	if (d.scale)
+		v = build2(b, OP_MUL, v, build_reshape(b, d.scale, 1, &n));
+	if (d.plus) {
+		Value *ones = build_float(b, type_tile(b->m, x->type->elem, 2, matrix), 1);
+		Value *sum = product(b, left, ones, n), *plus = build_reshape(b, d.plus, 1, &n);
+		v = build2(b, OP_ADD, v, build2(b, OP_MUL, sum, plus));
+	}
+	return v;
+}
+
+/* Has the tile one dimension beside the axis, but for ones? */
+static bool
+is_matrix(const Type *t, int axis)
+{
+	int n = 0;
+	for (int d = 0; d < t->rank; d++)
+		n += d != axis && t->extent[d] > 1;
+	return n <= 1;
+}
+
 static bool
 contract(Op *sum, const Target *t)
 {
 	const Op *mul = sum->in[0]->def;
 	int axis = (int)attr_axis(sum);
 	bool counts = mul && mul->kind == OP_MUL && mul->out[0].nuses == 1 && mul->home == sum->home &&
-	    strcmp(attr_fn(sum), "sum") == 0 && mul->out[0].type->rank == 2 && mul->out[0].type->elem == TY_F32 &&
-	    sum->out[0].type->rank == 1;
+	    strcmp(attr_fn(sum), "sum") == 0 && mul->out[0].type->elem == TY_F32 && is_matrix(mul->out[0].type, axis);
 	for (int i = 0; i < 2 && counts; i++) {
-		Value *w = decoded(mul->in[i]), *x = w ? row_of(mul->in[1 - i], axis) : NULL;
+		Value *w = mul->in[i], *x = row_of(mul->in[1 - i], axis);
 		const Type *tile = mul->out[0].type;
-		int64_t n = tile->extent[1 - axis], k = tile->extent[axis];
-		if (!x || !has_products(t, x->type->elem) || n < LEAST || k < LEAST)
+		int64_t k = tile->extent[axis];
+		if (!x || !has_products(t, x->type->elem) || type_count(tile) / MAX(k, 1) < LEAST_ROWS || k < LEAST ||
+		    !decoded_is(w, axis, x->type->elem))
 			continue;
 		Builder b = build_before(sum);
-		Module *m = b.m;
-		const int64_t row[] = {1, k}, out[] = {1, n};
-		Value *left = build_reshape(&b, x, 2, row);
-		Value *right = build1(&b, OP_CAST, w, type_with_elem(m, w->type, x->type->elem));
-		if (axis == 1)
-			right = build_permute(&b, right, (int64_t[]){1, 0});
-		const Type *acc = type_with_shape(m, sum->out[0].type, 2, out);
-		Value *v = build3(&b, OP_DOT, left, right, build_int(&b, acc, 0));
-		op_become(sum, build1(&b, OP_RESHAPE, v, sum->out[0].type));
+		const Type *as = sum->out[0].type;
+		op_become(sum, build_reshape(&b, as_product(&b, w, x, axis), as->rank, as->extent));
 		return true;
 	}
 	return false;
@@ -82,6 +109,8 @@ void
 pass_contract(Func *f, const Target *t)
 {
 	bool any = false;
+	for (Op *op = f->body->first; op;)
+		op = op->kind == OP_FOR && ungroup(f, op) ? f->body->first : op_after(op, f->body);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (op->kind == OP_REDUCE && op->home->parent && op->home->parent->kind == OP_FOR)

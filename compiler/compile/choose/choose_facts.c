@@ -6,6 +6,7 @@
 #include "pass/layout/dot.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { OPS_MOST = 800 };
 
@@ -235,4 +236,15 @@ double
 choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged)
 {
 	return in_pieces(f) * (is_few ? together(f) : 1) * (is_merged ? alone(f, t) : 1);
+}
+
+bool
+choose_writes_by_number(const Func *f)
+{
+	bool loops = false, numbers = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		loops |= op->kind == OP_DOT && op->home->parent && op_is_loop(op->home->parent);
+		numbers |= (op->kind == OP_WRITE || op->kind == OP_ATOMIC) && strchr(attr_index(op), 'g');
+	}
+	return numbers && !loops;
 }

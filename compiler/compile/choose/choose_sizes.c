@@ -86,7 +86,7 @@ typedef struct Sizes {
 static Module *
 elaborate(Kernel *k, const Bound *b, const Target *t)
 {
-	const char *passes = target_named(t->name) ? "simplify,licm,simplify,concat,simplify,flatten,simplify"
+	const char *passes = target_named(t->name) ? "simplify,licm,simplify,concat,simplify,flatten,contract,simplify"
 	                                           : "simplify,licm,simplify";
 	const PassOptions opt = {.only = passes};
 	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
@@ -352,14 +352,25 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 
 /* ---- products ---- */
 
+/* Rows or columns that one of the size is: of cdiv(N, 8 * BW) eight, as words of eight nibbles have. */
+static int64_t
+each_of(const Pair *x)
+{
+	for (int a = 0; a < MAX_AXES; a++)
+		if (x->count[a])
+			return (int64_t)MIN(x->by[a], SIDE_MOST);
+	return 1;
+}
+
 /* Is it the extent of some product's rows or columns, or of what a step of the only one's loop sums over? */
 static bool
 is_side_of_product(const Func *f, const Pair *x)
 {
+	int64_t size = x->size * each_of(x);
 	bool is_depth = x->is_step && choose_count_dots(f) == 1;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL, *a = t ? op->in[0]->type : NULL;
-		if (t && (t->extent[t->rank - 1] == x->size || t->extent[t->rank - 2] == x->size ||
+		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size ||
 		    (is_depth && a->extent[a->rank - 1] == x->size)))
 			return true;
 	}
@@ -373,13 +384,14 @@ sides_of(const Pair *x, const Func *f, Arena *mem)
 {
 	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
 	bool is_merged = x->is_step && choose_merges_few(f), are_several = x->is_step && dots_part(f) > 1;
-	int first = x->by_number || is_merged ? 0 : FEW, n = LEN(all) - first - !are_several;
+	int64_t each = each_of(x);
+	int first = x->by_number || is_merged ? 0 : FEW - (each > 1), n = LEN(all) - first - !are_several;
 	const int64_t *sides = all + first;
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
 	for (int i = 0; i < n; i++)
-		if (sides[i] != x->size && (!x->is_step || sides[i] <= STEP_MOST))
-			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i]};
+		if (sides[i] != x->size * each && sides[i] % each == 0 && (!x->is_step || sides[i] <= STEP_MOST))
+			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / each};
 	return name;
 }
 
@@ -425,25 +437,12 @@ adds_apart(const Func *f)
 	return false;
 }
 
-/* Products without a loop whose rows have numbers: what such blocks take is reading and writing, which the estimate is too
- * rough for (16 adapters of rank 16 to 4096 columns: 38.7 us in 64 x 128, 46.0 in 32 x 256 that it takes for better). */
-static bool
-writes_by_number(const Func *f)
-{
-	bool loops = false, numbers = false;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		loops |= op->kind == OP_DOT && op->home->parent && op_is_loop(op->home->parent);
-		numbers |= (op->kind == OP_WRITE || op->kind == OP_ATOMIC) && strchr(attr_index(op), 'g');
-	}
-	return numbers && !loops;
-}
-
 static void
 add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n)
 {
 	Sizes s;
-	if (has_schedule(k) || parts_neighbours(f) || writes_by_number(f))
+	if (has_schedule(k) || parts_neighbours(f) || choose_writes_by_number(f))
 		return;
 	find_sizes(k, b, t, how, SIZE_CUTS | (adds_apart(f) ? 0 : SIZE_STEPS), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);

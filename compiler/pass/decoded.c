@@ -1,0 +1,263 @@
+/* Weights as a kernel decodes them, which halves hold.
+ *
+ *     (w as f32) - (z as f32)          u4 and u4: integers from -15 to 15
+ *     LEVELS[(c & 15) as i32] as f32   a table of integers
+ *     ((c >> 4) & 15) as f32 - 8       bits of words
+ *
+ * Elements of few bits, integers that bf16 or f16 count to, their sums and differences, and tables of elements that are
+ * halves.  What has one value for each row beside them, a zero point or scale that is no such integer, leaves the sum:
+ *
+ *     sum((w - z) * s * x)     =>     s * sum(w * x) - s * z * sum(x) */
+#include "pass/decoded.h"
+
+#include "ir/derive.h"
+#include "num/num.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NARROW_BITS = 8 };
+
+/* ---- integers ---- */
+
+static bool
+integer_range(const Value *v, int64_t *lo, int64_t *hi)
+{
+	const Op *op = v->def;
+	DType t = v->type->elem;
+	if (value_int(v, lo)) {
+		*hi = *lo;
+		return true;
+	}
+	int64_t a, b, c, by;
+	bool known = false, has = op && op->nin > 0 && op->in[0]->type->kind == TYPE_TILE &&
+	    dtype_is_int(op->in[0]->type->elem);
+	switch (has ? op->kind : OP_COUNT) {
+	case OP_CAST: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
+		known = integer_range(op->in[0], &a, &b);
+		break;
+	case OP_AND:
+		known = value_int(op->in[1], &c) && c >= 0;
+		a = 0, b = known ? c : 0;
+		break;
+	case OP_SHR:
+		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b);
+		a = known ? a >> by : 0, b = known ? b >> by : 0;
+		break;
+	case OP_OR: case OP_XOR:
+		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by) && a >= 0 && c >= 0;
+		b = known ? (INT64_C(1) << log2_ceil(MAX(b, by) + 1)) - 1 : 0;
+		a = 0;
+		break;
+	case OP_ADD: case OP_SUB:
+		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by);
+		a += known ? op->kind == OP_ADD ? c : -by : 0;
+		b += known ? op->kind == OP_ADD ? by : -c : 0;
+		break;
+	case OP_LOOKUP: {
+		const IntList *bits = attr_bits(op);
+		a = b = 0;
+		for (int i = 0; i < bits->n; i++)
+			a = MIN(a, bits->at[i]), b = MAX(b, bits->at[i]);
+		known = true;
+		break;
+	}
+	default: break;
+	}
+	int bits = dtype_info[t].bits - dtype_is_signed(t);
+	*lo = dtype_is_signed(t) ? -(INT64_C(1) << MIN(bits, 62)) : 0;
+	*hi = (INT64_C(1) << MIN(bits, 62)) - 1;
+	if (known && a >= *lo && b <= *hi)
+		*lo = a, *hi = b;
+	return bits <= 32;
+}
+
+/* ---- what halves hold ---- */
+
+/* How many integers on both sides of 0 are halves. */
+static int64_t
+counts_to(DType half)
+{
+	return half == TY_F16 ? 2048 : 256;
+}
+
+static bool
+is_half(double v, DType half)
+{
+	uint8_t bytes[8];
+	dtype_store_f64(half, bytes, 0, v);
+	return v == dtype_load_f64(half, bytes, 0);
+}
+
+static bool
+table_holds(const IntList *bits, DType half)
+{
+	for (int i = 0; i < bits->n; i++) {
+		float v;
+		memcpy(&v, &(uint32_t){(uint32_t)bits->at[i]}, sizeof v);
+		if (!is_half((double)v, half))
+			return false;
+	}
+	return true;
+}
+
+typedef struct Held {
+	int64_t lo, hi;
+	bool counts;                                    /* integers, from lo to hi */
+	bool decodes;                                   /* of elements of few bits that a tile has */
+} Held;
+
+static bool
+holds(const Value *v, DType half, Held *h)
+{
+	const Op *op = v->def;
+	const Attr *constant = value_const(v);
+	Held other;
+	*h = (Held){0};
+	if (constant && constant->kind == KIND_FLOAT) {
+		h->counts = fabs(constant->f) <= (double)counts_to(half) && constant->f == (double)(int64_t)constant->f;
+		h->lo = h->hi = h->counts ? (int64_t)constant->f : 0;
+		return is_half(constant->f, half);
+	}
+	switch (op ? op->kind : OP_COUNT) {
+	case OP_CAST: {
+		DType from = op->in[0]->type->elem;
+		if (dtype_is_float(from) && dtype_info[from].bits <= NARROW_BITS)
+			return h->decodes = true;
+		h->counts = h->decodes = dtype_is_int(from) && integer_range(op->in[0], &h->lo, &h->hi) &&
+		    h->lo >= -counts_to(half) && h->hi <= counts_to(half);
+		return h->counts;
+	}
+	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return holds(op->in[0], half, h);
+	case OP_LOOKUP: return h->decodes = table_holds(attr_bits(op), half);
+	case OP_ADD: case OP_SUB: {
+		bool both = holds(op->in[0], half, h) && holds(op->in[1], half, &other) && h->counts && other.counts;
+		h->lo += op->kind == OP_ADD ? other.lo : -other.hi;
+		h->hi += op->kind == OP_ADD ? other.hi : -other.lo;
+		h->decodes |= other.decodes;
+		return both && h->lo >= -counts_to(half) && h->hi <= counts_to(half);
+	}
+	default: return false;
+	}
+}
+
+/* The same elements as halves. */
+static Value *
+as_half(Builder *b, Value *v, DType half)
+{
+	const Op *op = v->def;
+	const Attr *constant = value_const(v);
+	const Type *t = type_with_elem(b->m, v->type, half);
+	if (constant)
+		return build_float(b, t, constant->f);
+	switch (op->kind) {
+	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: {
+		Value *in = as_half(b, op->in[0], half);
+		return build_like(b, op, &in, op->kind == OP_PERMUTE ? NULL : t);
+	}
+	case OP_ADD: case OP_SUB: {
+		Value *left = as_half(b, op->in[0], half);
+		return build2(b, op->kind, left, as_half(b, op->in[1], half));
+	}
+	case OP_LOOKUP: return build1(b, OP_CAST, v, t);        /* a table of halves: pass table */
+	default: return build1(b, OP_CAST, op->in[0], t);
+	}
+}
+
+/* ---- what is the same along an axis ---- */
+
+static bool
+is_same_along(const Value *v, int axis)
+{
+	const Op *op = v->def;
+	if (value_const(v))
+		return true;
+	if (!op || v->type->rank <= axis)
+		return false;
+	if (op->kind == OP_BROADCAST)
+		return op->in[0]->type->rank == 0 ||
+		    (op->in[0]->type->rank == v->type->rank && op->in[0]->type->extent[axis] == 1) ||
+		    is_same_along(op->in[0], axis);
+	return op_has(op, ELEM) && op->nout == 1 && ALL_OF(i, op->nin, is_same_along(op->in[i], axis));
+}
+
+/* Without the axis. */
+static Value *
+without(Builder *b, Value *v, int axis)
+{
+	const Type *t = v->type;
+	const Op *op = v->def;
+	const Attr *constant = value_const(v);
+	int64_t extent[MAX_RANK];
+	int n = 0;
+	for (int d = 0; d < t->rank; d++)
+		if (d != axis)
+			extent[n++] = t->extent[d];
+	const Type *less = type_with_shape(b->m, t, n, extent);
+	if (constant)
+		return constant->kind == KIND_FLOAT ? build_float(b, less, constant->f) : build_int(b, less, constant->i);
+	if (op->kind != OP_BROADCAST) {
+		Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, op->nin);
+		for (int i = 0; i < op->nin; i++)
+			in[i] = without(b, op->in[i], axis);
+		return build_like(b, op, in, less);
+	}
+	Value *from = op->in[0];
+	if (from->type->rank == 0)
+		return build1(b, OP_BROADCAST, from, less);
+	if (from->type->extent[axis] != 1)
+		return build1(b, OP_BROADCAST, without(b, from, axis), less);
+	n = 0;
+	for (int d = 0; d < t->rank; d++)
+		if (d != axis)
+			extent[n++] = from->type->extent[d];
+	Value *line = build_reshape(b, from, n, extent);
+	return type_same_shape(line->type, less) ? line : build1(b, OP_BROADCAST, line, less);
+}
+
+/* ---- both ---- */
+
+static bool
+is_term(const Op *op)
+{
+	return op && (op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_MUL);
+}
+
+bool
+decoded_is(const Value *v, int axis, DType half)
+{
+	Held h;
+	if (holds(v, half, &h))
+		return h.decodes;
+	const Op *op = v->def;
+	return is_term(op) &&
+	    ((decoded_is(op->in[0], axis, half) && is_same_along(op->in[1], axis)) ||
+		(op->kind != OP_SUB && decoded_is(op->in[1], axis, half) && is_same_along(op->in[0], axis)));
+}
+
+static Value *
+times(Builder *b, Value *a, Value *by)
+{
+	return !a ? by : build2(b, OP_MUL, a, by);
+}
+
+Decoded
+decoded_build(Builder *b, Value *v, int axis, DType half)
+{
+	Held h;
+	Op *op = v->def;
+	if (holds(v, half, &h))
+		return (Decoded){.halves = as_half(b, v, half)};
+	int w = decoded_is(op->in[0], axis, half) && is_same_along(op->in[1], axis) ? 0 : 1;
+	Decoded d = decoded_build(b, op->in[w], axis, half);
+	Value *by = without(b, op->in[1 - w], axis);
+	if (op->kind == OP_MUL) {
+		d.scale = times(b, d.scale, by);
+		d.plus = d.plus ? build2(b, OP_MUL, d.plus, by) : NULL;
+	} else if (d.plus) {
+		d.plus = build2(b, op->kind, d.plus, by);
+	} else {
+		d.plus = op->kind == OP_SUB ? build1(b, OP_NEG, by, NULL) : by;
+	}
+	return d;
+}
