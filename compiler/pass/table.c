@@ -123,20 +123,31 @@ bits_of(DType t, const Attr *value)
 	return (int64_t)((uint64_t)bits << unused) >> unused;
 }
 
-/* A conversion of what a table alone gives, as one of levels of quantisation that are integers. */
+/* The element that has these bits. */
+static Attr
+element_of(DType t, int64_t bits)
+{
+	uint64_t own = UINT64_MAX >> (64 - dtype_info[t].bits);
+	uint8_t element[8];
+	if (!dtype_is_float(t))
+		return attr_int_value(dtype_is_signed(t) ? bits : (int64_t)((uint64_t)bits & own));
+	for (int i = 0; i < (int)sizeof element; i++)
+		element[i] = (uint8_t)((uint64_t)bits >> 8 * i);
+	return attr_float_value(dtype_load_f64(t, element, 0));
+}
+
+/* A conversion of what a table alone gives: of levels of quantisation that are integers, or that are to be halves. */
 static void
 convert_table(Func *f, Op *op)
 {
 	Op *of = op->in[0]->def;
 	DType t = op->in[0]->type->elem;
-	if (!of || of->kind != OP_LOOKUP || of->out->nuses != 1 || !dtype_is_int(t) ||
-	    !dtype_is_float(op->out->type->elem))
+	if (!of || of->kind != OP_LOOKUP || of->out->nuses != 1 || t == TY_BOOL || !dtype_is_float(op->out->type->elem))
 		return;
 	const IntList *from = attr_bits(of);
 	int64_t *bits = NEW_ARRAY(f->module->cx->mem, int64_t, from->n);
 	for (int i = 0; i < from->n; i++) {
-		uint64_t own = UINT64_MAX >> (64 - dtype_info[t].bits);
-		Attr in = attr_int_value(dtype_is_signed(t) ? from->at[i] : (int64_t)((uint64_t)from->at[i] & own)), value;
+		Attr in = element_of(t, from->at[i]), value;
 		if (!elem_fold(op, &in, &value) || value.kind != KIND_FLOAT)
 			return;
 		bits[i] = bits_of(op->out->type->elem, &value);
