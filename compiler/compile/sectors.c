@@ -77,7 +77,9 @@ count_all(Walk w, const Op *op, const Type *tile, const Layout *l, int vector, W
 		if (!count(&w, op, tile, l, r, vector, &touched, &least))
 			return false;
 		int more = (touched - least) - (worst->touched - worst->least);
-		if (more > 0 || (more == 0 && touched > worst->touched))
+		bool later = w.nth > worst->in.nth && r == worst->first;        /* the first one alone may be at an edge */
+		bool wider = touched > worst->touched || (touched == worst->touched && later);
+		if (more > 0 || (more == 0 && wider))
 			*worst = (Worst){touched, least, r, w, worst->all, worst->fewest};
 		worst->all += touched;
 		worst->fewest += least;
@@ -153,6 +155,8 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		    (long long)((at[0] % SECTOR + SECTOR) % SECTOR));      /* at[0] may lie before the tensor */
 	else if (run == 1 && n > 1 && 2 * n <= lanes)
 		text_printf(out, "%d lanes read the same, the next %lld bytes from it", lanes / n, llabs(at[1] - at[0]));
+	else if (run == 1 && n > 2 && llabs(at[1] - at[0]) != llabs(at[2] - at[1]))
+		text_put(out, "its lanes' elements are not evenly apart");
 	else if (run == 1 && n > 1)
 		text_printf(out, "neighbouring lanes are %lld bytes apart%s", llabs(at[1] - at[0]),
 		    fills(&worst, op, tile, l, vector, bytes, llabs(at[1] - at[0]))

@@ -272,7 +272,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 static double
 memory_cycles(const Estimate *e)
 {
-	return estimate_bytes(e->b) / e->t->rates->memory_rate;
+	return (estimate_bytes(e->b) - estimate_unwritten(e->f, e->b, e->acting)) / e->t->rates->memory_rate;
 }
 
 /* The one product is of warpgroups, nothing but tensor maps brings its operands, and it is what takes time. */

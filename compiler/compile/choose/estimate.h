@@ -24,6 +24,8 @@ bool estimate_is_data(const Value *v, int depth);       /* is it made of what is
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
+/* Bytes of tensors that the others would write, as of a product's triangle. */
+double estimate_unwritten(const Func *f, const Bound *b, double acting);
 /* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
  * it; -1: they share nothing. */
 int estimate_along(Func *f, const Bound *b, int ranks);

@@ -430,6 +430,8 @@ launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, A
 	CostFacts facts = launch_facts(&l, lines);
 	ProgramCost c;
 	double programs = launch_programs(f, b);
+	if (built && built->bill.launched > 0)          /* passes have rewritten the branch of those that leave early */
+		programs = MIN(programs, built->bill.launched);
 	int blocks = !built ? 0 : built->blocks > 0 ? built->blocks : built->bill.blocks;
 	facts.once = MIN(blocks * t->rates->multiprocessors / programs, 1);
 	axis_keep(f);

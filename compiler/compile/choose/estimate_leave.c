@@ -120,6 +120,25 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 	return MIN(MAX(groups * tiles_of_group(tiles / groups, (double)s.rows), 1) / programs, 1);
 }
 
+double
+estimate_unwritten(const Func *f, const Bound *b, double acting)
+{
+	const Op *leave = acting < 1 ? exit_of(f->body) : NULL;
+	const Block *stays = leave ? leave->region[has_dot(leave->region[1])] : NULL;
+	double programs = acting * planes_of(b, ~0u), bytes = 0;
+	for (const Op *op = stays ? stays->first : NULL; op; op = op_after(op, stays)) {
+		const Value *tensor = op->kind == OP_WRITE ? op->in[0] : NULL;
+		if (!tensor || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n)
+			continue;
+		const BoundParam *p = &b->param[tensor->index];
+		double all = dtype_info[p->dtype].bits / 8.0, written = (double)tile_bytes(op->in[access_data(op)]->type);
+		for (int d = 0; d < p->rank; d++)
+			all *= (double)p->dim[d];
+		bytes += MAX(all - programs * written, 0);
+	}
+	return bytes;
+}
+
 bool
 choose_leaves(const Func *f)
 {
