@@ -39,6 +39,17 @@ add_dumps(json_t *stages, char *dumps)
 }
 
 static bool
+add_sass(json_t *stages, const Text *ptx, const Target *t)
+{
+	Text listing = {0};
+	bool ok = cli_listing(t, ptx, &listing);
+	if (ok)
+		add_stage(stages, "SASS", REPORT_SASS, listing.at, ptx->at);
+	text_close(&listing);
+	return ok;
+}
+
+static bool
 add_code(json_t *stages, Module *m, const Target *t)
 {
 	Text out = {0};
@@ -62,11 +73,18 @@ add_code(json_t *stages, Module *m, const Target *t)
 		if (ok)
 			add_stage(stages, stage[i].name, stage[i].kind, out.at, NULL);
 	}
-	Text listing = {0};
-	if (ok && cli_listing(t, &out, &listing))
-		add_stage(stages, "SASS", REPORT_SASS, listing.at, out.at);
-	text_close(&listing);
+	if (ok)
+		add_sass(stages, &out, t);
 	text_close(&out);
+	return ok;
+}
+
+bool
+report_add_listing(json_t *stages, Module *m, const Target *t)
+{
+	Text ptx = {0};
+	bool ok = compile_text(m, t, STAGE_PTX, &ptx, NULL) && add_sass(stages, &ptx, t);
+	text_close(&ptx);
 	return ok;
 }
 
@@ -358,7 +376,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound, &why));
+		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text)));
 	if (out)
 		json_object_set_new(out, "code", counted);
 	if (out)

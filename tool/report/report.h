@@ -10,7 +10,7 @@
  *     lines.c         which source line each line of a stage came from
  *     pack.c          the text of stages in a fourth of its bytes
  *     machine.c       instructions of the machine code, where it has no loop
- *     said.h          sentences: beside lines, and the answers to what is asked of a kernel
+ *     explain/           sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
 #define TEGULA_REPORT_H
@@ -30,6 +30,9 @@ json_t *report_lines(StageKind kind, const char *text, const char *ptx);
  * cx, or (*misuse) after printing. */
 json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
 
+/* Adds the stage of SASS; false: there is no assembler, or it failed. */
+bool report_add_listing(json_t *stages, Module *m, const Target *t);
+
 /* Runs the kernel's example on the emulator where there are accesses whose sectors are not known, and adds to their lines
  * what was counted.  False after printing, or errors in its cx. */
 bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
@@ -38,10 +41,10 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
  * NULL after printing. */
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
-/* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  What the choice had no room
- * for, or took to be slower, is left out. */
+/* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  What the choice had no
+ * room for, or took to be slower, is left out.  Of the fastest, `built_us` is the estimate of their code. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why);
+    const ChooseWhy *why, int lines);
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
  * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
 bool report_is_part(const Kernel *k, const char *name);
@@ -72,7 +75,7 @@ const char *report_instruction(const char *line);
  * loops, of a source of so many lines; what was counted, or null. */
 json_t *report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem);
 
-/* said_json.c: adds to what was gathered of a kernel its `answers`, what is `said` of its lines, and of `rounds`. */
+/* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);
 
 /* A copy whose stages have `packed` for `text` and `lines` (pack.c). */

@@ -1,13 +1,13 @@
 /* What the text of stages says of a line of the source. */
-#include "tool/report/said.h"
+#include "tool/report/explain/explain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static SaidStage
-stage_of(const Said *s, const json_t *j)
+static ExplainStage
+stage_of(const Explain *s, const json_t *j)
 {
-	SaidStage out = {0};
+	ExplainStage out = {0};
 	const json_t *lines = json_object_get(j, "lines");
 	const char *at = json_string_value(json_object_get(j, "text"));
 	int most = (int)json_array_size(lines);
@@ -35,7 +35,7 @@ has_barrier(const char *line)
 /* Barriers of the code; not those that are written for the assembler, so that no load moves down
  * past a branch (lower/math/math_angle.c). */
 static void
-count_barriers(Said *s)
+count_barriers(Explain *s)
 {
 	s->barriers = NEW_ARRAY(s->mem, int, s->nsource + 1);
 	s->holds = NEW_ARRAY(s->mem, int, s->nsource + 1);
@@ -50,17 +50,19 @@ count_barriers(Said *s)
 }
 
 void
-said_read_code(Said *s, const json_t *stages)
+explain_read_code(Explain *s, const json_t *stages)
 {
 	const json_t *j;
 	size_t i;
-	json_array_foreach(stages, i, j) {
+	json_array_foreach(stages, i, j)
+	{
 		const char *kind = json_string_value(json_object_get(j, "kind"));
-		SaidStage *to = strcmp(kind, "tir") == 0      ? &s->tir
-				: strcmp(kind, "thread") == 0 ? &s->thread
-				: strcmp(kind, "ptx") == 0 || strcmp(kind, "metal") == 0 ? &s->code
-				: strcmp(kind, "sass") == 0                              ? &s->sass
-											 : NULL;
+		ExplainStage *to = strcmp(kind, "tir") == 0      ? &s->tir
+				   : strcmp(kind, "thread") == 0 ? &s->thread
+				   : strcmp(kind, "ptx") == 0 || strcmp(kind, "metal") == 0
+				       ? &s->code
+				   : strcmp(kind, "sass") == 0 ? &s->sass
+							       : NULL;
 		bool is_last = to != &s->tir || i + 1 == json_array_size(stages) ||
 			       strcmp(json_string_value(
 					  json_object_get(json_array_get(stages, i + 1), "kind")),
@@ -86,7 +88,7 @@ value_of(const char *line, const char **name, const char **op)
 
 /* The dtype of a value's result, and whether it is a tile: behind the last " : ". */
 static const char *
-type_of(const char *line, bool *is_tile, const Said *s)
+type_of(const char *line, bool *is_tile, const Explain *s)
 {
 	const char *at = NULL;
 	for (const char *next = strstr(line, " : "); next; next = strstr(next + 3, " : "))
@@ -104,7 +106,7 @@ is_integer(const char *dtype)
 
 /* The dtype of the value that an op's first operand names; "": not found. */
 static const char *
-operand_type(const Said *s, const char *op, int before)
+operand_type(const Explain *s, const char *op, int before)
 {
 	const char *at = op + strcspn(op, " %"), *name, *is;
 	bool tile;
@@ -120,12 +122,51 @@ operand_type(const Said *s, const char *op, int before)
 	return "";
 }
 
-const char *
-said_specials(const Said *s, int line)
+/* Functions and quotients of floats: what takes several instructions, some of the special function
+ * unit. */
+static bool
+is_function(const Op *op)
 {
-	static const char *const function[] = {"exp", "exp2", "log", "log2", "sin", "cos", "tanh",
-	    "sqrt", "rsqrt", "sigmoid", "erf", "div"};
-	SaidList found = {0};
+	OpCost cost = op_info[op->kind].cost;
+	const Value *v = op->nout == 1 ? op->out : NULL;
+	return v && v->type->kind == TYPE_TILE && v->type->rank > 0 && op_has(op, ELEM) &&
+	       dtype_is_float(v->type->elem) &&
+	       (cost == COST_SFU || cost == COST_DIVIDE || cost == COST_LONG);
+}
+
+const char *
+explain_functions(const Explain *s, int line)
+{
+	TextList found = {0};
+	bool loops = false; /* whose unrolled trips are copies */
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
+		loops |= op_is_loop(op);
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		const Op *first = NULL;
+		int n = 0;
+		if (op->place.line != line || op->place.file != s->x->f->place.file ||
+		    !is_function(op))
+			continue;
+		for (const Op *o = s->x->f->body->first; o; o = op_after(o, s->x->f->body))
+			if (o->kind == op->kind && o->place.line == line &&
+			    o->place.file == op->place.file && is_function(o)) {
+				first = first ? first : o;
+				n++;
+			}
+		const char *name = op->kind == OP_DIV ? "division" : op_info[op->kind].text;
+		if (first == op)
+			explain_add(s, &found,
+			    n > 1 && !loops ? arena_printf(s->mem, "%d %s%s", n, name,
+						  op->kind == OP_DIV ? "s" : "")
+					    : name);
+	}
+	return explain_join(s, &found, ", ");
+}
+
+const char *
+explain_specials(const Explain *s, int line)
+{
+	TextList found = {0};
 	for (int i = 0; i < s->tir.n; i++) {
 		const char *name, *op;
 		bool tile;
@@ -137,35 +178,33 @@ said_specials(const Said *s, int line)
 			continue;
 		const char *from = strcmp(word, "cast") == 0 ? operand_type(s, op, i) : "";
 		if (*from && is_integer(from) != is_integer(to) && strcmp(from, "bool") != 0)
-			said_add(
+			explain_add(
 			    s, &found, arena_printf(s->mem, "conversions of %s to %s", from, to));
-		for (int k = 0; k < LEN(function); k++)
-			if (strcmp(word, function[k]) == 0 && !is_integer(to))
-				said_add(s, &found, word);
 	}
+	explain_add(s, &found, explain_functions(s, line));
 	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
+		const ExplainLine *l = &s->lines.at[i];
 		if (l->line == line && strncmp(l->what, "dot", 3) == 0 &&
 		    strstr(l->details, "converts both operands"))
-			said_add(s, &found, "conversions of the product's operands to f16");
+			explain_add(s, &found, "conversions of the product's operands to f16");
 	}
-	return said_join(s, &found, ", ");
+	return explain_join(s, &found, ", ");
 }
 
 const char *
-said_keys(const Said *s, int line)
+explain_keys(const Explain *s, int line)
 {
-	SaidList found = {0};
+	TextList found = {0};
 	for (int i = 0; i < s->tir.n; i++) {
 		const char *t = s->tir.line[i];
 		if (s->tir.source[i] != line || !strstr(t, " = reduce "))
 			continue;
-		said_add(s, &found,
+		explain_add(s, &found,
 		    strstr(t, "fn = \"argmax\"")   ? "argmax"
 		    : strstr(t, "fn = \"argmin\"") ? "argmin"
 						   : "");
 	}
-	return said_join(s, &found, " and ");
+	return explain_join(s, &found, " and ");
 }
 
 /* Loops that a line of the tile IR is in: the line of the source that wrote last in a trip of each,
@@ -184,11 +223,11 @@ is_loop(const char *t)
 }
 
 const char *
-said_late_reads(const Said *s)
+explain_late_reads(const Explain *s)
 {
 	enum { SHOWN = 3 };
 	VEC(Loop) loops = {0};
-	SaidList found = {0};
+	TextList found = {0};
 	vec_push(s->mem, &loops, ((Loop){-1, 0}));
 	for (int i = 0; i < s->tir.n && found.n < SHOWN; i++) {
 		const char *text = s->tir.line[i], *t = text + strspn(text, "\t"), *name, *op;
@@ -204,15 +243,15 @@ said_late_reads(const Said *s)
 		else if (strncmp(t, "write ", 6) == 0 || strncmp(t, "store ", 6) == 0)
 			in->written = source;
 		else if (tile && in->written && in->written != source)
-			said_add(s, &found,
+			explain_add(s, &found,
 			    arena_printf(s->mem, "line %d reads %.*s behind the write of line %d",
 				source, (int)strcspn(op + 6, "[ ,"), op + 6, in->written));
 	}
-	return said_join(s, &found, "; ");
+	return explain_join(s, &found, "; ");
 }
 
 const char *
-said_unrolled(const Said *s)
+explain_unrolled(const Explain *s)
 {
 	static const char word[] = "unrolled = ";
 	long most = 1;
@@ -258,7 +297,7 @@ is_one(const char *at, const char *const *name, int n, const char *type)
 }
 
 double
-said_wide(const Said *s, int line)
+explain_wide(const Explain *s, int line)
 {
 	static const char *const name[] = {
 	    "add", "sub", "mul", "mad", "shl", "shr", "div", "rem", "min", "max", "setp", "selp"};
@@ -274,7 +313,7 @@ said_wide(const Said *s, int line)
 }
 
 bool
-said_casts(const Said *s, int line)
+explain_casts(const Explain *s, int line)
 {
 	for (int i = 0; i < s->tir.n; i++) {
 		const char *name, *op;
@@ -287,7 +326,7 @@ said_casts(const Said *s, int line)
 }
 
 const char *
-said_doubles(const Said *s, int line)
+explain_doubles(const Explain *s, int line)
 {
 	static const char *const name[] = {
 	    "add", "sub", "mul", "fma", "cvt", "max", "min", "setp", "sqrt", "div", "rcp"};
@@ -307,7 +346,7 @@ said_doubles(const Said *s, int line)
 }
 
 bool
-said_divides(const Said *s, int line)
+explain_divides(const Explain *s, int line)
 {
 	for (int i = 0; s->is_ptx && i < s->code.n; i++)
 		if (s->code.source[i] == line && strstr(s->code.line[i], "div.rn.f32"))
@@ -354,7 +393,7 @@ work_of(const char *at)
 }
 
 static void
-count_work(const Said *s, int line, Work out[WORKS], double *all)
+count_work(const Explain *s, int line, Work out[WORKS], double *all)
 {
 	static const Work kinds[WORKS] = {{"divisions and remainders of integers", 20, 0},
 	    {"64-bit indices and addresses", 2, 0}, {"comparisons, masks and selections", 1, 0},
@@ -377,7 +416,7 @@ count_work(const Said *s, int line, Work out[WORKS], double *all)
 }
 
 double
-said_quotients(const Said *s, int line, int *n)
+explain_quotients(const Explain *s, int line, int *n)
 {
 	Work work[WORKS];
 	double all;
@@ -387,14 +426,14 @@ said_quotients(const Said *s, int line, int *n)
 }
 
 const char *
-said_mix(const Said *s, int line)
+explain_mix(const Explain *s, int line)
 {
 	static const double MUCH = .15;
 	Work work[WORKS];
 	double all;
-	SaidList said = {0};
+	TextList parts = {0};
 	count_work(s, line, work, &all);
-	for (int most = 0; most >= 0 && said.n < 3;) {
+	for (int most = 0; most >= 0 && parts.n < 3;) {
 		most = -1;
 		for (int k = 0; k < WORK_OTHER; k++)
 			if (work[k].n * work[k].each > MUCH * all &&
@@ -402,10 +441,11 @@ said_mix(const Said *s, int line)
 				most = k;
 		if (most < 0)
 			break;
-		said_add(s, &said,
+		explain_add(s, &parts,
 		    arena_printf(s->mem, "%.0f %% %s", 100 * work[most].n * work[most].each / all,
 			work[most].of));
 		work[most].n = 0;
 	}
-	return said.n ? arena_printf(s->mem, "by PTX about %s", said_join(s, &said, ", ")) : "";
+	return parts.n ? arena_printf(s->mem, "by PTX about %s", explain_join(s, &parts, ", "))
+		       : "";
 }

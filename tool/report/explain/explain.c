@@ -1,5 +1,5 @@
 /* Figures as they are read, lists of sentences, and all of it as JSON. */
-#include "tool/report/said.h"
+#include "tool/report/explain/explain.h"
 
 #include "compile/choose/choose.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 void
-said_add(const Said *s, SaidList *l, const char *text)
+explain_add(const Explain *s, TextList *l, const char *text)
 {
 	for (int i = 0; i < l->n; i++)
 		if (strcmp(l->at[i], text) == 0)
@@ -19,7 +19,7 @@ said_add(const Said *s, SaidList *l, const char *text)
 }
 
 const char *
-said_join(const Said *s, const SaidList *l, const char *between)
+explain_join(const Explain *s, const TextList *l, const char *between)
 {
 	Text t = {0};
 	text_put(&t, "");
@@ -39,7 +39,7 @@ decimals(double v, int digits)
 }
 
 const char *
-said_round(const Said *s, double v)
+explain_round(const Explain *s, double v)
 {
 	if (v == floor(v) && fabs(v) < 1e6)
 		return arena_printf(s->mem, "%.0f", v);
@@ -48,7 +48,7 @@ said_round(const Said *s, double v)
 }
 
 const char *
-said_micro(const Said *s, double us)
+explain_micro(const Explain *s, double us)
 {
 	if (us < 0.01)
 		return arena_printf(s->mem, "%.1e µs", us);
@@ -56,14 +56,22 @@ said_micro(const Said *s, double us)
 }
 
 const char *
-said_mega(const Said *s, double us)
+explain_mega(const Explain *s, double us)
 {
 	double mb = us * s->bytes_us / 1e6;
-	return mb < 1 ? "less than 1 MB" : arena_printf(s->mem, "%s MB", said_round(s, mb));
+	return mb < 1 ? "less than 1 MB" : arena_printf(s->mem, "%s MB", explain_round(s, mb));
+}
+
+const char *
+explain_sentence(const Explain *s, const char *text)
+{
+	char *out = arena_strdup(s->mem, text);
+	*out = *out >= 'a' && *out <= 'z' ? (char)(*out - 'a' + 'A') : *out;
+	return out;
 }
 
 bool
-said_begins(const char *text, const char *const *with, int n)
+explain_begins(const char *text, const char *const *with, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (strncmp(text, with[i], strlen(with[i])) == 0)
@@ -72,13 +80,13 @@ said_begins(const char *text, const char *const *with, int n)
 }
 
 double
-said_part(const Said *s, BillPart p)
+explain_part(const Explain *s, BillPart p)
 {
 	return s->us > 0 ? bill_us(&s->x->bill, s->x->t, s->x->bill.part[p]) : 0;
 }
 
 const LineBill *
-said_spent(const Said *s, int line)
+explain_spent(const Explain *s, int line)
 {
 	for (int i = 0; i < s->x->spent.n; i++) {
 		const LineBill *l = &s->x->spent.at[i];
@@ -89,35 +97,35 @@ said_spent(const Said *s, int line)
 }
 
 double
-said_spent_us(const Said *s, const LineBill *l, BillPart p)
+explain_spent_us(const Explain *s, const LineBill *l, BillPart p)
 {
 	return l && s->us > 0 ? bill_us(&s->x->bill, s->x->t, l->part[p]) : 0;
 }
 
 bool
-said_matters(const Said *s, double us)
+explain_matters(const Explain *s, double us)
 {
 	return us >= s->us / 100;
 }
 
 bool
-said_is_rare(const SaidLine *l)
+explain_is_rare(const ExplainLine *l)
 {
 	return l->most > 0 && l->runs >= 0 && l->runs < .3 * l->most;
 }
 
 bool
-said_weighs(const Said *s, int line)
+explain_weighs(const Explain *s, int line)
 {
-	const LineBill *l = said_spent(s, line);
+	const LineBill *l = explain_spent(s, line);
 	for (int p = 0; l && p < BILL_PARTS; p++)
-		if (said_matters(s, said_spent_us(s, l, (BillPart)p)))
+		if (explain_matters(s, explain_spent_us(s, l, (BillPart)p)))
 			return true;
 	return false;
 }
 
 BillPart
-said_longest(const Said *s, int but)
+explain_longest(const Explain *s, int but)
 {
 	int most = but == 0;
 	for (int p = 0; p < BILL_PARTS; p++)
@@ -127,24 +135,26 @@ said_longest(const Said *s, int but)
 }
 
 double
-said_with(const Said *s, BillPart p, double less)
+explain_with(const Explain *s, BillPart p, double less)
 {
-	double most = said_part(s, said_longest(s, -1)), rest = said_part(s, said_longest(s, p));
-	return s->us - most + MAX(rest, said_part(s, p) - less);
+	double most = explain_part(s, explain_longest(s, -1)),
+	       rest = explain_part(s, explain_longest(s, p));
+	return s->us - most + MAX(rest, explain_part(s, p) - less);
 }
 
 double
-said_alone(const Said *s)
+explain_alone(const Explain *s)
 {
 	static const double MUCH = .15;
-	double alone = s->us - said_part(s, said_longest(s, -1));
-	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 && alone > MUCH * s->us
+	double alone = s->us - explain_part(s, explain_longest(s, -1));
+	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 &&
+		       alone > MUCH * s->us
 		   ? alone
 		   : 0;
 }
 
 int
-said_resident(const Said *s)
+explain_resident(const Explain *s)
 {
 	const TargetRates *r = s->x->t->rates;
 	double each = r && s->x->grid > 0 ? ceil(s->x->grid / r->multiprocessors) : s->x->blocks;
@@ -152,57 +162,48 @@ said_resident(const Said *s)
 }
 
 bool
-said_spills(const Said *s)
+explain_spills(const Explain *s)
 {
-	enum { FEW_BYTES = 128 };                       /* of a thread, stored and loaded once: worth no word */
+	enum { FEW_BYTES = 128 }; /* of a thread, stored and loaded once: worth no word */
 	return s->x->spills >= FEW_BYTES;
 }
 
-bool
-said_is_full(const Said *s)
-{
-	return s->x->spills > 0 || s->x->registers >= s->x->t->max_registers;
-}
-
-double
-said_scaled(const Said *s, double us)
-{
-	return said_is_full(s) || s->compared <= 0 ? us : us * s->us / s->compared;
-}
-
 const char *
-said_behind(const Said *s, const char *head)
+explain_behind(const Explain *s, const char *head)
 {
 	const char *at = strstr(s->summary, head);
 	at = at ? at + strlen(head) : "";
 	return arena_strndup(s->mem, at, strcspn(at, "\n"));
 }
 
-/* What a barrier stands between, "write of 8:9 writes y, which write of 8:9 writes": of trips that are unrolled the one
- * before is no other than an earlier iteration. */
+/* What a barrier stands between, "write of 8:9 writes y, which write of 8:9 writes": of trips that
+ * are unrolled the one before is no other than an earlier iteration. */
 static const char *
-needs(const Said *s, const SaidLine *l)
+needs(const Explain *s, const ExplainLine *l)
 {
 	static const char earlier[] = " in an earlier iteration";
-	SaidList all = {0};
+	TextList all = {0};
 	for (int i = 0; i < l->conflicts.n; i++) {
-		const char *c = l->conflicts.at[i], *at = *said_unrolled(s) ? strstr(c, earlier) : NULL;
-		said_add(s, &all, at ? arena_printf(s->mem, "%.*s%s", (int)(at - c), c, at + sizeof earlier - 1) : c);
+		const char *c = l->conflicts.at[i],
+			   *at = *explain_unrolled(s) ? strstr(c, earlier) : NULL;
+		explain_add(s, &all,
+		    at ? arena_printf(s->mem, "%.*s%s", (int)(at - c), c, at + sizeof earlier - 1)
+		       : c);
 	}
-	return said_join(s, &all, ",");
+	return explain_join(s, &all, ",");
 }
 
 static bool
-is_same(const Said *s, const SaidLine *a, const SaidLine *b)
+is_same(const Explain *s, const ExplainLine *a, const ExplainLine *b)
 {
 	size_t head = strcspn(a->details, ":");
-	return a->x->pair && b->x->pair && a->most >= 0 && b->most >= 0 && strcmp(a->what, b->what) == 0 &&
-	       head == strcspn(b->details, ":") && strncmp(a->details, b->details, head) == 0 &&
-	       strcmp(needs(s, a), needs(s, b)) == 0;
+	return a->x->pair && b->x->pair && a->most >= 0 && b->most >= 0 &&
+	       strcmp(a->what, b->what) == 0 && head == strcspn(b->details, ":") &&
+	       strncmp(a->details, b->details, head) == 0 && strcmp(needs(s, a), needs(s, b)) == 0;
 }
 
 void
-said_merge(const Said *s, SaidLines *all, const SaidLine *l)
+explain_merge(const Explain *s, ExplainLines *all, const ExplainLine *l)
 {
 	int had = 0;
 	while (had < all->n && !is_same(s, &all->at[had], l))
@@ -212,24 +213,25 @@ said_merge(const Said *s, SaidLines *all, const SaidLine *l)
 		return;
 	}
 	double runs = all->at[had].runs + l->runs, most = all->at[had].most + l->most;
-	if (l->conflicts.n <= all->at[had].conflicts.n && strstr(l->details, " in an earlier iteration"))
+	if (l->conflicts.n <= all->at[had].conflicts.n &&
+	    strstr(l->details, " in an earlier iteration"))
 		all->at[had] = *l;
 	all->at[had].runs = runs;
 	all->at[had].most = most;
 }
 
-SaidLines
-said_merged(const Said *s, int line)
+ExplainLines
+explain_merged(const Explain *s, int line)
 {
-	SaidLines all = {0};
+	ExplainLines all = {0};
 	for (int i = 0; i < s->lines.n; i++)
 		if (s->lines.at[i].line == line)
-			said_merge(s, &all, &s->lines.at[i]);
+			explain_merge(s, &all, &s->lines.at[i]);
 	return all;
 }
 
 void
-said_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS])
+explain_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS])
 {
 	for (int p = 0; p < BILL_PARTS; p++) {
 		int at = p;
@@ -240,7 +242,7 @@ said_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS])
 }
 
 SpentLines
-said_lines_by(const Said *s, BillPart p)
+explain_lines_by(const Explain *s, BillPart p)
 {
 	SpentLines all = {0};
 	for (int i = 0; i < s->x->spent.n; i++) {
@@ -259,7 +261,7 @@ said_lines_by(const Said *s, BillPart p)
 /* ---- as JSON ---- */
 
 static void
-read_lines(Said *s)
+read_lines(Explain *s)
 {
 	double stays = 0; /* the share of programs that do not leave early */
 	for (int i = 0; i < s->x->lines.n && choose_leaves(s->x->f); i++)
@@ -267,7 +269,7 @@ read_lines(Said *s)
 			stays = MAX(stays, s->x->lines.at[i].runs / s->x->lines.at[i].runs_most);
 	for (int i = 0; i < s->x->lines.n; i++) {
 		const InspectLine *x = &s->x->lines.at[i];
-		SaidLine l = {.x = x,
+		ExplainLine l = {.x = x,
 		    .what = x->what,
 		    .line = x->op->place.line,
 		    .col = x->op->place.col,
@@ -289,7 +291,7 @@ read_lines(Said *s)
 }
 
 static void
-read_source(Said *s, const char *at)
+read_source(Explain *s, const char *at)
 {
 	for (; *at; at += strcspn(at, "\n"), at += *at == '\n')
 		vec_push(s->mem, &s->source, arena_strndup(s->mem, at, strcspn(at, "\n")));
@@ -297,34 +299,31 @@ read_source(Said *s, const char *at)
 }
 
 static json_t *
-answer(const char *question, const SaidList *says)
+answer(const char *question, void (*say)(const Explain *, Answer *), const Explain *s)
 {
+	Answer a = {.brief = ""};
 	json_t *all = json_array();
-	for (int i = 0; i < says->n; i++)
-		json_array_append_new(all, json_string(says->at[i]));
-	return json_pack("{s:s, s:o}", "question", question, "says", all);
+	say(s, &a);
+	for (int i = 0; i < a.says.n; i++)
+		json_array_append_new(all, json_string(a.says.at[i]));
+	return json_pack("{s:s, s:s, s:o}", "question", question, "brief", a.brief, "says", all);
 }
 
 static json_t *
-answers(const Said *s)
+answers(const Explain *s)
 {
-	SaidList coalesced = {0}, bound = {0}, barriers = {0}, products = {0};
-	said_add(s, &coalesced, said_coalesced(s));
-	said_bound(s, &bound);
-	said_add(s, &barriers, said_barriers(s));
-	said_add(s, &products, said_products(s));
-	return json_pack("[o, o, o, o]", answer("Are accesses coalesced?", &coalesced),
-	    answer("Why is it not faster?", &bound),
-	    answer("Where do barriers come from?", &barriers),
-	    answer("Which matrix instruction?", &products));
+	return json_pack("[o, o, o, o]", answer("Are accesses coalesced?", explain_coalesced, s),
+	    answer("Why is it not faster?", explain_bound, s),
+	    answer("Where do barriers come from?", explain_barriers, s),
+	    answer("Which matrix instruction?", explain_products, s));
 }
 
 static json_t *
-lines(const Said *s)
+lines(const Explain *s)
 {
 	json_t *all = json_array();
 	for (int line = 1; line <= s->nsource; line++) {
-		json_t *below = said_below(s, line), *chosen = said_chosen(s, line);
+		json_t *below = explain_below(s, line), *chosen = explain_chosen(s, line);
 		bool any = json_array_size(below) || json_array_size(chosen);
 		json_t *j =
 		    json_pack("{s:i, s:o, s:o}", "line", line, "below", below, "chosen", chosen);
@@ -341,7 +340,7 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 {
 	double clock = x->t->rates ? x->t->rates->clock : 1;
 	const json_t *bill = json_object_get(kernel, "bill");
-	Said s = {.mem = mem,
+	Explain s = {.mem = mem,
 	    .x = x,
 	    .b = b,
 	    .why = why,
@@ -358,8 +357,8 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	    .bytes_us = json_number_value(json_object_get(bill, "memory_bytes_us"))};
 	read_source(&s, source);
 	read_lines(&s);
-	said_read_code(&s, json_object_get(kernel, "stages"));
+	explain_read_code(&s, json_object_get(kernel, "stages"));
 	json_object_set_new(kernel, "answers", answers(&s));
-	json_object_set_new(kernel, "said", lines(&s));
-	json_object_set_new(kernel, "rounds", json_string(said_rounds(&s)));
+	json_object_set_new(kernel, "notes", lines(&s));
+	json_object_set_new(kernel, "rounds", json_string(explain_rounds(&s)));
 }

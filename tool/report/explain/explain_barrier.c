@@ -1,6 +1,6 @@
 /* Where each barrier of the code comes from, how often it is executed, and without what it would
  * not be there. */
-#include "tool/report/said.h"
+#include "tool/report/explain/explain.h"
 
 #include "compile/choose/choose.h"
 
@@ -24,14 +24,14 @@ has_inside(const char *details, bool between)
 }
 
 static bool
-is_one(const SaidLine *l)
+is_one(const ExplainLine *l)
 {
 	return l->x->pair || strcmp(l->what, "cluster barrier") == 0 ||
 	       has_inside(l->details, false);
 }
 
 static int
-least_of(const SaidLine *l)
+least_of(const ExplainLine *l)
 {
 	static const char *const two[] = {
 	    ", 2 barriers in between", ", 2 warp barriers in between", "barriers around"};
@@ -44,26 +44,27 @@ least_of(const SaidLine *l)
 /* Barriers of one line of inspect in the code: an op that has some inside has all that its line has
  * beyond the others', where no copies of a loop's body count as well. */
 static int
-count_of(const Said *s, const SaidLine *l)
+count_of(const Explain *s, const ExplainLine *l)
 {
-	SaidLines all = said_merged(s, l->line);
+	ExplainLines all = explain_merged(s, l->line);
 	int more = l->line <= s->nsource ? s->barriers[l->line] : 0, inside = 0;
 	for (int i = 0; i < all.n; i++) {
 		more -= is_one(&all.at[i]) ? least_of(&all.at[i]) : 0;
 		inside += is_one(&all.at[i]) && has_inside(all.at[i].details, true);
 	}
-	bool takes = has_inside(l->details, true) && inside == 1 && more > 0 && !*said_unrolled(s);
+	bool takes =
+	    has_inside(l->details, true) && inside == 1 && more > 0 && !*explain_unrolled(s);
 	return least_of(l) + (takes ? more : 0);
 }
 
 static bool
-is_once(const SaidLine *l)
+is_once(const ExplainLine *l)
 {
 	return strncmp(l->details, "before roles", 12) == 0 || l->x->op->kind == OP_CLUSTER_BARRIER;
 }
 
 const char *
-said_often(const Said *s, const SaidLine *l)
+explain_often(const Explain *s, const ExplainLine *l)
 {
 	if (l->most < 0)
 		return "";
@@ -76,18 +77,20 @@ said_often(const Said *s, const SaidLine *l)
 		    s->mem, ", once in %.0f %% of the programs", MAX(100 * l->runs, 1));
 	if (fabs(l->runs - l->most) > .02 * l->most)
 		return arena_printf(s->mem, ", %s times a program in the mean, %s at most",
-		    said_round(s, l->runs), said_round(s, l->most));
-	return l->most == 1 ? ", once a program"
-			    : arena_printf(s->mem, ", %s times a program", said_round(s, l->most));
+		    explain_round(s, l->runs), explain_round(s, l->most));
+	return l->most == 1
+		   ? ", once a program"
+		   : arena_printf(s->mem, ", %s times a program", explain_round(s, l->most));
 }
 
 int
-said_blocks_with(const Said *s, double more)
+explain_blocks_with(const Explain *s, double more)
 {
 	const json_t *l;
 	size_t i;
 	double least = INT_MAX;
-	json_array_foreach(s->limits, i, l) {
+	json_array_foreach(s->limits, i, l)
+	{
 		const char *of = json_string_value(json_object_get(l, "of"));
 		double has = json_number_value(json_object_get(l, "has")),
 		       needs = json_number_value(json_object_get(l, "needs"));
@@ -99,13 +102,13 @@ said_blocks_with(const Said *s, double more)
 }
 
 const char *
-said_inside(const Said *s, const SaidLine *l)
+explain_inside(const Explain *s, const ExplainLine *l)
 {
 	static const char one[] = "a barrier in between";
 	const char *at = strstr(l->details, one);
 	int n = at ? count_of(s, l) : 1;
-	return n > 1 ? arena_printf(s->mem, "%.*s%d barriers in between%s", (int)(at - l->details), l->details, n,
-			   at + sizeof one - 1)
+	return n > 1 ? arena_printf(s->mem, "%.*s%d barriers in between%s", (int)(at - l->details),
+			   l->details, n, at + sizeof one - 1)
 		     : l->details;
 }
 
@@ -113,7 +116,7 @@ said_inside(const Said *s, const SaidLine *l)
 
 /* An op that has barriers inside: what its threads exchange. */
 static const char *
-say_inside(const Said *s, const SaidLine *l)
+say_inside(const Explain *s, const ExplainLine *l)
 {
 	Text t = {0};
 	int n = count_of(s, l);
@@ -129,13 +132,13 @@ say_inside(const Said *s, const SaidLine *l)
 	if (n > 1)
 		text_printf(&t, "with %d barriers, ", n);
 	text_printf(&t, "whose threads exchange values in %lld bytes at %lld of shared memory%s%s",
-	    (long long)l->x->smem_bytes, (long long)l->x->smem, said_often(s, l),
-	    said_barrier_mend(s, l));
+	    (long long)l->x->smem_bytes, (long long)l->x->smem, explain_often(s, l),
+	    explain_barrier_fix(s, l));
 	return text_take(&t, s->mem);
 }
 
 const char *
-said_barrier(const Said *s, const SaidLine *l)
+explain_barrier(const Explain *s, const ExplainLine *l)
 {
 	enum { SHOWN = 6 };
 	if (has_inside(l->details, false))
@@ -143,40 +146,40 @@ said_barrier(const Said *s, const SaidLine *l)
 	if (!l->x->pair && strcmp(l->what, "cluster barrier") != 0)
 		return "";
 	if (!l->x->pair)
-		return arena_printf(s->mem, "%s, %s%s", l->what, l->details, said_often(s, l));
+		return arena_printf(s->mem, "%s, %s%s", l->what, l->details, explain_often(s, l));
 	if (l->x->pair->before->kind == OP_MBARRIER)
 		return arena_printf(s->mem, "%s for all to see the mbarriers as they begin%s",
-		    l->what, said_often(s, l));
-	SaidList said = {0}, all = {0};
+		    l->what, explain_often(s, l));
+	TextList parts = {0}, all = {0};
 	const char *rest = strstr(l->details, ": ");
 	for (int i = 0; i < l->conflicts.n && all.n < SHOWN; i++)
-		said_add(s, &all, l->conflicts.at[i]);
-	said_add(s, &said,
+		explain_add(s, &all, l->conflicts.at[i]);
+	explain_add(s, &parts,
 	    arena_strndup(
 		s->mem, l->details, rest ? (size_t)(rest - l->details) : strlen(l->details)));
-	said_add(s, &said, all.n ? said_join(s, &all, ", and ") : rest ? rest + 2 : "");
-	return arena_printf(s->mem, "%s %s%s%s", l->what, said_join(s, &said, ": "),
-	    said_often(s, l), said_barrier_mend(s, l));
+	explain_add(s, &parts, all.n ? explain_join(s, &all, ", and ") : rest ? rest + 2 : "");
+	return arena_printf(s->mem, "%s %s%s%s", l->what, explain_join(s, &parts, ": "),
+	    explain_often(s, l), explain_barrier_fix(s, l));
 }
 
 /* ---- all of the kernel ---- */
 
 /* Those of a line that are executed, each reason once. */
-static SaidLines
-unlike(const Said *s, int line)
+static ExplainLines
+unlike(const Explain *s, int line)
 {
-	SaidLines own = said_merged(s, line), all = {0};
+	ExplainLines own = explain_merged(s, line), all = {0};
 	for (int i = 0; i < own.n; i++) {
-		SaidLine l = own.at[i], never = l;
+		ExplainLine l = own.at[i], never = l;
 		int k = 0;
 		never.most = -1;
-		const char *key = l.most != 0 ? said_barrier(s, &never) : "";
+		const char *key = l.most != 0 ? explain_barrier(s, &never) : "";
 		if (!*key)
 			continue;
 		for (; k < all.n; k++) {
 			never = all.at[k];
 			never.most = -1;
-			if (strcmp(said_barrier(s, &never), key) == 0)
+			if (strcmp(explain_barrier(s, &never), key) == 0)
 				break;
 		}
 		if (k == all.n) {
@@ -190,45 +193,48 @@ unlike(const Said *s, int line)
 }
 
 static const char *
-say_line(const Said *s, int line, int n)
+say_line(const Explain *s, int line, int n)
 {
-	SaidLines all = unlike(s, line);
-	SaidList said = {0};
+	ExplainLines all = unlike(s, line);
+	TextList parts = {0};
 	int of = 0, warp = 0;
 	bool loops = false;
 	for (int i = 0; i < all.n; i++) {
 		of += count_of(s, &all.at[i]);
 		warp += strcmp(all.at[i].what, "warp barrier") == 0;
 		loops |= all.at[i].most > 1;
-		said_add(s, &said, said_barrier(s, &all.at[i]));
+		explain_add(s, &parts, explain_barrier(s, &all.at[i]));
 	}
-	const char *copies = of > 0 && n > of && loops && *said_unrolled(s)
+	const char *copies = of > 0 && n > of && loops && *explain_unrolled(s)
 				 ? arena_printf(s->mem, ", in the code %d as copies of %s%s", n,
-				       of == 1 ? "it" : "them", said_unrolled(s))
+				       of == 1 ? "it" : "them", explain_unrolled(s))
 				 : "";
-	if (!said.n)
-		said_add(s, &said, "in roles or waits of the pipeline, or not executed at these sizes");
+	if (!parts.n)
+		explain_add(
+		    s, &parts, "in roles or waits of the pipeline, or not executed at these sizes");
 	const char *kinds = *copies || n <= of ? ""
-			    : said.n > 1     ? arena_printf(s->mem, " of %d kinds", said.n)
-					     : " for the same reason";
+			    : parts.n > 1      ? arena_printf(s->mem, " of %d kinds", parts.n)
+					       : " for the same reason";
 	n = *copies ? of : n;
-	const char *of_warps = warp <= 0   ? ""
-			       : warp >= all.n ? " of a warp alone"
-					   : arena_printf(s->mem, " (%d of a warp alone)", warp);
+	const char *of_warps = warp <= 0 ? ""
+			       : warp >= all.n
+				   ? " of a warp alone"
+				   : arena_printf(s->mem, " (%d of a warp alone)", warp);
 	return arena_printf(s->mem, "line %d has %d%s%s%s: %s", line, n, of_warps, kinds, copies,
-	    said_join(s, &said, "; "));
+	    explain_join(s, &parts, "; "));
 }
 
-/* How many a block executes for a program; below 0: not known.  Those around a loop over programs are none of a program. */
+/* How many a block executes for a program; below 0: not known.  Those around a loop over programs
+ * are none of a program. */
 static double
-executed(const Said *s)
+executed(const Explain *s)
 {
 	bool stays = s->x->f->schedule.persistent > 0;
 	double sum = 0;
 	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
+		const ExplainLine *l = &s->lines.at[i];
 		if (strcmp(l->what, "warp barrier") == 0 || l->line > s->nsource ||
-		    !(s->barriers[l->line] || s->holds[l->line]) || !*said_barrier(s, l))
+		    !(s->barriers[l->line] || s->holds[l->line]) || !*explain_barrier(s, l))
 			continue;
 		if (l->runs < 0)
 			return -1;
@@ -239,17 +245,17 @@ executed(const Said *s)
 
 /* A trip waits once at each mbarrier of its ring. */
 static const char *
-waits_often(const Said *s)
+waits_often(const Explain *s)
 {
 	double trips = json_number_value(json_object_get(s->timeline, "of"));
 	return trips > 0 ? arena_printf(s->mem, "; those of a loop once a trip, %s times a program",
-			       said_round(s, trips))
+			       explain_round(s, trips))
 			 : "";
 }
 
 /* Has machine code no instruction for a warp's barriers? */
 static bool
-is_dropped(const Said *s)
+is_dropped(const Explain *s)
 {
 	bool any = false;
 	for (int i = 0; i < s->sass.n; i++) {
@@ -261,80 +267,147 @@ is_dropped(const Said *s)
 
 /* What ops are of which the source says nothing. */
 static const char *
-ops_named(const Said *s, const char *text)
+ops_named(const Explain *s, const char *text)
 {
 	static const struct {
 		const char *name, *is;
 	} op[] = {{"arrive", "a warp tells an mbarrier that it is done with a slot"},
 	    {"expect", "a thread tells an mbarrier what copies will bring"},
 	    {"await", "waits at an mbarrier"}, {"send", "a copy from shared to device memory"},
-	    {"sent", "waits until such copies have read"}, {"put", "threads write to shared memory"},
-	    {"split_put", "blocks of a cluster put the parts of what they share out where others read them"},
+	    {"sent", "waits until such copies have read"},
+	    {"put", "threads write to shared memory"},
+	    {"split_put",
+		"blocks of a cluster put the parts of what they share out where others read them"},
 	    {"dot_start", "a product begins"}, {"dot_wait", "and is over"},
 	    {"convert", "another distribution of elements over threads"}};
-	SaidList said = {0};
+	TextList parts = {0};
 	for (int i = 0; i < LEN(op); i++) {
 		const char *of = arena_printf(s->mem, "%s of ", op[i].name),
-			   *this = arena_printf(s->mem, "this %s", op[i].name), *at = strstr(text, of);
+			   *this = arena_printf(s->mem, "this %s", op[i].name),
+			   *at = strstr(text, of);
 		bool whole = at && (at == text || !(char_is_letter(at[-1]) || at[-1] == '_'));
 		if (whole || strstr(text, this))
-			said_add(s, &said, arena_printf(s->mem, "%s, %s", op[i].name, op[i].is));
+			explain_add(
+			    s, &parts, arena_printf(s->mem, "%s, %s", op[i].name, op[i].is));
 	}
-	return said_join(s, &said, "; ");
+	return explain_join(s, &parts, "; ");
 }
 
-const char *
-said_barriers(const Said *s)
+/* " (convert, before this put)": which ops of a line have barriers. */
+static const char *
+causes_of(const Explain *s, const ExplainLines *all)
 {
-	SaidList real = {0}, held = {0}, rings = {0}, out = {0};
+	TextList causes = {0};
+	for (int i = 0; i < all->n; i++) {
+		const ExplainLine *l = &all->at[i];
+		if (strcmp(l->what, "warp barrier") == 0)
+			continue;
+		size_t head = strcspn(l->details, ":,");
+		explain_add(
+		    s, &causes, l->x->pair ? arena_strndup(s->mem, l->details, head) : l->what);
+	}
+	return causes.n ? arena_printf(s->mem, " (%s)", explain_join(s, &causes, ", ")) : "";
+}
+
+/* "4 in the code, 129 executed by a block for a program: lines 64, 65 and 68; mbarriers of line
+ * 52's copies." */
+static const char *
+brief_of(const Explain *s, int rings)
+{
+	int n = 0, warp = 0;
+	TextList lines = {0};
+	for (int line = 0; line <= s->nsource; line++) {
+		ExplainLines all = unlike(s, line);
+		int of = 0;
+		if (s->barriers[line] <= 0)
+			continue;
+		for (int i = 0; i < all.n; i++)
+			of += strcmp(all.at[i].what, "warp barrier") == 0 ? count_of(s, &all.at[i])
+									  : 0;
+		of = MIN(of, s->barriers[line]);
+		warp += of;
+		n += s->barriers[line] - of;
+		if (s->barriers[line] > of)
+			explain_add(
+			    s, &lines, arena_printf(s->mem, "%d%s", line, causes_of(s, &all)));
+	}
+	Text t = {0};
+	double all = executed(s);
+	if (n)
+		text_printf(&t, "%d in the code, of %s", n, explain_line_list(s, &lines));
+	else
+		text_printf(&t, "None that a block waits at");
+	if (n && all > 1)
+		text_printf(&t, "; a block executes %s for a program", explain_round(s, all));
+	if (warp)
+		text_printf(&t, "; %d of a warp alone", warp);
+	if (rings)
+		text_printf(&t, "; mbarriers for copies and roles");
+	text_put(&t, ".");
+	return text_take(&t, s->mem);
+}
+
+void
+explain_barriers(const Explain *s, Answer *answer)
+{
+	TextList held = {0}, rings = {0}, out = {0};
+	bool real = false;
 	bool warp = false;
 	for (int line = 0; line <= s->nsource; line++) {
-		if (s->barriers[line] > 0)
-			said_add(s, &real, say_line(s, line, s->barriers[line]));
+		if (s->barriers[line] > 0) {
+			explain_add(s, &out,
+			    arena_printf(s->mem, "%s.",
+				explain_sentence(s, say_line(s, line, s->barriers[line]))));
+			real = true;
+		}
 		if (s->holds[line])
-			said_add(
+			explain_add(
 			    s, &held, arena_printf(s->mem, "line %d has %d", line, s->holds[line]));
 	}
 	for (int i = 0; i < s->lines.n; i++) {
-		const SaidLine *l = &s->lines.at[i];
+		const ExplainLine *l = &s->lines.at[i];
 		warp |= strcmp(l->what, "warp barrier") == 0;
 		if (strcmp(l->what, "mbarriers") == 0)
-			said_add(s, &rings,
+			explain_add(s, &rings,
 			    arena_printf(s->mem, "line %d %s", l->line,
 				l->x->way ? l->x->way : "of the kernel's roles"));
 	}
 	double all = executed(s);
-	if (real.n)
-		said_add(s, &out, arena_printf(s->mem, "%s.", said_join(s, &real, ". ")));
-	if (real.n && all > 1)
-		said_add(s, &out,
+	answer->brief = brief_of(s, rings.n);
+	if (real && all > 1)
+		explain_add(s, &out,
 		    arena_printf(s->mem, "A block executes %s in all for a program%s%s.",
-			said_round(s, all),
+			explain_round(s, all),
 			choose_leaves(s->x->f) ? " that does not leave early" : "",
 			all != floor(all) ? ", in the mean" : ""));
-	if (real.n && func_warps(s->x->f) == 1)
-		said_add(s, &out, "A block has one warp, so that no other is waited for.");
+	if (real && func_warps(s->x->f) == 1)
+		explain_add(s, &out, "A block has one warp, so that no other is waited for.");
 	if (held.n)
-		said_add(s, &out,
+		explain_add(s, &out,
 		    arena_printf(s->mem,
-			"%sIn PTX also %s that make no thread wait: a bar.warp.sync before a "
+			"In PTX also %s that make no thread wait: a bar.warp.sync before a "
 			"function's branch for large angles, so that the loads before it stay "
 			"there; SASS has no instruction for it.",
-			real.n ? "" : "It has none. ", said_join(s, &held, "; ")));
+			explain_join(s, &held, "; ")));
 	if (warp)
-		said_add(s, &out,
+		explain_add(s, &out,
 		    arena_printf(s->mem,
-			"A warp barrier is enough where the threads that access the same bytes are of "
+			"A warp barrier is enough where the threads that access the same bytes are "
+			"of "
 			"one warp, or where "
 			"each warp arrives at an mbarrier for its own%s.",
-			is_dropped(s) ? "; in SASS none of them is an instruction that waits" : ""));
+			is_dropped(s) ? "; in SASS none of them is an instruction that waits"
+				      : ""));
 	if (rings.n)
-		said_add(s, &out,
+		explain_add(s, &out,
 		    arena_printf(s->mem,
 			"Mbarriers, at which warps wait for copies or other warps and no whole "
 			"block "
 			"does: %s%s.",
-			said_join(s, &rings, "; "), waits_often(s)));
-	const char *text = out.n ? said_join(s, &out, " ") : "It has none.", *names = ops_named(s, text);
-	return *names ? arena_printf(s->mem, "%s Ops of the tile IR in this: %s.", text, names) : text;
+			explain_join(s, &rings, "; "), waits_often(s)));
+	const char *names = ops_named(s, explain_join(s, &out, " "));
+	if (*names)
+		explain_add(
+		    s, &out, arena_printf(s->mem, "Ops of the tile IR in this: %s.", names));
+	answer->says = out;
 }

@@ -1,11 +1,11 @@
 /* Without what a barrier would not be there. */
-#include "tool/report/said.h"
+#include "tool/report/explain/explain.h"
 
 #include <string.h>
 
 /* The values that a choice has beside its warps, but for switches that are off. */
 static const char *
-rest_of(const Said *s, const Tried *c)
+rest_of(const Explain *s, const Tried *c)
 {
 	Text t = {0};
 	text_put(&t, "");
@@ -23,7 +23,7 @@ rest_of(const Said *s, const Tried *c)
 
 /* The choice that has so many warps and is otherwise what was taken; NULL: none was compared. */
 static const Tried *
-with_warps(const Said *s, int warps)
+with_warps(const Explain *s, int warps)
 {
 	const Tried *taken = NULL;
 	for (int i = 0; i < s->why->tried.n; i++)
@@ -39,26 +39,37 @@ with_warps(const Said *s, int warps)
 	return NULL;
 }
 
+/* "; with warps = 1 there is none, and the launch takes 1.3 times as long by the model", where that
+ * was compared; "". */
 static const char *
-mend_rows(const Said *s, const SaidLine *l)
+fewer_warps(const Explain *s, int warps)
+{
+	static const double SAME = .005;
+	const Tried *other = with_warps(s, warps);
+	double times = other && s->compared > 0
+			   ? other->bill.cycles / target_rates(s->x->t)->clock / s->compared
+			   : 0;
+	if (times <= 0)
+		return "";
+	return arena_printf(s->mem,
+	    "; with warps = %d there is none, and the launch takes %s by the model", warps,
+	    times > 1 + SAME   ? arena_printf(s->mem, "%s times as long", explain_round(s, times))
+	    : times < 1 - SAME ? arena_printf(s->mem, "%s of the time", explain_round(s, times))
+			       : "as long");
+}
+
+static const char *
+fix_rows(const Explain *s, const ExplainLine *l)
 {
 	int across = l->x->across, all = s->x->f->schedule.warps;
-	const Tried *other = all % across == 0 ? with_warps(s, all / across) : NULL;
-	Text t = {0};
-	text_printf(&t, " (%d warps hold a row together", across);
-	if (s->x->bill.part[BILL_PRODUCTS] <= 0)
-		text_printf(
-		    &t, "; there is none with warps = %d, where one does", MAX(all / across, 1));
-	if (other && s->compared > 0)
-		text_printf(&t, ", by which the launch takes %s times as long by the model",
-		    said_round(s, other->bill.cycles / target_rates(s->x->t)->clock / s->compared));
-	text_put(&t, ")");
-	return text_take(&t, s->mem);
+	bool can = all % across == 0 && s->x->bill.part[BILL_PRODUCTS] <= 0;
+	return arena_printf(s->mem, " (%d warps hold a row together%s)", across,
+	    can ? fewer_warps(s, all / across) : "");
 }
 
 /* A barrier only since two uses of shared memory have the same bytes. */
-static const SaidLine *
-own_bytes(const Said *s, const SaidLine *l)
+static const ExplainLine *
+own_bytes(const Explain *s, const ExplainLine *l)
 {
 	Text memory = {0};
 	if (!l->x->pair || l->x->pair->is_earlier)
@@ -67,7 +78,7 @@ own_bytes(const Said *s, const SaidLine *l)
 	bool is_bytes = memory.at && strncmp(memory.at, "bytes", 5) == 0;
 	text_close(&memory);
 	for (int i = 0; is_bytes && i < s->lines.n; i++) {
-		const SaidLine *o = &s->lines.at[i];
+		const ExplainLine *o = &s->lines.at[i];
 		const char *before = arena_printf(s->mem, "before this %s", o->what);
 		if (o->line == l->line && o->col == l->col && o->x != l->x &&
 		    strstr(o->details, "a barrier in between") &&
@@ -78,10 +89,10 @@ own_bytes(const Said *s, const SaidLine *l)
 }
 
 static const char *
-mend_bytes(const Said *s, const SaidLine *own)
+fix_bytes(const Explain *s, const ExplainLine *own)
 {
-	int now = MIN(said_blocks_with(s, 0), said_resident(s)),
-	    then = said_blocks_with(s, (double)own->x->smem_bytes);
+	int now = MIN(explain_blocks_with(s, 0), explain_resident(s)),
+	    then = explain_blocks_with(s, (double)own->x->smem_bytes);
 	const char *fits =
 	    then >= now ? "as many blocks fit"
 			: arena_printf(s->mem, "a multiprocessor holds %d block%s and not %d", then,
@@ -92,7 +103,7 @@ mend_bytes(const Said *s, const SaidLine *own)
 }
 
 static bool
-is_refill(const Said *s, const SaidLine *l)
+is_refill(const Explain *s, const ExplainLine *l)
 {
 	(void)s;
 	for (int i = 0; l->x->pair && i < l->conflicts.n; i++) {
@@ -108,11 +119,15 @@ is_refill(const Said *s, const SaidLine *l)
 }
 
 static const char *
-mend_refill(const Said *s)
+fix_refill(const Explain *s)
 {
-	const char *why = said_behind(s, "not parted into roles: "), *end = strstr(why, "; what was compared");
+	const char *why = explain_behind(s, "not parted into roles: "),
+		   *end = strstr(why, "; what was compared");
 	if (*why)
-		why = arena_printf(s->mem, ", here it is not apart: %.*s", (int)(end ? end - why : (long)strlen(why)), why);
+		why = arena_printf(s->mem, ", here it is not apart: %.*s",
+		    (int)(end ? end - why : (long)strlen(why)), why);
+	if (!(s->x->t->has & HAS_SETMAXNREG)) /* no roles */
+		return " (one a trip is the fewest where all threads copy and read)";
 	return arena_printf(s->mem,
 	    " (one a trip is the fewest where all threads copy and read; a role that copies has "
 	    "mbarriers "
@@ -122,11 +137,12 @@ mend_refill(const Said *s)
 
 /* Both write a tensor at tiles of indices. */
 static bool
-is_indexed(const SaidLine *l)
+is_indexed(const ExplainLine *l)
 {
 	const BarrierPair *p = l->x->pair;
 	const Op *op = p ? p->after : NULL;
-	if (!p || !p->is_global || !p->before_writes || p->before->kind != OP_WRITE || op->kind != OP_WRITE)
+	if (!p || !p->is_global || !p->before_writes || p->before->kind != OP_WRITE ||
+	    op->kind != OP_WRITE)
 		return false;
 	for (int i = 1; i < access_data(op); i++)
 		if (op->in[i]->type->kind == TYPE_TILE && op->in[i]->type->rank > 0)
@@ -136,7 +152,7 @@ is_indexed(const SaidLine *l)
 
 /* Why threads exchange a tile: what uses it. */
 static const char *
-mend_exchange(const Said *s, const SaidLine *l)
+fix_exchange(const Explain *s, const ExplainLine *l)
 {
 	const Value *v = &l->x->op->out[0];
 	const Op *use = op_after(l->x->op, s->x->f->body);
@@ -149,15 +165,14 @@ mend_exchange(const Said *s, const SaidLine *l)
 			  : stores             ? "so that each thread writes neighbours"
 					       : "what takes it holds other elements in a thread";
 	return arena_printf(s->mem, " (%s%s)", why,
-	    func_warps(s->x->f) > 1 && s->x->bill.part[BILL_PRODUCTS] <= 0
-		? "; there is none with warps = 1"
-		: "");
+	    func_warps(s->x->f) > 1 && s->x->bill.part[BILL_PRODUCTS] <= 0 ? fewer_warps(s, 1)
+									   : "");
 }
 
 /* Of bytes that a trip puts and the one before has read; the barrier in between orders two buffers
  * as well. */
 static const char *
-mend_put(const Said *s, const SaidLine *l)
+fix_put(const Explain *s, const ExplainLine *l)
 {
 	const BarrierPair *p = l->x->pair;
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_DOT_START)
@@ -165,8 +180,8 @@ mend_put(const Said *s, const SaidLine *l)
 	if (!p || !p->is_earlier || p->before_writes || p->is_global || p->after->kind != OP_PUT)
 		return "";
 	int64_t bytes = tile_bytes(p->after->in[1]->type);
-	int now = MIN(said_blocks_with(s, 0), said_resident(s)),
-	    then = said_blocks_with(s, (double)bytes);
+	int now = MIN(explain_blocks_with(s, 0), explain_resident(s)),
+	    then = explain_blocks_with(s, (double)bytes);
 	return arena_printf(s->mem,
 	    " (two buffers in turn need none: %lld bytes more, with which %s)", (long long)bytes,
 	    then >= now ? "as many blocks fit"
@@ -174,25 +189,26 @@ mend_put(const Said *s, const SaidLine *l)
 }
 
 const char *
-said_barrier_mend(const Said *s, const SaidLine *l)
+explain_barrier_fix(const Explain *s, const ExplainLine *l)
 {
 	if (l->x->across > 1)
-		return mend_rows(s, l);
+		return fix_rows(s, l);
 	if (is_indexed(l))
-		return " (tiles of indices of two trips may name the same elements, as far as the compiler sees; there "
+		return " (tiles of indices of two trips may name the same elements, as far as the "
+		       "compiler sees; there "
 		       "is none where a range, as in i +: n, takes the loop's dimension)";
 	for (int i = 0; strcmp(l->what, "convert") == 0 && i < s->lines.n; i++) {
-		const SaidLine *o = &s->lines.at[i];
+		const ExplainLine *o = &s->lines.at[i];
 		if (o->line == l->line && o->col == l->col && strncmp(o->what, "read ", 5) == 0 &&
 		    o->x->not_ahead && strcmp(o->tile, l->tile) == 0)
 			return arena_printf(s->mem,
 			    " (there is none for what is copied: %s is read, since %s)",
 			    o->what + 5, o->x->not_ahead);
 	}
-	const SaidLine *own = own_bytes(s, l);
+	const ExplainLine *own = own_bytes(s, l);
 	if (!own && strcmp(l->what, "convert") == 0)
-		return mend_exchange(s, l);
+		return fix_exchange(s, l);
 	if (!own && is_refill(s, l) && strcmp(l->what, "warp barrier") != 0)
-		return mend_refill(s);
-	return own ? mend_bytes(s, own) : mend_put(s, l);
+		return fix_refill(s);
+	return own ? fix_bytes(s, own) : fix_put(s, l);
 }

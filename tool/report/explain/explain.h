@@ -1,0 +1,229 @@
+/* What the report says in sentences: beside a line of the source, of a line that is chosen, and of
+ * the whole kernel.
+ *
+ *     explain.c          figures as they are read, lists; all of it as JSON, which the page shows
+ *     explain_code.c     what stages' text says of a line: barriers, divisions, 64-bit indices
+ *     explain_access.c   coalescing, widths, bank conflicts
+ *     explain_padding.c  elements outside of tensors
+ *     explain_estimate.c the time, its range, and the least
+ *     explain_barrier.c  where barriers come from
+ *     explain_fix.c      without what they would not be there
+ *     explain_product.c  matrix instructions, and what a better one is worth
+ *     explain_bound.c    why it is not faster: what takes the time
+ *     explain_memory.c   the bytes that device memory moves, and what can be changed of accesses
+ *     explain_compared.c the schedules that were compared
+ *     explain_suggest.c  what can be changed, by what that is worth
+ *     explain_line.c     all that stands beside a line */
+#ifndef TEGULA_EXPLAIN_H
+#define TEGULA_EXPLAIN_H
+
+#include "tool/report/report.h"
+
+typedef VEC(const char *) TextList;
+
+/* The text of a stage by lines, with the line of the source that each came from; no lines where
+ * there is no such stage. */
+typedef struct ExplainStage {
+	const char **line;
+	const int *source; /* 0: none */
+	int n;
+} ExplainStage;
+
+typedef VEC(const LineBill *) SpentLines;
+
+/* A line of inspect; of barriers for the same reason one that has all their runs. */
+typedef struct ExplainLine {
+	const InspectLine *x;
+	const char *what, *details, *tile; /* tile: "" of a barrier */
+	int line, col;
+	double runs, most; /* times a program; -1: not known */
+	TextList conflicts;
+} ExplainLine;
+
+typedef VEC(ExplainLine) ExplainLines;
+
+/* One of the four questions: a line that is read at a glance, and what is behind it. */
+typedef struct Answer {
+	const char *brief;
+	TextList says;
+} Answer;
+
+typedef struct Explain {
+	Arena *mem;
+	const Inspection *x;
+	const ChooseWhy *why;
+	const Bound *b;
+	const json_t *limits, *variants, *profile, *warnings, *timeline, *counted; /* of the report */
+	const char *summary; /* what inspect --explain prints */
+	TextList source;     /* lines of the text */
+	double us;           /* of the launch by the model; 0: not known */
+	double compared;     /* the same as schedules are compared */
+	double wgmma_us;     /* that products would take by wgmma; 0: they do, or cannot */
+	double bytes_us;     /* of device memory */
+	ExplainStage tir, thread, code,
+	    sass; /* the last tile IR; thread IR; PTX or Metal; machine code */
+	bool is_ptx;
+	ExplainLines lines;       /* all, each by itself */
+	int *barriers, *holds; /* of the code, by lines of the source */
+	int nsource;
+} Explain;
+
+/* explain.c */
+
+void explain_add(const Explain *s, TextList *l, const char *text); /* unless it is there, or empty */
+const char *explain_join(const Explain *s, const TextList *l, const char *between);
+const char *explain_round(const Explain *s, double v);  /* three digits */
+const char *explain_micro(const Explain *s, double us); /* "51.7 µs" */
+const char *explain_mega(const Explain *s, double us); /* bytes of device memory in that time, "204 MB" */
+const char *explain_sentence(const Explain *s, const char *text); /* with a capital */
+bool explain_begins(const char *text, const char *const *with, int n);
+double explain_part(const Explain *s, BillPart p);         /* µs of the launch */
+const LineBill *explain_spent(const Explain *s, int line); /* NULL: the model has nothing of it */
+double explain_spent_us(const Explain *s, const LineBill *l, BillPart p); /* NULL: 0 */
+bool explain_matters(const Explain *s, double us);   /* a hundredth of the launch or more */
+bool explain_is_rare(const ExplainLine *l);          /* in few of the programs, as an if says */
+bool explain_weighs(const Explain *s, int line);     /* has any part of a line that? */
+BillPart explain_longest(const Explain *s, int but); /* the longest part but one; -1: of all */
+void explain_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS]); /* the longest first */
+SpentLines explain_lines_by(const Explain *s, BillPart p); /* lines with some of a part, the most first */
+/* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
+ * it stays. */
+double explain_with(const Explain *s, BillPart p, double less);
+/* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
+double explain_alone(const Explain *s);
+int explain_resident(const Explain *s);  /* blocks at once on a multiprocessor, no more than the launch has for each */
+/* With that of the same reason, if there is one. */
+void explain_merge(const Explain *s, ExplainLines *all, const ExplainLine *l);
+ExplainLines explain_merged(const Explain *s, int line);
+bool explain_spills(const Explain *s);              /* has the code much that registers do not hold? */
+/* What the summary has behind that, to its line's end; "". */
+const char *explain_behind(const Explain *s, const char *head);
+
+/* explain_code.c */
+
+void explain_read_code(Explain *s, const json_t *stages);
+const char *explain_specials(const Explain *s, int line); /* conversions and functions; "": none */
+const char *explain_functions(const Explain *s, int line); /* "25 exp, division", of floats; "" */
+double explain_wide(const Explain *s, int line); /* the part of its PTX that computes in 64 bits */
+bool explain_casts(const Explain *s, int line); /* has it a tile of indices of 64 bits, that can be cast? */
+const char *explain_doubles(const Explain *s, int line); /* what it computes in f64; "": nothing */
+/* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
+ * of integers"; "": not known. */
+const char *explain_mix(const Explain *s, int line);
+/* The share of them that are routines of integer divisions by what is no constant, and how many
+ * there are. */
+double explain_quotients(const Explain *s, int line, int *n);
+bool explain_divides(const Explain *s, int line);
+const char *explain_keys(const Explain *s, int line); /* "argmax", that compares keys of 64 bits; "" */
+const char *explain_late_reads(
+    const Explain *s); /* reads behind a write, of which no load is moved up; "" */
+const char *explain_unrolled(const Explain *s); /* why the code has a loop's barriers several times; "" */
+
+/* explain_access.c */
+
+void explain_coalesced(const Explain *s, Answer *out);
+const char *explain_line_list(const Explain *s, const TextList *l); /* "lines 3, 4 and 9" of numbers */
+/* Is an access of few bytes, where its rows would permit more, and has it much of what the kernel moves? */
+bool explain_is_narrow(const Explain *s, const ExplainLine *l);
+bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
+bool explain_has_tile(const Explain *s); /* a parameter for the size of its tiles */
+bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */
+const char *explain_widen(
+    const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
+/* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */
+const char *explain_padding(const Explain *s, double *share, double *whole);
+double explain_cost(
+    const Explain *s, const ExplainLine *l); /* µs at most of sectors and passes beyond the fewest */
+/* "costs at most 4.6 µs of the launch", of sectors and passes beyond the fewest; "": there are none, or it is not known.
+ * *weighs: may it be worth a change? */
+const char *explain_waste(const Explain *s, const ExplainLine *l, bool *weighs);
+const char *explain_mean(const Explain *s, const ExplainLine *l);
+const char *explain_not_ahead(const Explain *s, const ExplainLine *l);
+/* Have reads before it brought its threads all that it reads, so that it is no access? */
+bool explain_is_held(const ExplainLine *l);
+/* As counted, or by the layout; -1: not known. */
+double explain_sectors(const ExplainLine *l, double *least);
+const BankPlan *explain_banks(const ExplainLine *l); /* that take more passes than the fewest; NULL */
+
+/* explain_barrier.c */
+
+void explain_barriers(const Explain *s, Answer *out);
+const char *explain_barrier(
+    const Explain *s, const ExplainLine *l); /* "": it is none, and has none inside */
+const char *explain_often(const Explain *s, const ExplainLine *l);
+/* Details, with as many barriers as the code has inside. */
+const char *explain_inside(const Explain *s, const ExplainLine *l);
+const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
+int explain_blocks_with(
+    const Explain *s, double more); /* blocks of a multiprocessor, were shared memory larger */
+
+/* explain_product.c */
+
+void explain_products(const Explain *s, Answer *out);
+const char *explain_gain(const Explain *s);   /* what wgmma is worth; "" */
+bool explain_is_weaker(const ExplainLine *l); /* by an instruction of a warp */
+const json_t *explain_wgmma_variant(
+    const Explain *s); /* other tiles with which products are by wgmma; NULL */
+
+/* explain_estimate.c */
+
+/* "135 µs (130 to 167 µs)", with the range of times, which has the estimate inside. */
+const char *explain_estimate(const Explain *s);
+const char *explain_time(const Explain *s);     /* what the range is of, and the floor */
+
+/* explain_bound.c: paragraphs, the most important first */
+
+void explain_bound(const Explain *s, Answer *out);
+const char *explain_guessed(
+    const Explain *s); /* "line 9's loop runs 16 trips of a program", where that is a guess; "" */
+/* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
+ * share outside of tensors. */
+double explain_least(const Explain *s, bool *memory, double *outside);
+double explain_behind_us(const Explain *s); /* µs of arithmetic behind products, that overlap with nothing */
+double explain_least_memory(const Explain *s); /* µs of the bytes that are different */
+/* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
+ * trip or more; NULL. */
+const json_t *explain_own_reads(const Explain *s);
+const char *explain_rounds(const Explain *s); /* blocks that take turns */
+
+/* explain_compared.c */
+
+const char *explain_compared(const Explain *s);
+int explain_fit(const Explain *s); /* schedules that were compared and have a time */
+/* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
+bool explain_smaller_are_slower(const Explain *s, bool *compared);
+bool explain_is_smaller(const Explain *s, const json_t *variant); /* has a variant smaller tiles alone? */
+
+/* explain_suggest.c: what can be changed, the largest gain first */
+
+#define SAID_WORTH 0.97 /* of the launch: a change that is worth a sentence */
+
+typedef struct Suggestion {
+	double us; /* of the launch with it; 0: not known */
+	const char *text;
+	bool tiles; /* other values of the header's tiles */
+} Suggestion;
+
+typedef VEC(Suggestion) Suggestions;
+
+void explain_suggestions(const Explain *s, TextList *out);
+const char *explain_tiles(const Explain *s); /* "with BM = 128 41.7 µs", the best of other tiles that were compiled; "" */
+double explain_built_us(const json_t *variant); /* as it is built; 0: it was not, or spills */
+void explain_suggest(const Explain *s, Suggestions *all, double us, const char *text); /* in its place, if it is worth it */
+
+/* explain_memory.c */
+
+const char *explain_moved(const Explain *s); /* bytes of device memory by lines; "" */
+const char *explain_least_mega(const Explain *s);
+void explain_access_suggestions(const Explain *s, Suggestions *all);
+void explain_wider_suggestions(const Explain *s, Suggestions *all);
+
+/* explain_line.c */
+
+const char *explain_stall(const Explain *s, int line); /* "": less than a hundredth of the launch */
+
+/* {"text", "bad"} of what stands below a line, and the texts shown when it is chosen. */
+json_t *explain_below(const Explain *s, int line);
+json_t *explain_chosen(const Explain *s, int line);
+
+#endif

@@ -1,0 +1,136 @@
+/* The time by the model, how far that may be off, and the least that bytes and products take. */
+#include "tool/report/explain/explain.h"
+
+#include <string.h>
+
+/* What times were of estimates, of kernels by what the model took to bound them: eight in ten from
+ * `least` to `most`. Kernels as the compiler chooses them, on an H200:
+ * bench/results/h200-estimates.md. */
+typedef struct ModelError {
+	const char *of;
+	int n;
+	double least, most;
+} ModelError;
+
+static const ModelError *
+model_error(const Explain *s)
+{
+	static const ModelError
+	    memory = {"that device memory bounds by the model", 102, .93, 1.12},
+	    narrow = {"with accesses that could be wider, that device memory bounds by the model",
+		18, .87, 1.22},
+	    issue = {"that instructions bound by the model", 16, .88, 1.20},
+	    waiting = {"that waiting bounds by the model", 25, .72, 1.42},
+	    spilled = {"whose code spills", 11, 1.25, 3},
+	    plain = {"with little beside their products", 7, .88, 1.21},
+	    products = {"with products and arithmetic", 29, .90, 1.66},
+	    other = {"that something else bounds by the model", 11, .70, 1.21};
+	static const double LITTLE = .3;
+	BillPart most = explain_longest(s, -1);
+	if (explain_spills(s))
+		return &spilled;
+	if (explain_part(s, BILL_PRODUCTS) > 0)
+		return MAX(explain_part(s, BILL_ISSUE), explain_part(s, BILL_SPECIAL)) <
+			       LITTLE * explain_part(s, most)
+			   ? &plain
+			   : &products;
+	return most == BILL_MEMORY    ? explain_any_narrow(s) ? &narrow : &memory
+	       : most == BILL_ISSUE   ? &issue
+	       : most == BILL_WAITING ? &waiting
+				      : &other;
+}
+
+/* Of device memory the bytes that are different, in order. */
+double
+explain_least_memory(const Explain *s)
+{
+	const TargetRates *r = s->x->t->rates;
+	double part = explain_part(s, BILL_MEMORY);
+	return s->x->bill.least > 0 ? MIN(s->x->bill.least / (r->memory_rate * r->clock), part)
+				    : part;
+}
+
+double
+explain_least(const Explain *s, bool *memory, double *outside)
+{
+	double moves = explain_least_memory(s), products = explain_part(s, BILL_PRODUCTS), whole;
+	if (products <= 0 || !*explain_padding(s, outside, &whole))
+		*outside = 0;
+	products *= 1 - *outside;
+	*memory = moves >= products;
+	return MAX(moves, products);
+}
+
+const char *
+explain_guessed(const Explain *s)
+{
+	static const char guess[] = "the model guesses ", loop[] = "'s loop runs";
+	const char *at = strstr(s->summary, guess), *line = at;
+	while (line && line > s->summary && line[-1] != '\n')
+		line--;
+	const char *end = line ? strstr(line, loop) : NULL;
+	if (!end)
+		return "";
+	line += strspn(line, " ");
+	return arena_printf(s->mem, "%.*s%s %.*s", (int)(end - line), line, loop,
+	    (int)strcspn(at + sizeof guess - 1, "\n"), at + sizeof guess - 1);
+}
+
+const char *
+explain_estimate(const Explain *s)
+{
+	const ModelError *e = model_error(s);
+	return *explain_guessed(s) || s->x->t->rates->is_public
+		   ? explain_micro(s, s->us)
+		   : arena_printf(s->mem, "%s (%s to %s)", explain_micro(s, s->us),
+			 explain_micro(s, MIN(e->least, 1) * s->us),
+			 explain_micro(s, MAX(e->most, 1) * s->us));
+}
+
+/* What any schedule takes. */
+static const char *
+say_floor(const Explain *s)
+{
+	bool memory;
+	double outside, least = explain_least(s, &memory, &outside);
+	if (least <= s->us / 50)
+		return "";
+	const char *padded = !memory && outside > 0 ? ", of elements inside of their tensors" : "";
+	const char *of = memory ? arena_printf(s->mem, "%s of device memory", explain_least_mega(s))
+			 : s->wgmma_us > 0
+			     ? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
+				   explain_micro(s, s->wgmma_us * (1 - outside)))
+			     : "products by this instruction";
+	return arena_printf(s->mem, "The floor, %s alone%s: %s; the estimate is %s times that.", of,
+	    padded, explain_micro(s, least), explain_round(s, s->us / least));
+}
+
+const char *
+explain_time(const Explain *s)
+{
+	Text t = {0};
+	double seconds = json_number_value(json_object_get(s->profile, "seconds"));
+	const ModelError *e = model_error(s);
+	if (seconds > 0)
+		text_printf(
+		    &t, "Measured, with counters on: %s. ", explain_micro(s, seconds * 1e6));
+	if (*explain_guessed(s))
+		text_printf(&t,
+		    "The estimate, %s, is for a guess: %s. How often it does is data's or an "
+		    "argument's, and the time "
+		    "with it.",
+		    explain_micro(s, s->us), explain_guessed(s));
+	else if (s->x->t->rates->is_public)
+		text_printf(&t,
+		    "The estimate, %s, is by published figures of such a chip, on which no kernel "
+		    "was measured.",
+		    explain_micro(s, s->us));
+	else
+		text_printf(&t,
+		    "Estimate and range, %s: of %d measured kernels %s eight in ten took %.2f to "
+		    "%.2f times their estimate "
+		    "(H200).",
+		    explain_estimate(s), e->n, e->of, e->least, e->most);
+	text_printf(&t, " %s", say_floor(s));
+	return text_take(&t, s->mem);
+}

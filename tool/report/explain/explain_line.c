@@ -1,0 +1,312 @@
+/* All that stands beside a line of the source, and the sentences shown when it is chosen. */
+#include "tool/report/explain/explain.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double SHARE = 3; /* %, of the launch, or of the part that bounds it: worth a word */
+
+/* By the parts that may bound the kernel alone. */
+const char *
+explain_stall(const Explain *s, int line)
+{
+	const LineBill *l = explain_spent(s, line);
+	double longest = explain_part(s, explain_longest(s, -1));
+	int most = -1;
+	for (int p = 0; l && p < BILL_PARTS; p++)
+		if (explain_part(s, (BillPart)p) >= REPORT_NEAR * longest &&
+		    (most < 0 || l->part[p] > l->part[most]))
+			most = p;
+	double us = most < 0 ? 0 : explain_spent_us(s, l, (BillPart)most);
+	if (us <= 0 || us < SHARE / 100 * s->us)
+		return "";
+	const char *doubles = explain_doubles(s, line);
+	bool waits = most == BILL_WAITING;
+	bool computes = waits ? strcmp(l->wait, "results of arithmetic") == 0
+			      : most == BILL_ISSUE || most == BILL_SPECIAL;
+	const char *functions = computes ? explain_functions(s, line) : "";
+	return arena_printf(s->mem, "by the model %s %s%s%s: %s, %.0f %% of the kernel's %s%s%s",
+	    waits ? "waits for" : "takes", waits ? l->wait : bill_part_names[most],
+	    *functions ? " of " : "", functions, explain_micro(s, us),
+	    100 * us / explain_part(s, (BillPart)most), bill_part_names[most], *doubles ? "; " : "",
+	    doubles);
+}
+
+static double
+number(const json_t *j, const char *name)
+{
+	return json_number_value(json_object_get(j, name));
+}
+
+/* What the hardware counted in a line, where a profile is at hand. */
+static const char *
+counters(const Explain *s, int line)
+{
+	const json_t *l, *own = NULL;
+	size_t i;
+	json_array_foreach(json_object_get(s->profile, "lines"), i, l) own =
+	    !own && json_integer_value(json_object_get(l, "line")) == line ? l : own;
+	if (!own || (number(own, "share") == 0 && number(own, "sectors") == 0 &&
+			number(own, "bank_passes") == 0))
+		return "";
+	Text t = {0};
+	const char *stall = json_string_value(json_object_get(own, "stall"));
+	text_printf(&t, "measured: %.0f %% of the samples", 100 * number(own, "share"));
+	if (stall && *stall)
+		text_printf(
+		    &t, ", most wait for %s (%.0f %%)", stall, 100 * number(own, "stall_share"));
+	if (number(own, "least_sectors") > 0)
+		text_printf(&t, ", %s of the fewest sectors",
+		    explain_round(s, number(own, "sectors") / number(own, "least_sectors")));
+	if (number(own, "least_bank_passes") > 0)
+		text_printf(&t, ", %s of the fewest bank passes",
+		    explain_round(
+			s, number(own, "bank_passes") / number(own, "least_bank_passes")));
+	return text_take(&t, s->mem);
+}
+
+/* "read x 16 B, 16/16 sectors" */
+static void
+put_access(const Explain *s, const ExplainLine *l, Text *t)
+{
+	double least, n = explain_sectors(l, &least);
+	const BankPlan *banks = explain_banks(l);
+	if (explain_is_held(l)) {
+		text_put(t, ", no access: reads before it have brought its threads the elements");
+		return;
+	}
+	text_printf(t, " %d B", l->x->bytes);
+	if (l->x->again)
+		text_put(t, ", but for elements of reads before it");
+	if (n > 0)
+		text_printf(t, ", %s/%s sectors%s", explain_round(s, n), explain_round(s, least),
+		    explain_mean(s, l));
+	else if (n < 0)
+		text_put(t, ", sectors by data");
+	if (l->x->cause)
+		text_printf(t, " (%s)", l->x->cause);
+	if (l->x->counted && l->x->counted->n)
+		text_printf(t, ", counted in %lld of %lld programs",
+		    (long long)l->x->counted->programs, (long long)l->x->counted->of);
+	if (banks)
+		text_printf(t, ", %d/%d bank passes", banks->passes, banks->least);
+}
+
+static void
+put_what(const Explain *s, const ExplainLine *l, Text *t)
+{
+	bool weaker = explain_is_weaker(l);
+	text_put(t, l->what);
+	if (l->x->bytes && strncmp(l->details, "by tensor map", 13) != 0)
+		put_access(s, l, t);
+	else if (weaker)
+		text_printf(t, ", a %s", l->x->way);
+	else if (*l->details && strncmp(l->what, "dot", 3) != 0 &&
+		 strncmp(l->what, "mbarriers", 9) != 0)
+		text_printf(t, "%s%s",
+		    l->x->pair || strcmp(l->what, "cluster barrier") == 0 ? " " : ", ",
+		    explain_inside(s, l));
+	if (l->x->reason && !strstr(t->at, l->x->reason))
+		text_printf(t, ": %s", l->x->reason);
+	if (l->x->not_ahead)
+		text_printf(t, "; %s", explain_not_ahead(s, l));
+}
+
+static void
+add_below(json_t *all, const char *text, bool bad)
+{
+	const json_t *j;
+	size_t i;
+	json_array_foreach(
+	    all, i, j) if (strcmp(json_string_value(json_object_get(j, "text")), text) == 0) return;
+	if (*text)
+		json_array_append_new(all, json_pack("{s:s, s:b}", "text", text, "bad", bad));
+}
+
+static void
+add_line(const Explain *s, const ExplainLine *l, int n, json_t *all)
+{
+	bool weighs, narrow = l->x->out.bytes == 1;
+	bool late =
+	    l->x->not_ahead &&
+	    explain_matters(s, explain_spent_us(s, explain_spent(s, l->line), BILL_WAITING));
+	const char *waste = explain_waste(s, l, &weighs);
+	Text t = {0};
+	if (strcmp(l->what, "buffer") == 0 || (strcmp(l->what, "put") == 0 && !explain_banks(l)))
+		return;
+	put_what(s, l, &t);
+	if (n > 1)
+		text_printf(&t, "; %d such", n);
+	if (*waste)
+		text_printf(&t, "; by the model that %s", waste);
+	if (*explain_barrier(s, l))
+		text_put(&t, explain_often(s, l));
+	else if (explain_is_rare(l))
+		text_printf(&t, "%s, which the model counts as the most", explain_often(s, l));
+	add_below(all, t.at, weighs || late || l->x->reason || explain_is_weaker(l) || narrow);
+	text_close(&t);
+}
+
+/* Accesses of a line that are alike, as of an unrolled loop: how many, for the first; 0: it is not.
+ */
+static int
+alike(const ExplainLines *own, int i)
+{
+	int n = 1;
+	for (int k = 0; k < own->n && own->at[i].x->kind == INSPECT_ACCESS; k++) {
+		bool same = k != i && strcmp(own->at[k].what, own->at[i].what) == 0 &&
+			    strcmp(own->at[k].details, own->at[i].details) == 0;
+		if (same && k < i)
+			return 0;
+		n += same;
+	}
+	return n;
+}
+
+/* Loads and stores of global memory that a line has in PTX. */
+static int
+global_accesses(const Explain *s, int line)
+{
+	int n = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *t = s->code.line[i];
+		n +=
+		    s->code.source[i] == line && (strstr(t, "ld.global") || strstr(t, "st.global"));
+	}
+	return n;
+}
+
+/* Copies of one access, as of a static loop, which differ in how their rows begin: the worst two
+ * stand for all. */
+static bool
+is_one_of_many(const Explain *s, const ExplainLines *own, int i)
+{
+	int n = 0, worse = 0;
+	const ExplainLine *l = &own->at[i];
+	for (int k = 0; k < own->n; k++) {
+		const ExplainLine *o = &own->at[k];
+		if (o->x->kind != INSPECT_ACCESS || o->col != l->col ||
+		    strcmp(o->what, l->what) != 0 || !alike(own, k))
+			continue;
+		n++;
+		worse += explain_cost(s, o) > explain_cost(s, l) ||
+			 (explain_cost(s, o) == explain_cost(s, l) && k < i);
+	}
+	return n > 3 && worse >= 2;
+}
+
+static void
+add_many(const Explain *s, const ExplainLines *own, int line, json_t *all)
+{
+	int n = 0, held = 0;
+	for (int i = 0; i < own->n; i++)
+		if (own->at[i].x->kind == INSPECT_ACCESS) {
+			n++;
+			held += explain_is_held(&own->at[i]);
+		}
+	const char *of = held ? arena_printf(s->mem,
+				    ", %d of elements that reads before them have brought", held)
+			      : "";
+	add_below(all,
+	    arena_printf(s->mem,
+		"%d reads and writes in all%s; %d accesses of global memory in PTX", n, of,
+		global_accesses(s, line)),
+	    false);
+}
+
+json_t *
+explain_below(const Explain *s, int line)
+{
+	json_t *all = json_array();
+	ExplainLines own = explain_merged(s, line);
+	bool many = false;
+	for (int i = 0; i < own.n; i++) {
+		bool left_out = own.at[i].x->kind == INSPECT_ACCESS && is_one_of_many(s, &own, i);
+		many |= left_out;
+		if (!left_out && alike(&own, i))
+			add_line(s, &own.at[i], alike(&own, i), all);
+	}
+	if (many)
+		add_many(s, &own, line, all);
+	const json_t *w;
+	size_t i;
+	json_array_foreach(s->warnings, i, w)
+	{
+		const char *help = json_string_value(json_object_get(w, "help"));
+		if (json_integer_value(json_object_get(w, "line")) == line)
+			add_below(all,
+			    arena_printf(s->mem, "%s%s%s",
+				json_string_value(json_object_get(w, "message")),
+				help ? "; help: " : "", help ? help : ""),
+			    true);
+	}
+	add_below(all, explain_stall(s, line), false);
+	add_below(all, counters(s, line), false);
+	return all;
+}
+
+static const char *
+told(const Explain *s, const ExplainLine *l)
+{
+	TextList parts = {0};
+	const char *barrier = explain_barrier(s, l);
+	explain_add(s, &parts, l->what);
+	explain_add(s, &parts, l->tile);
+	if (*barrier && l->x->pair)
+		explain_add(s, &parts, barrier + strlen(l->what) + 1);
+	else if (*barrier)
+		explain_add(s, &parts,
+		    arena_printf(s->mem, "%s%s%s", explain_inside(s, l), explain_often(s, l),
+			explain_barrier_fix(s, l)));
+	else
+		explain_add(s, &parts, l->details);
+	if (l->x->not_ahead)
+		explain_add(s, &parts, explain_not_ahead(s, l));
+	explain_add(
+	    s, &parts, l->x->reason && !strstr(l->details, l->x->reason) ? l->x->reason : "");
+	return explain_join(s, &parts, " — ");
+}
+
+/* What a line takes of each of the chip's means, the most first: "instructions 34.1 µs,
+ * waiting 30.6 µs". */
+static const char *
+all_parts(const Explain *s, int line)
+{
+	const LineBill *l = explain_spent(s, line);
+	TextList parts = {0};
+	BillPart part[BILL_PARTS];
+	if (l)
+		explain_ranked(l->part, part);
+	for (int n = 0; l && n < BILL_PARTS; n++) {
+		double us = explain_spent_us(s, l, part[n]);
+		if (us > s->us / 1000)
+			explain_add(s, &parts,
+			    arena_printf(s->mem, part[n] == BILL_MEMORY ? "%s %s (%s)" : "%s %s",
+				bill_part_names[part[n]], explain_micro(s, us),
+				explain_mega(s, us)));
+	}
+	return explain_join(s, &parts, ", ");
+}
+
+json_t *
+explain_chosen(const Explain *s, int line)
+{
+	ExplainLines own = explain_merged(s, line);
+	TextList all = {0};
+	json_t *out = json_array();
+	for (int i = 0; i < own.n; i++) {
+		int n = alike(&own, i);
+		explain_add(s, &all,
+		    n > 1 ? arena_printf(s->mem, "%s; %d such", told(s, &own.at[i]), n)
+		    : n   ? told(s, &own.at[i])
+			  : "");
+	}
+	if (*explain_stall(s, line))
+		explain_add(s, &all,
+		    arena_printf(
+			s->mem, "%s; in all %s", explain_stall(s, line), all_parts(s, line)));
+	explain_add(s, &all, counters(s, line));
+	for (int i = 0; i < all.n; i++)
+		json_array_append_new(out, json_string(all.at[i]));
+	return out;
+}

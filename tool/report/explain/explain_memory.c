@@ -1,0 +1,259 @@
+/* What device memory moves, of which lines, and why more than each byte once; what can be changed
+ * of accesses. */
+#include "tool/report/explain/explain.h"
+
+#include <string.h>
+
+/* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
+static const char *
+moved(const Explain *s)
+{
+	enum { SHOWN = 6 };
+	static const char *const word[] = {
+	    "read ", "write ", "copy ", "send ", "load ", "store ", "atomic "};
+	TextList all = {0};
+	SpentLines shown = explain_lines_by(s, BILL_MEMORY);
+	double part = explain_part(s, BILL_MEMORY);
+	for (int i = 0;
+	     i < MIN(shown.n, SHOWN) && explain_spent_us(s, shown.at[i], BILL_MEMORY) > part / 20;
+	     i++) {
+		TextList names = {0};
+		for (int k = 0; k < s->lines.n; k++)
+			if (s->lines.at[k].line == shown.at[i]->line &&
+			    explain_begins(s->lines.at[k].what, word, LEN(word)))
+				explain_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
+		explain_add(s, &all,
+		    arena_printf(s->mem, "line %d %s%s%s%s", shown.at[i]->line,
+			explain_mega(s, explain_spent_us(s, shown.at[i], BILL_MEMORY)),
+			names.n ? " (" : "", explain_join(s, &names, ", "), names.n ? ")" : ""));
+	}
+	return explain_join(s, &all, ", ");
+}
+
+const char *
+explain_least_mega(const Explain *s)
+{
+	double bytes = s->x->bill.least;
+	return bytes >= 1e6 ? arena_printf(s->mem, "%s MB", explain_round(s, bytes / 1e6))
+			    : explain_mega(s, explain_least_memory(s));
+}
+
+/* Is a scalar made of what is read? */
+static bool
+is_data(const Value *v, int depth)
+{
+	const Op *op = v->def;
+	bool is = op && op_has(op, READS);
+	for (int i = 0; op && depth > 0 && i < op->nin && !is; i++)
+		is = op->in[i]->type->kind != TYPE_TENSOR && is_data(op->in[i], depth - 1);
+	return is;
+}
+
+/* Has an access indices that are data, or a tile of them? */
+static bool
+any_is_gathered(const Explain *s)
+{
+	enum { DEEP = 8 };
+	for (int i = 0; i < s->lines.n; i++) {
+		const Op *op = s->lines.at[i].x->op;
+		bool has = s->lines.at[i].x->bytes > 0 && op_is_access(op);
+		for (int k = 1; has && k < op->nin && k != access_data(op); k++)
+			if (strchr(attr_index(op), 'g') || is_data(op->in[k], DEEP))
+				return true;
+	}
+	return false;
+}
+
+/* Why device memory moves more than each byte once. */
+static const char *
+why_more(const Explain *s)
+{
+	static const double SAME = .03;
+	TextList why = {0};
+	if (s->x->bill.reread > SAME)
+		explain_add(s, &why,
+		    arena_printf(s->mem,
+			"%.0f %% is what a loop reads once more, when the L2 cache has kept no "
+			"more of it",
+			100 * s->x->bill.reread));
+	if (any_is_gathered(s))
+		explain_add(s, &why,
+		    "rows and elements that data or a tile of indices names come in blocks of 64 "
+		    "bytes, slower than in "
+		    "order, and parts of a block are read to be written");
+	if (!why.n)
+		explain_add(s, &why,
+		    "sectors of which accesses take a part come whole, with their neighbours");
+	return explain_join(s, &why, "; ");
+}
+
+/* What device memory moves, and of which lines; or each byte once, at the rate that the
+ * multiprocessors with a program draw. */
+const char *
+explain_moved(const Explain *s)
+{
+	static const double SAME = 1.03;
+	const char *lines = moved(s);
+	double us = explain_part(s, BILL_MEMORY);
+	bool slow = us > SAME * explain_least_memory(s),
+	     more = us * s->bytes_us > SAME * s->x->bill.least;
+	Text t = {0};
+	if (!*lines)
+		return "";
+	if (slow && more)
+		text_printf(&t,
+		    "Device memory takes as long as for %s in order, by the model; different bytes "
+		    "are %s (%s)",
+		    explain_mega(s, us), explain_least_mega(s), why_more(s));
+	else
+		text_printf(&t, "Device memory moves %s by the model, each byte of a tensor once",
+		    explain_mega(s, us));
+	if (slow && !more)
+		text_printf(&t,
+		    ", in %s: the multiprocessors that have a program draw less than its rate, by "
+		    "which "
+		    "that takes %s",
+		    explain_micro(s, us), explain_micro(s, explain_least_memory(s)));
+	text_printf(&t, ": %s.", lines);
+	return text_take(&t, s->mem);
+}
+
+/* ---- what can be changed ---- */
+
+/* Has a line a twentieth of the launch in a part that bounds it, and accesses' width changes? */
+static bool
+takes(const Explain *s, const ExplainLine *l)
+{
+	static const BillPart by_width[] = {BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_WAITING};
+	double most = 0, longest = explain_part(s, explain_longest(s, -1));
+	for (int i = 0; i < LEN(by_width); i++)
+		if (explain_part(s, by_width[i]) >= REPORT_NEAR * longest)
+			most =
+			    MAX(most, explain_spent_us(s, explain_spent(s, l->line), by_width[i]));
+	return most >= s->us / 20 && !explain_is_rare(l);
+}
+
+/* "line 3 read x, 4 bytes of 16, line 4 read x, 4 bytes of 16: a larger tile permits that" of the
+ * accesses that the same would make wider. */
+static const char *
+wider_by(const Explain *s, const char *how)
+{
+	enum { WIDEST = 16 };
+	TextList lines = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		if (explain_is_narrow(s, l) && takes(s, l) && strcmp(explain_widen(s, l), how) == 0)
+			explain_add(s, &lines,
+			    arena_printf(s->mem, "line %d %s, %d byte%s of %d", l->line, l->what,
+				l->x->bytes, l->x->bytes == 1 ? "" : "s",
+				l->x->wider > 0 ? l->x->wider : WIDEST));
+	}
+	return lines.n ? arena_printf(
+			     s->mem, "%s%s%s", explain_join(s, &lines, ", "), *how ? ": " : "", how)
+		       : "";
+}
+
+/* An access whose elements lie apart, so that those of the tile's other accesses are held apart,
+ * too; NULL. */
+static const ExplainLine *
+spread_cause(const Explain *s)
+{
+	for (int i = 0; i < s->lines.n; i++)
+		if (explain_is_narrow(s, &s->lines.at[i]) && explain_is_spread(&s->lines.at[i]) &&
+		    takes(s, &s->lines.at[i]))
+			return &s->lines.at[i];
+	return NULL;
+}
+
+static bool
+is_spread_cause(const Explain *s, const ExplainLine *l)
+{
+	const ExplainLine *cause = spread_cause(s);
+	return cause && cause->line == l->line && cause->col == l->col;
+}
+
+static void
+add_accesses(const Explain *s, Suggestions *all)
+{
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		const LineBill *own = explain_spent(s, l->line);
+		double least, n = explain_sectors(l, &least);
+		bool twice = false;
+		for (int k = 0; k < i && !twice; k++)
+			twice = s->lines.at[k].line == l->line &&
+				strcmp(s->lines.at[k].what, l->what) == 0;
+		if (twice)
+			continue;
+		if (least > 0 && n > least && !explain_banks(l) && !is_spread_cause(s, l))
+			explain_suggest(s, all, explain_with(s, BILL_SECTORS, explain_cost(s, l)),
+			    arena_printf(s->mem, "if line %d's %s took the fewest sectors", l->line,
+				l->what));
+		if (explain_banks(l))
+			explain_suggest(s, all, explain_with(s, BILL_SHARED, explain_cost(s, l)),
+			    arena_printf(
+				s->mem, "if line %d's %s had no bank conflicts", l->line, l->what));
+		if (l->x->not_ahead)
+			explain_suggest(s, all,
+			    explain_with(s, BILL_WAITING, explain_spent_us(s, own, BILL_WAITING)),
+			    arena_printf(s->mem,
+				"if line %d's %s were copied ahead, without the %s for "
+				"which that line waits "
+				"(it is %s)",
+				l->line, l->what,
+				explain_micro(s, explain_spent_us(s, own, BILL_WAITING)),
+				explain_not_ahead(s, l)));
+		if (strcmp(l->what, "get") == 0 && l->x->out.bytes == 1 &&
+		    explain_spent_us(s, own, BILL_SHARED) >
+			.1 * explain_part(s, explain_longest(s, -1)))
+			explain_suggest(s, all, 0,
+			    arena_printf(s->mem,
+				"line %d gets single bytes from shared memory, %s of it and %s of "
+				"instructions in that line: a tensor that lies along K in memory "
+				"has none of them",
+				l->line, explain_micro(s, explain_spent_us(s, own, BILL_SHARED)),
+				explain_micro(s, explain_spent_us(s, own, BILL_ISSUE))));
+	}
+}
+
+/* Its elements adjacent: fewer sectors, and whole accesses for those that are narrow on its
+ * account. */
+static void
+add_spread(const Explain *s, Suggestions *all)
+{
+	const ExplainLine *cause = spread_cause(s);
+	const char *others = cause ? wider_by(s, "") : "";
+	if (!cause)
+		return;
+	double us = explain_with(s, BILL_SECTORS, explain_cost(s, cause));
+	explain_suggest(s, all, us < SAID_WORTH * s->us ? us : 0,
+	    arena_printf(s->mem, "with line %d's %s of elements that are adjacent (%s): %s%s%s",
+		cause->line, cause->what, cause->x->cause, explain_widen(s, cause),
+		*others ? "; threads then hold so as well what is narrow now: " : "", others));
+}
+
+/* Accesses that could be wider: the model has too small a figure of what that is worth. */
+void
+explain_wider_suggestions(const Explain *s, Suggestions *all)
+{
+	TextList sorts = {0};
+	bool spread = spread_cause(s);
+	for (int i = 0; i < s->lines.n; i++) {
+		const char *how = explain_widen(s, &s->lines.at[i]);
+		if (!spread || (*how && !explain_is_spread(&s->lines.at[i])))
+			explain_add(s, &sorts, wider_by(s, how));
+	}
+	if (sorts.n)
+		explain_suggest(s, all, 0,
+		    arena_printf(s->mem,
+			"wider accesses, whose gain the model counts too small or not at all (%s)",
+			explain_join(s, &sorts, "; ")));
+}
+
+void
+explain_access_suggestions(const Explain *s, Suggestions *all)
+{
+	add_spread(s, all);
+	explain_wider_suggestions(s, all);
+	add_accesses(s, all);
+}

@@ -1,0 +1,135 @@
+/* What part of the tiles lies outside of the tensors. */
+#include "tool/report/explain/explain.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double OUTSIDE = 0.1; /* of a tile's elements: worth a word */
+
+/* The largest power of two of which several have at most a tenth outside; "": none. */
+static const char *
+explain_fits(const Explain *s, const ExplainLine *l)
+{
+	double n = l->x->outside.inside;
+	if (n != floor(n))
+		return "";
+	for (double e = l->x->outside.of / 2; e >= 8; e /= 2) {
+		double over = ceil(n / e) * e / n - 1;
+		if (over > OUTSIDE)
+			continue;
+		const char *rest =
+		    over > 0 ? arena_printf(s->mem, "%.0f %%", over / (1 + over) * 100) : "none";
+		return arena_printf(s->mem, "Tiles of %.0f along a dimension of %.0f have %s%s", e,
+		    n, rest, over > 0 ? " outside" : "");
+	}
+	return "";
+}
+
+/* An index of an access in the source, behind its bracket: as long as it goes. */
+static size_t
+index_length(const char *at)
+{
+	size_t n = 0;
+	for (int depth = 0; at[n] && depth >= 0; n++) {
+		depth += (at[n] == '(' || at[n] == '[') - (at[n] == ')' || at[n] == ']');
+		if (depth < 0 || (depth == 0 && at[n] == ','))
+			break;
+	}
+	return n;
+}
+
+/* Does the source take all of the dimension that has the most outside, by ":", or a range of a
+ * number of elements that neither programs nor trips part it by? */
+static bool
+is_whole(const Explain *s, const ExplainLine *l)
+{
+	const char *text = l->line > 0 && l->line <= s->source.n ? s->source.at[l->line - 1] : "";
+	const char *at = (size_t)l->col <= strlen(text) ? strchr(text + l->col - 1, '[') : NULL;
+	for (int d = 0; at && d < l->x->outside.dim; d++) {
+		at += 1 + index_length(at + 1);
+		at = *at == ',' ? at : NULL;
+	}
+	if (!at)
+		return false;
+	char *part = text_trim(arena_strndup(s->mem, at + 1, index_length(at + 1))),
+	     *range = strstr(part, "+:");
+	if (!range)
+		return strcmp(part, ":") == 0;
+	range = text_trim(range + 2);
+	const NamedConst *c = named_const(s->b->ct, s->b->nct, range);
+	return c ? !report_is_part(s->b->kernel, c->name)
+		 : *range && range[strspn(range, "0123456789")] == '\0';
+}
+
+/* Of each access the tile with the most. */
+static ExplainLines
+padded(const Explain *s)
+{
+	ExplainLines most = {0};
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		int k = 0;
+		if (l->x->outside.share < OUTSIDE || strncmp(l->what, "buffer", 6) == 0 ||
+		    strncmp(l->what, "mbarr", 5) == 0)
+			continue;
+		while (k < most.n && strcmp(most.at[k].what, l->what) != 0)
+			k++;
+		if (k == most.n)
+			vec_push(s->mem, &most, *l);
+		else if (l->x->outside.share > most.at[k].x->outside.share)
+			most.at[k] = *l;
+	}
+	return most;
+}
+
+/* "f16[4096]", also of a buffer of such tiles. */
+static const char *
+tile_of(const Explain *s, const ExplainLine *l)
+{
+	const char *at = strncmp(l->tile, "buffer<", 7) == 0 ? strstr(l->tile, " x ") : NULL;
+	return at ? arena_strndup(s->mem, at + 3, strlen(at + 3) - 1) : l->tile;
+}
+
+const char *
+explain_padding(const Explain *s, double *share, double *whole_share)
+{
+	enum { SHOWN = 2 };
+	ExplainLines most = padded(s);
+	TextList parts = {0}, smaller = {0}, whole = {0};
+	Text out = {0};
+	bool any = false;
+	*share = *whole_share = 0;
+	for (int i = 0; i < most.n; i++) {
+		const ExplainLine *l = &most.at[i];
+		const InspectOutside *o = &l->x->outside;
+		if (parts.n < SHOWN)
+			explain_add(s, &parts,
+			    arena_printf(s->mem,
+				"line %d %s, %.0f %% of %s (%.12g of %.12g along dimension %d)",
+				l->line, l->what, o->share * 100, tile_of(s, l),
+				round(o->inside * 10) / 10, o->of, o->dim));
+		bool fixed = is_whole(s, l);
+		any |= !fixed;
+		double *of = fixed ? whole_share : share;
+		*of = MAX(*of, o->share);
+		explain_add(s, &smaller, explain_fits(s, l));
+		explain_add(s, &whole, fixed ? arena_printf(s->mem, "%d", l->line) : "");
+	}
+	if (!most.n)
+		return "";
+	text_printf(&out,
+	    "fewer elements of tiles outside of their tensors, which take time as others do: %s%s",
+	    explain_join(s, &parts, "; "), most.n > parts.n ? "; and others" : "");
+	if (whole.n)
+		text_printf(&out,
+		    ". Line%s %s take%s the whole dimension (:) or a range of a fixed length, "
+		    "which "
+		    "no other tile changes: only a loop or programs that part it, where the kernel "
+		    "permits that",
+		    whole.n > 1 ? "s" : "", explain_join(s, &whole, ", "), whole.n > 1 ? "" : "s");
+	if (any || smaller.n)
+		text_printf(&out, ". %s",
+		    smaller.n ? explain_join(s, &smaller, "; ")
+			      : "Smaller tiles have fewer of them");
+	return text_take(&out, s->mem);
+}

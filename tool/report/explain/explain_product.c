@@ -1,0 +1,179 @@
+/* Which matrix instruction products take, why none that is better, and what that one would be
+ * worth. */
+#include "tool/report/explain/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+explain_is_weaker(const ExplainLine *l)
+{
+	return strncmp(l->what, "dot", 3) == 0 && l->x->way &&
+	       strstr(l->x->way, "not of a warpgroup");
+}
+
+const json_t *
+explain_wgmma_variant(const Explain *s)
+{
+	const json_t *v;
+	size_t i;
+	json_array_foreach(
+	    s->variants, i, v) if (json_is_true(json_object_get(v, "wgmma"))) return v;
+	return NULL;
+}
+
+const char *
+explain_gain(const Explain *s)
+{
+	double products = explain_part(s, BILL_PRODUCTS);
+	if (s->wgmma_us <= 0 || s->wgmma_us >= .99 * products)
+		return "";
+	bool matters =
+	    explain_matters(s, s->us - explain_with(s, BILL_PRODUCTS, products - s->wgmma_us));
+	return arena_printf(s->mem, "These products take %s, by wgmma they would take %s%s",
+	    explain_micro(s, products), explain_micro(s, s->wgmma_us),
+	    matters ? "" : "; they do not bound the kernel");
+}
+
+/* What would have to be other for wgmma. */
+static const char *
+fix_of(const Explain *s, const ExplainLine *l)
+{
+	const json_t *by = explain_wgmma_variant(s);
+	if (strstr(l->x->way, "along K"))
+		return ". What counts is how it lies in memory: another layout of the tensor, or a "
+		       "kernel that turns it before, "
+		       "gives that; a .T in the source leaves it as it lies";
+	if (!by)
+		return "";
+	double us = explain_built_us(by);
+	return arena_printf(s->mem, ". With %s they are by wgmma%s",
+	    json_string_value(json_object_get(by, "values")),
+	    us > 0 ? arena_printf(s->mem, ", and the launch takes %s by the model, compiled",
+			 explain_micro(s, us))
+		   : "");
+}
+
+/* Why no other instruction of warpgroups: of 16 elements along K one reads 64 rows of the left
+ * operand and n columns of the right one for 64 n products of each. */
+static const char *
+say_wider(const Explain *s)
+{
+	enum { ROWS = 64, WIDEST = 256 };
+	static const char word[] = "wgmma.n";
+	double now = 0, shared = explain_part(s, BILL_SHARED);
+	bool registers = false, more = false; /* has a tile more columns than its instruction? */
+	for (int i = 0; i < s->lines.n; i++) {
+		const char *at = strstr(s->lines.at[i].what, word),
+			   *columns = at ? strchr(s->lines.at[i].what, 'x') : NULL;
+		more |= columns &&
+			strtol(columns + 1, NULL, 10) > strtol(at + sizeof word - 1, NULL, 10);
+		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
+		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
+	}
+	bool near = shared >= REPORT_NEAR * explain_part(s, explain_longest(s, -1));
+	if (now <= 0 || (registers && near))
+		return "";
+	if (!near && registers)
+		return now < WIDEST && more ? "None of wgmma multiplies these faster: more columns "
+					      "(n256) only read shared memory less, "
+					      "which does not bound the kernel"
+					    : "None of wgmma multiplies these faster";
+	if (!near)
+		return arena_printf(s->mem,
+		    "None of wgmma multiplies faster: %sa left operand in registers only %s shared "
+		    "memory less, which "
+		    "does not bound the kernel",
+		    more ? "more columns (n256) or " : "", more ? "read" : "reads");
+	double reads = (ROWS + now) / now, left = 1 / reads,
+	       wide = (1 + (double)ROWS / WIDEST) / reads;
+	const char *columns =
+	    now < WIDEST ? arena_printf(s->mem,
+			       "n256, of a tile with 256 columns, would read %.2f times as much "
+			       "for the same "
+			       "products, with %.0f registers of a thread for each accumulator; ",
+			       wide, (double)WIDEST / 2)
+			 : "";
+	return arena_printf(s->mem,
+	    "All multiply as fast, but shared memory bounds the kernel as well, of which each "
+	    "instruction reads both operands: %sa left operand in registers would read %.2f times "
+	    "as "
+	    "much, but copies bring it to shared memory, and the compiler holds in registers only "
+	    "what "
+	    "is computed or used again",
+	    columns, left);
+}
+
+/* "fewer than 64 rows", of a warp's instruction, as far as it is one clause; "". */
+static const char *
+reason_of(const Explain *s, const ExplainLine *l)
+{
+	static const char head[] = "not of a warpgroup: ";
+	const char *at = explain_is_weaker(l) ? strstr(l->x->way, head) : NULL;
+	at = at ? at + sizeof head - 1 : "";
+	return arena_strndup(s->mem, at, strcspn(at, ";"));
+}
+
+/* The instruction's name; NULL: it is no product. */
+static const char *
+instruction_of(const ExplainLine *l)
+{
+	const char *at = strncmp(l->what, "dot", 3) == 0 ? strrchr(l->what, ' ') : NULL;
+	return at ? at + 1 : NULL;
+}
+
+/* "m16n8k16.bf16 (lines 86 and 88), not wgmma: fewer than 64 rows." */
+static const char *
+brief_of(const Explain *s)
+{
+	TextList ways = {0};
+	bool any_warp = false;
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		const char *name = instruction_of(l), *reason = reason_of(s, l);
+		TextList lines = {0};
+		for (int k = 0; k < s->lines.n && name; k++) {
+			const ExplainLine *o = &s->lines.at[k];
+			const char *same = instruction_of(o);
+			if (same && strcmp(name, same) == 0 && strcmp(reason, reason_of(s, o)) == 0)
+				explain_add(s, &lines, arena_printf(s->mem, "%d", o->line));
+		}
+		if (name)
+			explain_add(s, &ways,
+			    arena_printf(s->mem, "%s (%s)%s%s%s", name,
+				explain_line_list(s, &lines),
+				explain_is_weaker(l) ? ", not wgmma" : "", *reason ? ": " : "",
+				reason));
+		any_warp |= name && strncmp(name, "m16", 3) == 0;
+	}
+	if (any_warp && s->is_ptx && !(s->x->t->has & HAS_WGMMA))
+		explain_add(
+		    s, &ways, arena_printf(s->mem, "%s has none of warpgroups", s->x->t->name));
+	return ways.n ? arena_printf(s->mem, "%s.", explain_join(s, &ways, "; "))
+		      : "It multiplies no matrices.";
+}
+
+void
+explain_products(const Explain *s, Answer *out)
+{
+	bool weaker = false;
+	TextList *all = &out->says;
+	out->brief = brief_of(s);
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		TextList parts = {0};
+		if (strncmp(l->what, "dot", 3) != 0)
+			continue;
+		explain_add(s, &parts, l->details);
+		if (l->x->reason && !strstr(l->details, l->x->reason))
+			explain_add(s, &parts, l->x->reason);
+		explain_add(s, all,
+		    arena_printf(s->mem, "Line %d %s: %s%s.", l->line, l->what,
+			explain_join(s, &parts, ", "), explain_is_weaker(l) ? fix_of(s, l) : ""));
+		weaker |= explain_is_weaker(l);
+	}
+	if (weaker && *explain_gain(s))
+		explain_add(s, all, arena_printf(s->mem, "%s.", explain_gain(s)));
+	if (all->n && *say_wider(s))
+		explain_add(s, all, arena_printf(s->mem, "%s.", say_wider(s)));
+}

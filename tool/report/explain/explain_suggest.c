@@ -1,0 +1,436 @@
+/* What can be changed so that a kernel is faster, by what the model says the launch would take
+ * then: the largest gain first, then what it has no figure for; or that it has nothing. */
+#include "tool/report/explain/explain.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double ANOTHER =
+    1.5; /* times the least: another text may do better (depthwise, 99 us on an H200, cuDNN 65) */
+static const double FEW = 1.1;  /* times the least: nothing is left */
+static const double MORE = 1.3; /* times the least: what the code has is worth a look */
+static const double KEYS =
+    0.6; /* of a line that compares keys: its instructions that go without them */
+
+static void
+add(const Explain *s, Suggestions *all, double us, const char *text, bool tiles)
+{
+	bool memory;
+	double outside, least = explain_least(
+			    s, &memory, &outside); /* which other tiles' estimates may be below */
+	us = us > 0 ? MAX(us, least) : us;
+	if (us > SAID_WORTH * s->us)
+		return;
+	vec_push(s->mem, all, ((Suggestion){us, text, tiles}));
+	for (int k = all->n - 1;
+	     k > 0 && us > 0 && (all->at[k - 1].us <= 0 || all->at[k - 1].us > us); k--) {
+		Suggestion more = all->at[k - 1];
+		all->at[k - 1] = all->at[k];
+		all->at[k] = more;
+	}
+}
+
+void
+explain_suggest(const Explain *s, Suggestions *all, double us, const char *text)
+{
+	add(s, all, us, text, false);
+}
+
+/* Does a part take so much of the longest one that less of it may be worth something? */
+static bool
+is_near(const Explain *s, BillPart p)
+{
+	return explain_part(s, p) >
+	       (p == BILL_WAITING ? .8 : .5) * explain_part(s, explain_longest(s, -1));
+}
+
+/* The line with the most of a part; NULL: none has any. */
+static const LineBill *
+top(const Explain *s, BillPart p)
+{
+	SpentLines all = explain_lines_by(s, p);
+	return all.n ? all.at[0] : NULL;
+}
+
+/* ---- tiles and blocks ---- */
+
+/* The two that are the fastest as they are built, without spills, by so much that an H200 mostly
+ * agrees (bench/results/h200-estimates.md); not where the trips are guessed, of which each value
+ * would have others. */
+static void
+add_variants(const Explain *s, Suggestions *all)
+{
+	enum { SHOWN = 2 };
+	static const double CLEARLY = .9;
+	Suggestions own = {0};
+	const json_t *v;
+	size_t i;
+	if (*explain_guessed(s))
+		return;
+	json_array_foreach(s->variants, i, v)
+	{
+		double us = explain_built_us(v);
+		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
+			     s->x->bill.part[BILL_PRODUCTS] > 0;
+		if (us > 0 && us <= CLEARLY * s->us)
+			explain_suggest(s, &own, us,
+			    arena_printf(s->mem, "with %s%s",
+				json_string_value(json_object_get(v, "values")),
+				wgmma ? ", its products by wgmma" : ""));
+	}
+	for (int k = 0; k < MIN(own.n, SHOWN); k++)
+		add(s, all, own.at[k].us, own.at[k].text, true);
+}
+
+static void
+add_spills(const Explain *s, Suggestions *all)
+{
+	const json_t *w;
+	size_t i;
+	if (!explain_spills(s))
+		return;
+	Text t = {0};
+	text_printf(&t, "without the %d bytes that a thread spills", s->x->spills);
+	json_array_foreach(s->warnings, i, w)
+	{
+		const char *help = json_string_value(json_object_get(w, "help"));
+		if (help && strstr(json_string_value(json_object_get(w, "message")), "spill"))
+			text_printf(&t, ": %s", help);
+	}
+	explain_suggest(s, all, 0, text_take(&t, s->mem));
+}
+
+/* ---- lines ---- */
+
+static void
+add_own_reads(const Explain *s, Suggestions *all)
+{
+	const json_t *own = explain_own_reads(s);
+	const char *name = own ? json_string_value(json_object_get(own, "read")) : "";
+	if (own)
+		explain_suggest(s, all, 0,
+		    arena_printf(s->mem,
+			"%s read a trip before its use (a var that the next trip takes), or at "
+			"once for several trips, so "
+			"that products do not wait for it",
+			name));
+}
+
+/* Loads that the code makes in many steps, as ptxas has no registers for what all of them bring. */
+static void
+add_steps(const Explain *s, Suggestions *all)
+{
+	enum { FEW_STEPS = 2 };
+	int waits = (int)json_integer_value(json_object_get(s->counted, "waits"));
+	int loads = (int)json_integer_value(json_object_get(s->counted, "loads"));
+	if (waits > 2 * FEW_STEPS && is_near(s, BILL_WAITING))
+		explain_suggest(s, all, 0,
+		    arena_printf(s->mem,
+			"loads that are under way at once: a warp waits for its %d in %d steps, "
+			"one after the other, as registers "
+			"do not hold more; fewer elements a thread or wider accesses leave some",
+			loads, waits));
+}
+
+/* Blocks take turns to start.  Where the kernel has a branch or a loop the model compares none that
+ * stay, and has too long an estimate of those: norm_rope_kv of 65536 blocks of a warp takes 41.7 us
+ * on an H200, with persistent = true 24.6, estimated at 46.4. */
+static void
+add_starts(const Explain *s, Suggestions *all)
+{
+	const Schedule *own = &s->x->f->schedule;
+	static const double CLEARLY = 1.25; /* q6k_dequant, 0.9 of the next part: 55 us, 79 so */
+	double us = explain_part(s, BILL_START),
+	       next = explain_part(s, explain_longest(s, BILL_START));
+	if (us < CLEARLY * next || us <= 0 || own->persistent > 0)
+		return;
+	bool tried = false;
+	for (int i = 0; i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *v =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_PERSISTENT].text);
+		tried |= c->cycles >= 0 && v && v->value.i > 0;
+	}
+	const char *why = explain_behind(s, "which takes long to start: ");
+	explain_suggest(s, all, explain_with(s, BILL_START, us - next),
+	    arena_printf(s->mem, "with fewer blocks: %.0f take turns to start, %s%s",
+		s->x->bill.launched, explain_micro(s, us),
+		tried
+		    ? "; a larger tile has fewer"
+		    : arena_printf(s->mem,
+			  "; with persistent = true, which was not compared%s%s%s, as many stay as "
+			  "there is room for",
+			  *why ? " (" : "", why, *why ? ")" : "")));
+}
+
+static void
+add_products(const Explain *s, Suggestions *all)
+{
+	double products = explain_part(s, BILL_PRODUCTS);
+	if (s->wgmma_us > 0 && s->wgmma_us < .99 * products)
+		explain_suggest(s, all, explain_with(s, BILL_PRODUCTS, products - s->wgmma_us),
+		    "with products by wgmma (what that takes: below, which "
+		    "matrix instruction)");
+}
+
+/* The launch, if all that is computed were less by that share; the bytes of device memory and of
+ * the L2 cache stay. */
+static double
+with_less(const Explain *s, double share)
+{
+	double most = 0;
+	for (int p = 0; p < BILL_PARTS; p++) {
+		bool moves =
+		    p == BILL_MEMORY || p == BILL_SECTORS || p == BILL_ATOMICS || p == BILL_START;
+		most = MAX(most, explain_part(s, (BillPart)p) * (moves ? 1 : 1 - share));
+	}
+	return s->us - explain_part(s, explain_longest(s, -1)) + most;
+}
+
+static void
+add_padding(const Explain *s, Suggestions *all)
+{
+	double share, whole;
+	bool compared, slower = explain_smaller_are_slower(s, &compared);
+	const char *text = explain_padding(s, &share, &whole);
+	if (slower || (compared && share > 0)) /* other tiles have a time of their own */
+		return;
+	if (*text && share > 0)
+		explain_suggest(s, all, with_less(s, share), arena_printf(s->mem, "with %s", text));
+	else if (*text && !share && with_less(s, whole) <= SAID_WORTH * s->us)
+		explain_suggest(s, all, 0, text);
+}
+
+/* ", 25 exp" */
+static const char *
+more_of(const Explain *s, const char *text)
+{
+	return *text ? arena_printf(s->mem, ", %s", text) : "";
+}
+
+/* What instructions of a line there are that others could stand for. */
+static void
+add_instructions(const Explain *s, Suggestions *all)
+{
+	const LineBill *l = top(s, BILL_ISSUE);
+	double all_us = explain_part(s, BILL_ISSUE), own = explain_spent_us(s, l, BILL_ISSUE),
+	       wide = l ? explain_wide(s, l->line) : 0;
+	if (!l || !is_near(s, BILL_ISSUE))
+		return;
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *d = &s->x->spent.at[i];
+		if (d->file == s->x->f->place.file &&
+		    explain_spent_us(s, d, BILL_ISSUE) > .1 * all_us &&
+		    explain_divides(s, d->line)) {
+			explain_suggest(s, all, 0,
+			    arena_printf(s->mem,
+				"line %d divides: of a warp that has a numerator or divisor of 0, "
+				"or one close to the "
+				"least or greatest numbers or beyond, all wait for a routine of "
+				"about 60 instructions "
+				"more, which the estimate leaves out as data decides it; "
+				"fast::div, or a product with "
+				"an inverse, has no such branch",
+				d->line));
+			break;
+		}
+	}
+	int quotients;
+	double routines = explain_quotients(s, l->line, &quotients);
+	if (routines > .1)
+		explain_suggest(s, all, with_less(s, routines * own / all_us),
+		    arena_printf(s->mem,
+			"without line %d's %d divisions and remainders of integers by "
+			"what is no constant: about "
+			"%.0f %% of its instructions; where a value goes at most once around, a "
+			"comparison and a "
+			"subtraction do (x >= n ? x - n : x), and 32 bits take half of 64",
+			l->line, quotients, 100 * routines));
+	if (*explain_keys(s, l->line))
+		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * KEYS),
+		    arena_printf(s->mem,
+			"if line %d had no %s, which compares keys of 64 bits, an element and its "
+			"index in one, by about ten instructions an element: a max or min alone "
+			"takes one, "
+			"and the least index at which the element equals it three",
+			l->line, explain_keys(s, l->line)));
+	else if (wide >= .2 && explain_casts(s, l->line))
+		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * wide / (1 + wide)),
+		    arena_printf(s->mem,
+			"if line %d's indices were of "
+			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
+			"takes two; cast its tile of indices, as in (...) as i32, where the "
+			"numbers fit",
+			l->line, 100 * wide));
+	bool memory;
+	double outside;
+	if (s->us > MORE * explain_least(s, &memory, &outside) &&
+	    all_us >= REPORT_NEAR * explain_part(s, explain_longest(s, -1)))
+		explain_suggest(s, all, 0,
+		    arena_printf(s->mem,
+			"fewer instructions for each result: line %d has the most, %s%s%s", l->line,
+			explain_micro(s, own), more_of(s, explain_functions(s, l->line)),
+			more_of(s, explain_mix(s, l->line))));
+}
+
+static void
+add_functions(const Explain *s, Suggestions *all)
+{
+	const LineBill *l = top(s, BILL_SPECIAL);
+	const char *of = l ? explain_specials(s, l->line) : "";
+	bool converts = strncmp(of, "conversions", 11) == 0;
+	bool is_fast = l && l->line > 0 && l->line <= s->source.n &&
+		       strstr(s->source.at[l->line - 1], "fast::");
+	if (*of && is_near(s, BILL_SPECIAL))
+		explain_suggest(s, all, 0,
+		    arena_printf(s->mem, "fewer %s: line %d has %s of them, %s%s",
+			converts ? "conversions" : "special functions", l->line,
+			explain_micro(s, explain_spent_us(s, l, BILL_SPECIAL)), of,
+			converts || is_fast ? ""
+					    : "; where a fast:: form has the precision that is "
+					      "needed, it takes fewer instructions"));
+}
+
+/* ---- all of it ---- */
+
+static Suggestions
+collect(const Explain *s)
+{
+	Suggestions all = {0};
+	double waits = explain_part(s, BILL_WAITING);
+	const char *late =
+	    waits > .3 * explain_part(s, explain_longest(s, -1)) ? explain_late_reads(s) : "";
+	if (s->x->t->rates && s->x->bill.launched > 0 &&
+	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
+		explain_suggest(s, &all, 0,
+		    arena_printf(s->mem,
+			"%.0f of %d multiprocessors have a program: more of them, each with less "
+			"of the work, use the rest",
+			s->x->bill.launched, s->x->t->rates->multiprocessors));
+	add_starts(s, &all);
+	add_spills(s, &all);
+	explain_access_suggestions(s, &all);
+	add_own_reads(s, &all);
+	add_steps(s, &all);
+	add_variants(s, &all);
+	add_products(s, &all);
+	add_padding(s, &all);
+	if (*late)
+		explain_suggest(s, &all, 0,
+		    arena_printf(s->mem,
+			"%s: loads stay behind stores, so that nothing hides their latency; read "
+			"into a let before the "
+			"first write",
+			late));
+	add_instructions(s, &all);
+	add_functions(s, &all);
+	return all;
+}
+
+/* What a schedule does not change, and the kernel's text may: by what is far above the floor. */
+static const char *
+another_text(const Explain *s, double least)
+{
+	static const char *const way[BILL_PARTS] = {
+	    [BILL_MEMORY] = "that moves fewer bytes, or each once",
+	    [BILL_SECTORS] =
+		"in which programs have more of their reads in common, or read less of it twice",
+	    [BILL_ATOMICS] =
+		"that joins what goes to one place before an atomic operation takes it there",
+	    [BILL_REQUESTS] = "with fewer, wider accesses",
+	    [BILL_SPECIAL] = "with fewer special functions",
+	    [BILL_SHUFFLES] = "in which threads exchange less",
+	    [BILL_SHARED] = "in which less goes through shared memory",
+	    [BILL_PRODUCTS] = "with fewer products",
+	    [BILL_WAITING] = "that begins more reads before it waits",
+	};
+	static const double MUCH = .15;
+	const LineBill *waits = top(s, BILL_WAITING);
+	BillPart p = explain_longest(s, -1);
+	bool results = p == BILL_WAITING && waits && waits->wait &&
+		       strcmp(waits->wait, "memory's latency") != 0;
+	const char *of = explain_behind_us(s) > MUCH * s->us
+			     ? "with fewer instructions behind the products"
+			 : results ? "with results that do not follow from one another"
+			 : explain_alone(s) > 0 && explain_part(s, p) < FEW * least
+			     ? "in which less waits for what comes before it"
+			     : way[p];
+	return of ? arena_printf(s->mem, " Not tried: another text, %s.", of) : "";
+}
+
+const char *
+explain_tiles(const Explain *s)
+{
+	Suggestions all = {0};
+	add_variants(s, &all);
+	return all.n
+		   ? arena_printf(s->mem, "%s: %s", all.at[0].text, explain_micro(s, all.at[0].us))
+		   : "";
+}
+
+/* Other tiles, with the time of their code. */
+static void
+say_tiles(const Explain *s, const Suggestions *all, TextList *out)
+{
+	TextList found = {0};
+	for (int i = 0; i < all->n; i++)
+		if (all->at[i].tiles)
+			explain_add(s, &found,
+			    arena_printf(s->mem, "%s: %s, %s times", all->at[i].text,
+				explain_micro(s, all->at[i].us),
+				explain_round(s, all->at[i].us / s->us)));
+	if (found.n)
+		explain_add(s, out,
+		    arena_printf(s->mem,
+			"What to change in the header, compiled and estimated as this is: %s.",
+			explain_join(s, &found, "; ")));
+}
+
+void
+explain_suggestions(const Explain *s, TextList *out)
+{
+	enum { SHOWN = 8 };
+	bool memory, few;
+	double outside, least = explain_least(s, &memory, &outside);
+	few = s->us < FEW * least;
+	Suggestions all = collect(s), wide = {0};
+	Text t = {0};
+	explain_wider_suggestions(s, &wide);
+	if (few && !wide.n) {
+		text_printf(&t,
+		    "What to change: nothing in the schedule, as the estimate is within %.0f %% of "
+		    "the least; %s",
+		    MAX(100 * (s->us / least - 1), 1),
+		    memory
+			? "only fewer bytes take less: smaller dtypes, or fewer passes over them."
+			: "only fewer or smaller products take less.");
+		explain_add(s, out, text_take(&t, s->mem));
+		return;
+	}
+	say_tiles(s, &all, out);
+	bool any = ANY_OF(i, all.n, all.at[i].tiles), figures = false;
+	int n = 0;
+	for (int i = 0; i < all.n && n < SHOWN; i++) {
+		const Suggestion *r = &all.at[i];
+		if (r->tiles)
+			continue;
+		figures |= r->us > 0;
+		text_printf(&t, "%s%d. %s%s", n ? "; " : "", n + 1,
+		    r->us > 0 ? arena_printf(s->mem, "%s, ", explain_micro(s, s->us - r->us)) : "",
+		    r->text);
+		n++;
+	}
+	const char *other = s->us > ANOTHER * least ? another_text(s, least) : "";
+	if (n)
+		explain_add(s, out,
+		    arena_printf(s->mem, "What to change in the text%s: %s.%s",
+			figures ? ", and the most that it saves by the model" : "", t.at, other));
+	if (!any)
+		explain_add(s, out,
+		    arena_printf(s->mem,
+			"No other tiles or warps are clearly better by the model.%s",
+			n ? "" : other));
+	text_close(&t);
+}
