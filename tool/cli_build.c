@@ -4,6 +4,7 @@
 #include "tool/report/report.h"
 #include "model/model.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int
@@ -168,6 +169,8 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 	return *out != NULL;
 }
 
+static const char MIN_BLOCKS[] = ".minnctapersm ";
+
 /* The launch's bill by the registers of the code, where they are known; that of products of warpgroups counts no blocks. */
 static void
 bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
@@ -180,6 +183,14 @@ bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
 	bill_lines(&lines, out->t, &out->bill, mem, &out->spent);
 }
 
+/* Blocks that the code asks a multiprocessor to hold; 0: it says nothing. */
+static int
+blocks_asked(const Text *ptx)
+{
+	const char *at = ptx->n ? strstr(ptx->at, MIN_BLOCKS) : NULL;
+	return at ? atoi(at + strlen(MIN_BLOCKS)) : 0;
+}
+
 bool
 cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
@@ -187,7 +198,6 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	int registers, spills, stack;
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
-	out->asked = min_blocks_per_sm(f, t, m->cx->mem);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
 	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
 		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
@@ -196,6 +206,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	out->compared = out->bill.cycles;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
+	out->asked = blocks_asked(&ptx);
 	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);
 		spill_warn(m, t, b, spills);

@@ -54,8 +54,8 @@ dim_expr(const Kernel *k, int param, int d)
 	return has ? p->ast->type->dims.at[d] : NULL;
 }
 
-/* Of K, where a tensor has cdiv(K, 128) or K / 128 columns, 2048: rows of those then begin at multiples of 16 elements, and
- * 16 blocks of K / 32 at a time need no test. */
+/* Of K, where a tensor has cdiv(K, 128) or K / 128 rows or columns, 2048: rows of those then begin at multiples of 16
+ * elements, and 16 blocks of K / 32, or of a vector with a scale for each, at a time need no test. */
 static int64_t
 multiple_of_parts(const Bound *b, int symbol)
 {
@@ -63,7 +63,7 @@ multiple_of_parts(const Bound *b, int symbol)
 	const Expr *of, *by;
 
 	for (int i = 0; i < b->kernel->params.n; i++)
-		for (int d = 1; d < b->param[i].rank; d++) {
+		for (int d = 0; d < b->param[i].rank; d++) {
 			const Expr *e = dim_expr(b->kernel, i, d);
 			int64_t parts = e ? b->param[i].dim[d] : 0;
 			bool of_symbol = parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME &&

@@ -476,6 +476,7 @@ lower_func(Func *f, const Target *t, Arena *mem)
 	thread_sweep(m);
 	if (!func_waits_late(f))
 		thread_wait_late(m);
+	thread_fit_blocks(m);
 	thread_order(m);
 	if (l.cx->nerrors > errors || (l.cx->verifies && !verifies(m, l.cx, mem)))
 		return NULL;

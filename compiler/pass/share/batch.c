@@ -127,8 +127,7 @@ fits(const Batch *x, const Op *op)
 	if (!depends(x, op))
 		return true;
 	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].type->ptr != PTR_NONE || op->out[i].type->rank >= KERNEL_RANK ||
-		    dtype_is_packed(op->out[i].type->elem))
+		if (op->out[i].type->ptr != PTR_NONE || op->out[i].type->rank >= KERNEL_RANK)
 			return false;
 	switch (op->kind) {
 	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_FLIP: case OP_JOIN: case OP_SPLIT:
