@@ -44,6 +44,10 @@ integer_range(const Value *v, int64_t *lo, int64_t *hi)
 		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b);
 		a = known ? a >> by : 0, b = known ? b >> by : 0;
 		break;
+	case OP_JOIN:
+		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by);
+		a = known ? MIN(a, c) : 0, b = known ? MAX(b, by) : 0;
+		break;
 	case OP_OR: case OP_XOR:
 		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by) && a >= 0 && c >= 0;
 		b = known ? (INT64_C(1) << log2_ceil(MAX(b, by) + 1)) - 1 : 0;
@@ -130,6 +134,14 @@ holds(const Value *v, DType half, Held *h)
 	}
 	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return holds(op->in[0], half, h);
 	case OP_LOOKUP: return h->decodes = table_holds(attr_bits(op), half);
+	case OP_JOIN: {
+		bool both = holds(op->in[0], half, h) && holds(op->in[1], half, &other);
+		h->lo = MIN(h->lo, other.lo);
+		h->hi = MAX(h->hi, other.hi);
+		h->counts &= other.counts;
+		h->decodes &= other.decodes;
+		return both;
+	}
 	case OP_ADD: case OP_SUB: {
 		bool both = holds(op->in[0], half, h) && holds(op->in[1], half, &other) && h->counts && other.counts;
 		h->lo += op->kind == OP_ADD ? other.lo : -other.hi;
@@ -155,7 +167,7 @@ as_half(Builder *b, Value *v, DType half)
 		Value *in = as_half(b, op->in[0], half);
 		return build_like(b, op, &in, op->kind == OP_PERMUTE ? NULL : t);
 	}
-	case OP_ADD: case OP_SUB: {
+	case OP_ADD: case OP_SUB: case OP_JOIN: {
 		Value *left = as_half(b, op->in[0], half);
 		return build2(b, op->kind, left, as_half(b, op->in[1], half));
 	}

@@ -201,6 +201,10 @@ visit(Ungroup *x, const Op *op)
 					p.dim = d;
 			break;
 		case OP_REDUCE: ok = visit_reduce(x, op, &p); break;
+		case OP_JOIN:
+			p.dim = part_of(x, op->in[0])->dim;
+			ok = p.dim == part_of(x, op->in[1])->dim;
+			break;
 		case OP_SPLIT: p.dim = part_of(x, op->in[0])->dim; ok = p.dim != op->in[0]->type->rank - 1; break;
 		default: ok = false;
 		}
