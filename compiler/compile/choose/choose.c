@@ -18,12 +18,11 @@
 
 #include <string.h>
 
-enum { COMBINATIONS_MOST = 420 };                              /* of compile-time parameters */
+enum { COMBINATIONS_MOST = 420 };                               /* of compile-time parameters */
 static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
-enum { PAIRS_EACH = 4 };                                        /* programs of a multiprocessor */
-enum { AXES_MOST = 2 };                                         /* 3 spill in a producer's 40 registers (batched_matmul) */
-static const double CLUSTER_SHARE = 0.97;                       /* of what blocks alone take, to be better */
-static const double COMMON_LEAST = 0.5;                         /* of a trip's bytes, where estimates see no difference */
+enum { PAIRS_EACH = 4, AXES_MOST = 2 };  /* programs of a multiprocessor; with 3 a producer spills (batched_matmul) */
+/* Of what blocks alone take, to be better; of a trip's bytes, where estimates see no difference. */
+static const double CLUSTER_SHARE = 0.97, COMMON_LEAST = 0.5;
 
 static bool
 is_modelled(const Search *s, const char *name)
@@ -289,8 +288,9 @@ share_of_clusters(Search *s, int ranks, double common)
 }
 
 /* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096
- * takes 0.95 of the time on an H200, 4096^3 0.99, others 1.005 at most.  Not for a small part of what they copy: attention
- * whose heads share 64 of 320 channels, causal, took 496 us in pairs, which take programs in a fixed order, and 340. */
+ * takes 0.95 of the time on an H200, 4096^3 0.99 to 1.01.  Not for a small part of what they copy: attention whose heads
+ * share 64 of 320 channels, causal, took 496 us in pairs, which take programs in a fixed order, and 340.  Nor where copies
+ * wait for device memory: where it takes .16 to .21 of a launch pairs cost 2 to 5 %, at .5 4 to 19 %. */
 static void
 add_cluster(Search *s, const Bound *b)
 {
@@ -298,7 +298,7 @@ add_cluster(Search *s, const Bound *b)
 	for (int i = 0; i < b->naxis; i++)
 		programs *= b->grid[i];
 	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || programs <= PAIRS_EACH * s->t->rates->multiprocessors ||
-	    !search_may_pair(s, b))
+	    !search_may_pair(s, b) || search_waits_for_memory(s, b))
 		return;
 	if (share_of_clusters(s, CLUSTER, COMMON_LEAST) < search_share_least(CLUSTER))
 		s->n--;

@@ -1,12 +1,14 @@
 /* Blocks that share a program's loop, of a kernel without products or one with a merge; and whether those of a kernel with
  * products do. */
 #include "compile/choose/search.h"
+#include "compile/choose/estimate.h"
 #include "compile/compile.h"
 
 #include <string.h>
 
 static const double SHARES = 1.012;     /* of others, which take 1.1 to 1.4 of their estimates where programs are few */
 static const double SHARE_LEAST = 0.95, SHARE_FOUR = 0.75;      /* of a cluster's blocks that have programs */
+static const double MEMORY_MOST = 0.125;                         /* of a launch, for pairs of blocks */
 static const double SHARE_SPLIT = 0.9, SHARE_LONE = 0.95, SHARE_STREAM = 0.9, STREAMS = 0.75, DECODED = 1.4;
 
 int
@@ -110,6 +112,15 @@ search_may_pair(Search *s, const Bound *b)
 	bool chained = m && choose_roles(m->funcs.at[0], &open, s->t) > 0;
 	bool fits = chained ? open.warps <= CHAINED_WARPS : b->naxis <= AXES_MOST;
 	return m && fits && !choose_gathers(m->funcs.at[0]);
+}
+
+bool
+search_waits_for_memory(Search *s, const Bound *b)
+{
+	Bill bill;
+	const Module *m = search_elaborate(s, b);
+	double cycles = m ? estimate_cycles(m->funcs.at[0], b, s->t, &bill) : -1;
+	return cycles > 0 && bill.part[BILL_MEMORY] * bill.programs > MEMORY_MOST * cycles;
 }
 
 void

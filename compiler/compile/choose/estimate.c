@@ -374,7 +374,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4, .stages = e->stages, .split = e->split, .stream = e->stream,
 		.ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e), .transposes = e->transposes,
-		.runs_on = e->parted && e->is_narrow,
+		.runs_on = e->parted && e->is_narrow, .idles = e->idles,
 	};
 	return estimate_product(&p);
 }
@@ -445,6 +445,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	for (int i = 0; i < b->naxis; i++) {
 		int ranks = e.ranks > 1 && i == e.along ? e.ranks : 1;
 		programs *= (double)((MAX(b->grid[i], 1) + ranks - 1) / ranks * ranks);
+		e.idles |= b->grid[i] % ranks != 0;
 	}
 	bool is_wide = e.split > 2 && splits_in_cluster(&e);
 	double units = floor(t->rates->multiprocessors * (is_wide ? PLACED : 1));
@@ -454,10 +455,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	int each = (int)ceil(programs / units);
 	e.fetched = e.acting < 1 && e.parted && e.ranks <= 1 ? programs / units : 0;
 	e.turns = e.acting < 1 && e.parted && e.ranks > 1 ? all / units : 0;
-	if (e.warps <= 0)
-		e.warps = 4;
-	if (e.stages <= 0)
-		e.stages = STAGES_MOST;
+	e.warps = e.warps > 0 ? e.warps : 4;
+	e.stages = e.stages > 0 ? e.stages : STAGES_MOST;
 	if (!find_form(&e))
 		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
 		    "products does not know padded tiles");

@@ -43,6 +43,7 @@ typedef struct Estimate {
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
 	double sums, elements;                          /* bytes of the loop's results; elements of a product */
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
+	bool idles;                                     /* blocks of clusters that have no program */
 	bool mapped;                                    /* what loops read comes by tensor maps */
 	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
 	double turned;                                  /* bytes of operands that threads turn and put */

@@ -33,6 +33,15 @@ static const double SCALE = 0.726;                              /* the median of
 static const double BESIDE_MEMORY = 0.18;                       /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.29;
 static const double CLUSTER_START = 4040;
+/* Behind the first program of a multiprocessor: in roles the warps that multiply write its results, while copies for the
+ * next one land but nothing multiplies; a flat block's place is taken by another. */
+static const double NEXT_EPILOGUE = 0.42, NEXT_BLOCK = 1000;
+/* Blocks of a cluster go by the slowest copy of each slot, so that device memory brings them less: 96 x 14336 x 5120 in
+ * 96 x 128 takes 39 us in blocks alone, 54 by two and 98 by four. */
+static const double CLUSTER_MEMORY = 0.2;
+/* More, of a row outside, where a block of a cluster has no program and copies nothing but such rows, for which the others
+ * wait: 256 x 4096 x 4096 in 128 x 96 by four, 43 columns of programs, takes 41 us for 26. */
+static const double IDLE_ROW = 3.75;
 /* Blocks of a cluster that share a loop take longer the more slots their rings have: 947 x 280 x 10848 in 128 x 96 by
  * four 20.5 us with four slots, 19.5, 20.2 and 22.9 with five, six and eight; 271 x 312 x 34208 by eight 26.8, 25.4, 28.4
  * and 29.5. */
@@ -68,6 +77,12 @@ greatest(const double *x, int n)
 	return most * pow(sum, 1 / TOGETHER);
 }
 
+static double
+outside(const ProductLaunch *p)
+{
+	return p->outside * (p->idles ? 1 + IDLE_ROW : 1);
+}
+
 /* What a program uses longest beside `active` others; edge: it has rows outside of the tensor. */
 static double
 used(const ProductLaunch *p, double active, bool edge)
@@ -75,7 +90,7 @@ used(const ProductLaunch *p, double active, bool edge)
 	double products = p->products * (1 + BUSY * active / p->multiprocessors);
 	bool drains = p->warpgroups == 1 && (!p->runs_on || p->stream);
 	const double by[] = {products + (drains ? fmax(p->trips, 1) * LONE : 0), p->shared,
-		p->lines + (edge ? p->outside : 0), p->moved * active / L2_RATE, p->arithmetic};
+		p->lines + (edge ? outside(p) : 0), p->moved * active / L2_RATE, p->arithmetic};
 	return greatest(by, sizeof by / sizeof *by);
 }
 
@@ -136,13 +151,21 @@ epilogue(const ProductLaunch *p)
 	return EPILOGUE * (EPILOGUE_FIXED + (1 - EPILOGUE_FIXED) * p->elements / EPILOGUE_TILE);
 }
 
+/* Programs of a multiprocessor behind its first. */
+static double
+further(const ProductLaunch *p)
+{
+	return fmax(ceil(p->programs / p->multiprocessors) - 1, 0);
+}
+
 /* Blocks that are resident together hide each other's waiting, not each other's use. */
 static double
 flat_cycles(const ProductLaunch *p)
 {
 	double together = fmax(fmin(p->together, ceil(p->programs / p->multiprocessors)), 1);
 	double end = epilogue(p) + (p->behind > 0 ? BEHIND + p->behind / BEHIND_RATE : 0);
-	return all_rounds(p, end / together + results(p), together) + (together > 1 ? end : 0);
+	double next = NEXT_BLOCK * further(p) / together;
+	return all_rounds(p, end / together + results(p), together) + next + (together > 1 ? end : 0);
 }
 
 static bool
@@ -165,10 +188,10 @@ estimate_stream_programs(double programs, double multiprocessors, int parts)
 static double
 parted_cycles(const ProductLaunch *p)
 {
-	double once = PARTED_START + epilogue(p);        /* others are written while the next program's copies land */
+	double once = PARTED_START + epilogue(p);
 	double end = p->behind / PARTED_BEHIND_RATE + results(p);
 	if (!p->stream)
-		return once + all_rounds(p, end, 1);
+		return once + NEXT_EPILOGUE * epilogue(p) * further(p) + all_rounds(p, end, 1);
 	double active = fmin(p->multiprocessors, p->programs * p->stream);
 	double more = fmax(fmin(p->stream, floor(p->multiprocessors / p->programs)) - 2, 0);
 	double join = shares_few(p) ? FEW_JOIN + more * FEW_PARTS * p->sums : STREAM_JOIN;
@@ -196,6 +219,7 @@ estimate_product(const ProductLaunch *p)
 		    : STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
 	if (p->split > 1 && !p->parted)
 		slow *= 1 + SPLIT_SLOT * fmax(p->stages - 4, 0);
-	double most = fmax(cycles, p->bytes / MEMORY_RATE) + BESIDE_MEMORY * cycles;
+	double memory = p->bytes / MEMORY_RATE * (1 + CLUSTER_MEMORY * fmax(p->ranks - 1, 0));
+	double most = fmax(cycles, memory) + BESIDE_MEMORY * cycles;
 	return (LAUNCH + (p->ranks > 1 ? CLUSTER_START : 0) + most + join_cycles(p)) * slow * SCALE;
 }

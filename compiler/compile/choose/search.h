@@ -53,6 +53,8 @@ NamedConst search_in_clusters(int ranks);               /* the word of the sched
 /* May clusters of two be added to what is chosen?  Attention with heads of 128, 8 warps, b4 h16 s4096, takes 781 us in them
  * on an H200 and 791 alone; with heads of 64 and 16 warps, whose producer has 32 registers and spills, 584 and 553. */
 bool search_may_pair(Search *s, const Bound *b);
+/* Does a launch of what is chosen wait for device memory for more than a small part of its time? */
+bool search_waits_for_memory(Search *s, const Bound *b);
 /* The first n of the present values, of blocks that stay and share few programs, if they are better than others such. */
 void search_keep_shared(Search *s, double cycles, int n);
 /* Takes those in place of what is chosen, where they take no longer than `least`, in cycles. */
