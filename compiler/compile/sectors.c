@@ -77,7 +77,7 @@ count_all(Walk w, const Op *op, const Type *tile, const Layout *l, int vector, W
 		if (!count(&w, op, tile, l, r, vector, &touched, &least))
 			return false;
 		int more = (touched - least) - (worst->touched - worst->least);
-		bool later = w.nth > worst->in.nth && r == worst->first && !w.takes_guess;      /* the first may be at an edge */
+		bool later = w.nth > worst->in.nth && r == worst->first && !w.takes_guess; /* not at an edge */
 		bool wider = touched > worst->touched || (touched == worst->touched && later);
 		if (more > 0 || (more == 0 && wider))
 			*worst = (Worst){touched, least, r, w, worst->all, worst->fewest};

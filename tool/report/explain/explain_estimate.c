@@ -16,15 +16,15 @@ static const ModelError *
 model_error(const Explain *s)
 {
 	static const ModelError
-	    memory = {"that device memory bounds by the model", 102, .93, 1.12},
+	    memory = {"that device memory bounds by the model", 336, .95, 1.14},
 	    narrow = {"with accesses that could be wider, that device memory bounds by the model",
-		18, .87, 1.22},
-	    issue = {"that instructions bound by the model", 16, .88, 1.20},
-	    waiting = {"that waiting bounds by the model", 25, .72, 1.42},
+		54, .87, 1.26},
+	    issue = {"that instructions bound by the model", 52, .88, 1.33},
+	    waiting = {"that waiting bounds by the model", 69, .68, 1.08},
 	    spilled = {"whose code spills", 11, 1.25, 3},
-	    plain = {"with little beside their products", 7, .88, 1.21},
-	    products = {"with products and arithmetic", 29, .90, 1.66},
-	    other = {"that something else bounds by the model", 11, .70, 1.21};
+	    plain = {"with little beside their products", 16, .88, 1.20},
+	    products = {"with products and arithmetic", 45, .90, 1.60},
+	    other = {"that something else bounds by the model", 26, .70, 1.22};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
 	if (explain_spills(s))
