@@ -52,7 +52,7 @@ stays(const Op *op)
 }
 
 /* Lines longer than a warp is wide are ordered by many exchanges, next to which a read's latency is little: the
- * greatest 8 of rows by tiles of 1024 take 635 us on an H200, 1102 by four trips at once, in 8768 lines of PTX for 1883. */
+ * greatest 8 of rows by tiles of 1024 take 635 us on an H200, 1102 by four trips at once, in 8768 lines of PTX. */
 static bool
 orders_long_lines(const Op *op, const Target *t)
 {
