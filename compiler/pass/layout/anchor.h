@@ -36,6 +36,10 @@ bool anchor_exists(const Op *op);
 /* The type of the tile whose layout the anchor is. */
 const Type *anchor_type(const Op *op);
 
+/* An access of whole records of words that are no power of two, of its tensor's last dimensions: log2 of the elements
+ * that a tile has for each; 0: it is none. */
+int access_record_bits(const Op *op);
+
 /* dot_operand.c: the layouts that a matrix instruction requires of operands a and b (0, 1), from its accumulator's; NULL
  * where the dot is made of multiplications, which takes any. */
 const Layout *dot_operand(const Op *op, const Layout *acc, int which);

@@ -11,7 +11,7 @@
 #include "pass/async/pipeline.h"
 #include "pass/layout/assign.h"
 
-enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16, RECORD_LOG = 4 };
+enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
 
 const Layout *
 default_layout(const Assign *a, const Type *t)
@@ -244,24 +244,14 @@ tie_put(Assign *a, Op *put)
 static const Layout *
 record_layout(const Assign *a, const Op *op)
 {
-	const Type *tensor = op->in[0]->type, *t = anchor_type(op);
-	if (!access_is_tensor(op))
-		return NULL;
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, held = 0, last = t->rank - 1;
-	for (int d = 0; d < t->rank; d++) {
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, held = access_record_bits(op);
+	const Type *t = anchor_type(op);
+	for (int d = 0; held && d < t->rank; d++) {
 		order[d] = t->rank - 1 - d;
 		shape[d] = log2_ceil(t->extent[d]);
 	}
-	for (int d = tensor->rank - 1; d > 0 && last >= 0 && held + shape[last] <= RECORD_LOG; d--, last--) {
-		if (attr_index(op)[d] != 'p' || !value_is_zero(op->in[1 + d]) || tensor->extent[d] < 1 ||
-		    shape[last] != log2_ceil(tensor->extent[d]))
-			break;
-		held += shape[last];
-	}
-	if (held == 0 || last < 0)
-		return NULL;
-	Layout l = layout_coalesced(t->rank, shape, order, held, a->lanes, a->warps);
-	return layout_intern(a->m, &l);
+	Layout l = layout_coalesced(held ? t->rank : 0, shape, order, held, a->lanes, a->warps);
+	return held ? layout_intern(a->m, &l) : NULL;
 }
 
 static void

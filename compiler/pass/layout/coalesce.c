@@ -362,6 +362,23 @@ beside_row(const Op *op, const Target *t, int dim)
 	return reduces ? least : ANY;
 }
 
+/* Of records that lanes share: a warp has as many, neighbours all, as its lanes hold whole ones, so that what a thread gets
+ * of each comes from its own warp.  2^held elements a thread change places with the warps, 2^k of them neighbours. */
+static void
+keep_in_warps(Layout *l, int k, int held)
+{
+	uint64_t seq[F2_MAX];
+	int warps = l->in[IN_WARP], at = layout_in_at(l, IN_WARP), more = MIN(held, l->in[IN_REGISTER]) - k, n = 0;
+	if (more <= 0)
+		return;
+	for (int i = 0; i < warps; i++)
+		seq[n++] = l->map.col[at + i];
+	for (int i = 0; i < more; i++)
+		seq[n++] = l->map.col[k + i];
+	memcpy(&l->map.col[k], seq, sizeof *seq * (size_t)more);
+	memcpy(&l->map.col[at], seq + more, sizeof *seq * (size_t)warps);
+}
+
 static const Layout *
 preferred(const Op *op, const Target *t, Near *n)
 {
@@ -406,6 +423,9 @@ preferred(const Op *op, const Target *t, Near *n)
 	Layout l = near           ? overlap_rows(tile, order, shape, n->reach, k, lanes, warps)
 	           : scanned >= 0 ? layout_scanned(tile->rank, shape, order, k, scanned, lanes, warps)
 	                          : layout_coalesced(tile->rank, shape, order, k, lanes, warps);
+	int held = near || scanned >= 0 || dim != tile->rank - 1 ? 0 : access_record_bits(op);
+	if (held > k)
+		keep_in_warps(&l, k, held);
 	return layout_intern(f->module, &l);
 }
 

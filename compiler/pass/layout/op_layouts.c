@@ -75,6 +75,25 @@ access_operand(const Op *op, const Layout *anchor, int i)
 	return keep(op, access_gather_layout(anchor, at[i - 1], op->in[i]->type->rank));
 }
 
+int
+access_record_bits(const Op *op)
+{
+	enum { MOST = 4, WORD_BITS = 32 };
+	const Type *tensor = op->nin ? op->in[0]->type : NULL, *t = anchor_type(op);
+	bool moves = (op->kind == OP_READ || op->kind == OP_WRITE) && tensor->kind == TYPE_TENSOR;
+	int bits = 0, last = t->rank - 1;
+	bool is_odd = false;
+	for (int d = moves ? tensor->rank - 1 : 0; d > 0 && last > 0 && attr_index(op)[d] == 'p'; d--, last--) {
+		int64_t n = tensor->extent[d];
+		int log = log2_ceil(t->extent[last]);
+		if (n < 1 || !value_is_zero(op->in[1 + d]) || log2_ceil(n) != log || bits + log > MOST)
+			break;
+		is_odd |= (n & (n - 1)) != 0;
+		bits += log;
+	}
+	return is_odd && dtype_info[t->elem].bits >= WORD_BITS ? bits : 0;
+}
+
 /* Does the op take an element, or a row, of records of words that memory gives?  A thread takes them apart in its
  * registers, so that one conversion serves all elements. */
 static bool
