@@ -218,7 +218,7 @@ can_divide(const Search *s)
 	return (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
 }
 
-/* Warps that several products have rows for, in the tile with the most of them; of one product, its instruction's. */
+/* Warps that several products have rows for, in the tile with the most of them; of one, its instruction's, or there. */
 static int
 count_warps(Search *s, const int *warps, int n)
 {
@@ -232,7 +232,7 @@ count_warps(Search *s, const int *warps, int n)
 			greatest = name->value[v].i > name->value[greatest].i ? v : greatest;
 		s->value[i] = (NamedConst){name->name, name->value[greatest], NOWHERE};
 	}
-	if (s->parameters > 0 && choose_count_dots(module->funcs.at[0]) > 1 && take_parameters(s))
+	if (s->parameters > 0 && (fits == 0 || choose_count_dots(module->funcs.at[0]) > 1) && take_parameters(s))
 		fits = MAX(fits, choose_warps(s->module->funcs.at[0], s->t, warps, n));
 	s->module = module;
 	s->k->program->cx->mem = keep;

@@ -133,6 +133,20 @@ choose_decodes(const Func *f)
 	return all_products(f, dot_decodes);
 }
 
+bool
+choose_is_one_stream(const Func *f)
+{
+	const Block *home = NULL;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_DOT)
+			continue;
+		if (!op->home->parent || op->home->parent->kind != OP_FOR || (home && op->home != home))
+			return false;
+		home = op->home;
+	}
+	return home && !dots_are_chained(f, f->body);
+}
+
 static bool
 is_computed(const Op *dot)
 {

@@ -97,7 +97,8 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 {
 	Schedule open = b->schedule;
 	open.specialize = -1;
-	if (choose_count_dots(f) >= PRODUCTS && (choose_count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)))
+	if (choose_count_dots(f) >= PRODUCTS && (choose_count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)) &&
+	    !(t && t->has & HAS_WGMMA && choose_is_one_stream(f)))
 		return !choose_roles(f, &open, t) && !may_part(f, t) &&
 		    !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return has_few_rows(k, b) && choose_decodes(f);
@@ -158,7 +159,6 @@ bill_of(Whole *s, Bill *bill)
 	return bill->cycles < 0 ? -1 : bill->cycles * beyond;
 }
 
-/* As elaborated and simplified. */
 static Module *
 search_module(const Whole *s, const Bound *b)
 {

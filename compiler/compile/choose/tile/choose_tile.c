@@ -266,12 +266,43 @@ is_empty(const Block *b)
 	return !b->first || b->first->kind == OP_YIELD;
 }
 
+/* `if %i == 0` of an axis that is cut, where nothing else is done: the first program does it, however many there are. */
+static bool
+is_first_alone(const Pair *x, const Op *branch)
+{
+	const Op *test = branch->in[0]->def;
+	const Part *p = test && test->kind == OP_EQ ? tile_part(x, test->in[0]) : NULL;
+	bool is_first = p && value_is_zero(test->in[1]) && p->start >= 0 && p->start < MAX_AXES && p->from == 0 &&
+	    !p->ends && !p->of && p->times[0] > 0 && p->times[1] > 0;
+	return is_first && branch->nout == 0 && !is_empty(branch->region[0]) &&
+	    (branch->nregion < 2 || is_empty(branch->region[1]));
+}
+
+/* What it does has to be of what all programs of the axis have in common: `if i == 0 { bias[j * BN +: BN] = sum; }`. */
+static bool
+is_common(const Pair *x, const Op *a)
+{
+	return !ANY_OF(i, a->nin, !tile_is_plain(x, a->in[i]) || tile_has_parts(x, a->in[i])) &&
+	    !ANY_OF(i, a->nout, tile_has_parts(x, &a->out[i]));
+}
+
+static bool
+visit_first_alone(Pair *x, const Op *a, const Op *b)
+{
+	x->is_alone = true;
+	bool ok = ALL_OF(i, a->nregion, visit_block(x, a->region[i], b->region[i]));
+	x->is_alone = false;
+	return ok;
+}
+
 /* Either of two results; or an early return: by a condition that programs of the axis have in common, or of programs that
  * would write nothing. */
 static bool
 visit_branch(Pair *x, const Op *a, const Op *b)
 {
 	bool ok = x->loops == 0 && !x->leaves;
+	if (ok && is_first_alone(x, a))
+		return visit_first_alone(x, a, b);
 	if (ok && !tile_is_plain(x, a->in[0])) {
 		if (a->nout > 0)
 			return false;
@@ -308,6 +339,8 @@ visit_atomic(Pair *x, const Op *a)
 static bool
 visit_op(Pair *x, const Op *a, const Op *b)
 {
+	if (x->is_alone && a->kind != OP_CONST)
+		return (op_has(a, PURE) || a->kind == OP_READ || a->kind == OP_WRITE) && a->nregion == 0 && is_common(x, a);
 	if (op_has(a, ELEM))
 		return tile_visit_elementwise(x, a) || is_bound(x, a);
 	switch (a->kind) {

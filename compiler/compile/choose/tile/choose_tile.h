@@ -43,6 +43,7 @@ typedef struct Pair {
 	bool leaves_if;
 	bool by_number;                                 /* rows that are written have numbers (choose_tile_rows.c) */
 	bool multiplies;                                /* the kernel has products */
+	bool is_alone;                                  /* the op is done by the first program of the axis alone */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
 	int last_axis;                                  /* of the last dimension that is written, or read; AXIS_NONE */
