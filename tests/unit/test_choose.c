@@ -642,6 +642,20 @@ test_adapter(void **state)
 	compile_close(c.cx);
 }
 
+/* What each program adds to one number holds up its reads: blocks stay, and add up before. */
+static void
+test_one_number(void **state)
+{
+	static const char text[] = "kernel norm2<B = 4096>(x: in bf16[N], y: out f32[] = 0) grid(p: cdiv(N, B)) {\n"
+	    "    let v = x[p * B +: B] as f32;\n    atomic_add(y[], sum(v * v));\n}";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 1, .dim = {268435456}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_F32};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "persistent"), 1);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -652,7 +666,7 @@ main(void)
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
-		cmocka_unit_test(test_adapter),
+		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -341,7 +341,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s) || can_gain_by_warps(s))
-		try_blocks(s, first, all, n, can_gain(s) ? most : 0);
+		try_blocks(s, first, all, n, can_gain(s) || s->tallies ? most : 0);
 	else
 		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
 	try_tiles(s, first, most, warps_open && !listed);
