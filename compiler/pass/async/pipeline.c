@@ -407,7 +407,8 @@ walk(Module *m, const Target *t, Func *f, Block *b)
 		next = op->next;
 		for (int r = 0; r < op->nregion; r++)
 			walk(m, t, f, op->region[r]);
-		if (op->kind == OP_FOR)
+		bool is_replaced = op->nregion > 0 && !op->region[0]->last;     /* by one that carries a loop's slots */
+		if (op->kind == OP_FOR && !is_replaced)
 			pipeline_loop(m, t, f, op);
 	}
 }
