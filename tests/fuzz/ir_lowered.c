@@ -55,9 +55,10 @@ run_lowered(Compile *cx, Func *f, const Target *t, Memory *mem, SimtMachine *mac
 	for (int i = 0; i < GEN_POINTERS; i++)
 		add_range(&range[nrange++], mem->pointed[i], (size_t)GEN_POINTED * 4);
 	add_range(&range[nrange++], &faults, sizeof faults);
-	/* programs in order, for they write the same elements: one OS thread */
-	SimtLaunch l = {.param = value, .nblocks = f->schedule.persistent ? 1 : GEN_GRID, .workers = 1, .range = range,
-	    .nrange = nrange, .seed = schedule, .print = on_print, .print_user = &mem->lines};
+	/* Programs in order, for they write the same elements: one OS thread, and a block for each, of persistent kernels
+	 * too, since in a loop over programs no barrier orders them. */
+	SimtLaunch l = {.param = value, .nblocks = GEN_GRID, .workers = 1, .range = range, .nrange = nrange,
+	    .seed = schedule, .print = on_print, .print_user = &mem->lines};
 	simt_code_launch(code, &l);
 	bool good = simt_run(machine, &l, &report);
 	simt_code_close(code);
