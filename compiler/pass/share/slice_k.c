@@ -191,14 +191,25 @@ slice_any(Sliced *x, const Op *op)
 
 /* ---- the loop ---- */
 
+/* What all slices of a state begin with. */
+static Value *
+begin(const Slice *s, Builder *b, int i)
+{
+	Value *init = s->loop->in[3 + i];
+	const Type *t = slice_type(s, s->loop->out[i].type);
+	Value *sum = s->merge ? NULL : split_begin(b, init, t);
+
+	if (sum)
+		return sum;
+	return s->merge ? build_stack(b, init, 0, s->n) : build_like(b, init->def, NULL, t);
+}
+
 static Op *
 make_loop(const Slice *s, Builder *b)
 {
 	Value *const *in = s->loop->in, *step = build_index(b, s->step[s->body->arg[0].id] * s->n);
 
-	Value **init = MAP_OF(s->m->cx->tmp, Value *, i, s->loop->nout,
-	    s->merge ? build_stack(b, in[3 + i], 0, s->n)
-		     : build_int(b, slice_type(s, s->loop->out[i].type), 0));
+	Value **init = MAP_OF(s->m->cx->tmp, Value *, i, s->loop->nout, begin(s, b, i));
 	return build_for(b, (Value *[]){in[0], in[1], step}, init, s->loop->nout, NULL);
 }
 

@@ -42,6 +42,14 @@ split_nstates(const Split *s)
 	return s->merge ? s->merge->nout : s->loop->nout;
 }
 
+Value *
+split_begin(Builder *b, const Value *init, const Type *t)
+{
+	if (value_is_zero(init))
+		return NULL;
+	return dtype_is_float(t->elem) ? build_float(b, t, -0.0) : build_int(b, t, 0);
+}
+
 void
 split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value **out)
 {

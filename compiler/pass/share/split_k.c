@@ -37,7 +37,7 @@
 
 /* ---- on a GPU ---- */
 
-/* What the sums began with is added once: parts begin with zero. */
+/* What the sums began with is added once: parts begin with what changes no sum. */
 static void
 begin_sums(Split *s)
 {
@@ -46,10 +46,11 @@ begin_sums(Split *s)
 	for (int i = 0; i < loop->nout && !s->merge; i++) {
 		Value *init = loop->in[3 + i];
 		s->fold[i] = split_fold(loop, i);
-		if (s->fold[i] != OP_ADD || value_is_zero(init))
-			continue;
 		Builder b = build_before(loop);
-		op_set_in(loop, 3 + i, build_int(&b, init->type, 0));
+		Value *begin = s->fold[i] == OP_ADD ? split_begin(&b, init, init->type) : NULL;
+		if (!begin)
+			continue;
+		op_set_in(loop, 3 + i, begin);
 		s->init[i] = init;
 	}
 }

@@ -50,6 +50,9 @@ void split_part(Builder *b, const Parts *p, Value *rank, Value **from, Value **t
 /* What stands for the states behind the loop: results of the op merge, or the loop's own. */
 Value *split_state(const Split *s, int i);
 int split_nstates(const Split *s);
+/* What parts of a sum begin with, to which its own beginning is added later: 0, or of floats -0.0, which changes no sum.
+ * NULL: they begin as it does, with a constant zero. */
+Value *split_begin(Builder *b, const Value *init, const Type *t);
 /* The state of two parts, from those of each. */
 void split_join(const Split *s, Builder *b, Value *const *x, Value *const *y, Value **out);
 /* The states of the part of that rank. */
