@@ -117,6 +117,8 @@ make_assign(Maker *g, Steps *to)
 	}
 	if (v.form.elem != TY_BOOL && chance(g, 40)) {
 		op = pick_op(g, f);
+		if (dtype_is_float(f.elem) && dtype_info[f.elem].bits < 32)
+			op = "*"; /* a loop's sums would round, in another order where blocks share it (split) */
 		f = form_narrow(g, f);
 	}
 	step1(g, to, term_make(g, f, true, 3), "%s %s= $0", v.name, op);
