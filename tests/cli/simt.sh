@@ -118,6 +118,13 @@ expect 0 'warning: .ctas = 2. has no effect: blocks of a cluster share copies of
 expect 0 'warning: .specialize = 1. has no effect: no product of warpgroups is in a loop over programs .W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
 # each of several
 expect 0 'warning: .specialize = 1. has no effect' build dot.tgl --target=sm_80 -D ctas=2 -D specialize=1 --emit=tir
+cat > sorted.tgl <<'END'
+kernel sorted<B = 8192, warps = 1, share = 16>(x: in f32[R, B], y: out f32[R, B]) grid(r: R) { y[r, :] = sort(x[r, :]); }
+reference sorted { y[:, :] = sort(x[:, :]); }
+example sorted { R = 1; x = normal(0, 1); }
+END
+expect 0 'warning: .share = 16. has no effect: 16 programs need 1048576 bytes of shared memory; sm_90a has 232448 .W1219' \
+	check sorted.tgl --device=simt:sm_90a
 expect 0 '' check dot.tgl --device=simt:sm_90a -D ctas=1 -D specialize=0
 refuse W1219
 expect 0 '' check dot.tgl --device=cpu -D ctas=2

@@ -10,8 +10,12 @@
 #include "target/target.h"
 
 static const char *
-reason(const Func *f, const Target *t)
+reason(Func *f, const Target *t)
 {
+	enum { ALIGN = 128 };                           /* of each program's shared memory (lower/share.c) */
+	int64_t bytes = f->schedule.share * ((f->shared_bytes + ALIGN - 1) / ALIGN * ALIGN);
+
+
 	if (t->kind != TARGET_PTX)
 		return "the target has no blocks that start slowly";
 	if (f->naxis == 0)
@@ -28,7 +32,11 @@ reason(const Func *f, const Target *t)
 		case FAMILY_DOT: case FAMILY_DOT_ASYNC: return "it multiplies matrices";
 		default: break;
 		}
-	return block_find(f->body, OP_ROLES) ? "it is parted into roles" : NULL;
+	if (block_find(f->body, OP_ROLES))
+		return "it is parted into roles";
+	return bytes <= t->shared_bytes ? NULL : arena_printf(f->module->cx->mem,
+	    "%d programs need %lld bytes of shared memory; %s has %lld", f->schedule.share, (long long)bytes, t->name,
+	    (long long)t->shared_bytes);
 }
 
 void
