@@ -4,13 +4,22 @@
 
 #include <string.h>
 
+/* A part of so many elements from `start` on; extent -1: one, by its index. */
 static bool
 in_range(Elab *e, Place at, const Val *start, int64_t extent, int64_t of)
 {
 	bool known = start->kind == VAL_INT;
-	if (extent <= of && (!known || (start->i >= 0 && start->i <= of - extent)))
+	int64_t n = extent < 0 ? 1 : extent;
+	const char *what = "any index";
+	if (n <= of && (!known || (start->i >= 0 && start->i <= of - n)))
 		return true;
-	return diag_error(e->cx, at, DIAG_TILE_RANGE, known ? (long long)start->i : 0, (long long)extent, (long long)of);
+	if (known && extent < 0)
+		what = arena_printf(e->cx->mem, "index %lld", (long long)start->i);
+	else if (known)
+		what = arena_printf(e->cx->mem, "part %lld +: %lld", (long long)start->i, (long long)extent);
+	else if (extent >= 0)
+		what = arena_printf(e->cx->mem, "a part of %lld", (long long)extent);
+	return diag_error(e->cx, at, DIAG_TILE_RANGE, what, (long long)of);
 }
 
 static bool
@@ -24,7 +33,7 @@ cut_index(Elab *e, const Subscript *s, int64_t of, Value **start)
 		return diag_help(e->cx, "gather(tile, index, axis) does; tensors gather by x[index]");
 	}
 	*start = val_index(e, &v, "an index");
-	return *start && in_range(e, s->place, &v, 1, of);
+	return *start && in_range(e, s->place, &v, -1, of);
 }
 
 static bool
@@ -41,11 +50,7 @@ cut_part(Elab *e, const Subscript *s, int64_t of, Value **start, int64_t *extent
 	*whole = v.kind == VAL_INT && v.i == 0 && n.i == of;
 	if (n.i < 0)
 		return diag_error(e->cx, s->extent->place, DIAG_EXTENT_RANGE, (long long)n.i);
-	if (n.i > of) {
-		long long first = v.kind == VAL_INT ? v.i : 0;
-		return diag_error(e->cx, s->place, DIAG_TILE_RANGE, first, (long long)n.i, (long long)of);
-	}
-	return *start && in_range(e, s->place, &v, n.i, of);
+	return (*start || n.i > of) && in_range(e, s->place, &v, n.i, of);
 }
 
 /* Dimension d; NULL stands for `:`. */
