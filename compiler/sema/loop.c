@@ -248,14 +248,34 @@ trips(int64_t from, int64_t end, int64_t step)
 	return (int64_t)MIN((span - 1) / by, (uint64_t)INT64_MAX - 1) + 1;
 }
 
-/* What every trip takes at least: a step, and one for each statement that is sure to be elaborated. */
-static int
+static int64_t least_steps(const StmtList *body);
+
+/* Of a statement: one where it is sure to be elaborated, and those of an unrolled loop between numbers that are written
+ * out. */
+static int64_t
+least_of(const Stmt *s)
+{
+	enum { MOST = 1 << 30 };
+	int64_t at[3] = {0, 0, 1}, all;
+
+	if (s->kind != ST_FOR)
+		return s->e && s->kind != ST_RETURN;
+	if (!s->is_static || s->returns || ANY_OF(i, s->range.n, s->range.at[i]->kind != EX_INT))
+		return 0;
+	for (int i = 0; i < s->range.n && i < 3; i++)
+		at[s->range.n == 1 ? 1 : i] = (int64_t)MIN(s->range.at[i]->u, (uint64_t)MOST);
+	bool fits = at[2] > 0 && !__builtin_mul_overflow(trips(at[0], at[1], at[2]), least_steps(&s->body), &all);
+	return fits ? MIN(all, MOST) : 0;
+}
+
+/* What every trip takes at least: a step, and those of its statements. */
+static int64_t
 least_steps(const StmtList *body)
 {
-	int n = 1;
+	int64_t n = 1;
 
 	for (int i = 0; i < body->n; i++)
-		n += body->at[i]->e && body->at[i]->kind != ST_RETURN;
+		n += least_of(body->at[i]);
 	return n;
 }
 
