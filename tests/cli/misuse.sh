@@ -40,6 +40,8 @@ expect 2 "Usage: tegula COMMAND"
 # `--` ends the options; values may stand apart or joined.
 cp saxpy.tgl ./-odd.tgl
 expect 0 "check y: good" run -- -odd.tgl
+cp saxpy.tgl 'a "b".tgl'
+expect 0 "file.1 .a 'b'.tgl.$" build --target=sm_80 --emit=ptx 'a "b".tgl'
 expect 0 "N = 7," run saxpy.tgl -DN=7
 expect 0 "N = 7," run saxpy.tgl -D N=7
 expect 0 "N = 7," run saxpy.tgl --define=N=7

@@ -64,10 +64,13 @@ complain(LLVMDiagnosticInfoRef info, void *data)
 
 /* lines */
 
+/* PTX has no escape for a quote in a file's name. */
 static LLVMMetadataRef
 file_of(EmitLlvm *l, int file)
 {
-	const char *path = l->opt.cx->files.at[file].path;
+	char *path = arena_strdup(l->mem, l->opt.cx->files.at[file].path);
+	for (char *p = path; (p = strchr(p, '"')) != NULL;)
+		*p = '\'';
 	return LLVMDIBuilderCreateFile(l->di, path, strlen(path), "", 0);
 }
 
