@@ -105,7 +105,7 @@ void explain_read_code(Explain *s, const json_t *stages);
 const char *explain_specials(const Explain *s, int line); /* conversions and functions; "": none */
 const char *explain_functions(const Explain *s, int line); /* "25 exp, division", of floats; "" */
 double explain_wide(const Explain *s, int line); /* the part of its PTX that computes in 64 bits */
-bool explain_casts(const Explain *s, int line); /* has it a tile of indices of 64 bits, that can be cast? */
+bool explain_casts(const Explain *s, int line); /* has it a tile of integers of 64 bits, that can be cast? */
 const char *explain_doubles(const Explain *s, int line); /* what it computes in f64; "": nothing */
 /* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
  * of integers"; "": not known. */

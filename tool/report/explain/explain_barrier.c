@@ -146,7 +146,8 @@ explain_barrier(const Explain *s, const ExplainLine *l)
 	if (!l->x->pair && strcmp(l->what, "cluster barrier") != 0)
 		return "";
 	if (!l->x->pair)
-		return arena_printf(s->mem, "%s, %s%s", l->what, l->details, explain_often(s, l));
+		return arena_printf(s->mem, "%s, %s%s%s", l->what, l->details, explain_often(s, l),
+		    explain_barrier_fix(s, l));
 	if (l->x->pair->before->kind == OP_MBARRIER)
 		return arena_printf(s->mem, "%s for all to see the mbarriers as they begin%s",
 		    l->what, explain_often(s, l));
@@ -352,7 +353,7 @@ explain_barriers(const Explain *s, Answer *answer)
 {
 	TextList held = {0}, rings = {0}, out = {0};
 	bool real = false;
-	bool warp = false;
+	bool warp = false, meets = false;
 	for (int line = 0; line <= s->nsource; line++) {
 		if (s->barriers[line] > 0) {
 			explain_add(s, &out,
@@ -367,6 +368,7 @@ explain_barriers(const Explain *s, Answer *answer)
 	for (int i = 0; i < s->lines.n; i++) {
 		const ExplainLine *l = &s->lines.at[i];
 		warp |= strcmp(l->what, "warp barrier") == 0;
+		meets |= strcmp(l->what, "cluster barrier") == 0;
 		if (strcmp(l->what, "mbarriers") == 0)
 			explain_add(s, &rings,
 			    arena_printf(s->mem, "line %d %s", l->line,
@@ -381,7 +383,10 @@ explain_barriers(const Explain *s, Answer *answer)
 			choose_leaves(s->x->f) ? " that does not leave early" : "",
 			all != floor(all) ? ", in the mean" : ""));
 	if (real && func_warps(s->x->f) == 1)
-		explain_add(s, &out, "A block has one warp, so that no other is waited for.");
+		explain_add(s, &out,
+		    meets ? "A block has one warp, so that it waits at its own barriers for no other; "
+			    "at a cluster barrier it waits for the other blocks of the cluster."
+			  : "A block has one warp, so that no other is waited for.");
 	if (held.n)
 		explain_add(s, &out,
 		    arena_printf(s->mem,

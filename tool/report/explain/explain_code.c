@@ -312,17 +312,32 @@ explain_wide(const Explain *s, int line)
 	return all ? (double)wide / all : 0;
 }
 
+/* Has an op of the line a tile of integers of 64 bits, as a result or an operand? */
 bool
 explain_casts(const Explain *s, int line)
 {
-	for (int i = 0; i < s->tir.n; i++) {
-		const char *name, *op;
-		bool tile;
-		if (s->tir.source[i] == line && value_of(s->tir.line[i], &name, &op) &&
-		    strcmp(type_of(s->tir.line[i], &tile, s), "i64") == 0 && tile)
-			return true;
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		if (op->place.file != s->x->f->place.file || op->place.line != line)
+			continue;
+		for (int i = 0; i < op->nin + op->nout; i++) {
+			const Type *t = i < op->nin ? op->in[i]->type : op->out[i - op->nin].type;
+			if (t->kind == TYPE_TILE && t->rank > 0 &&
+			    (t->elem == TY_I64 || t->elem == TY_U64))
+				return true;
+		}
 	}
 	return false;
+}
+
+/* Does an op of the line put elements in order, or find where the first of them is? */
+static bool
+is_ordered(const Explain *s, int line)
+{
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
+		if (op->place.file == s->x->f->place.file && op->place.line == line &&
+		    op_family(op) == FAMILY_ORDER)
+			return true;
+	return *explain_keys(s, line) != '\0';
 }
 
 const char *
@@ -400,6 +415,10 @@ count_work(const Explain *s, int line, Work out[WORKS], double *all)
 	    {"conversions", 1, 0}, {"floating-point arithmetic", 1, 0}, {"", 1, 0}};
 	int twice = 0;
 	memcpy(out, kinds, sizeof kinds);
+	if (is_ordered(s, line))
+		out[WORK_WIDE].of = "keys of 64 bits, an element and its index in one";
+	else if (explain_casts(s, line))
+		out[WORK_WIDE].of = "64-bit tiles, indices and addresses";
 	*all = 0;
 	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
 		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;

@@ -67,6 +67,30 @@ fix_rows(const Explain *s, const ExplainLine *l)
 	    can ? fewer_warps(s, all / across) : "");
 }
 
+/* Of blocks that share a program: what the fastest choice takes in which none do. */
+static const char *
+fix_split(const Explain *s)
+{
+	double least = 0;
+	const Tried *best = NULL;
+	for (int i = 0; i < s->why->tried.n; i++) {
+		const Tried *c = &s->why->tried.at[i];
+		const NamedConst *v =
+		    named_const(c->value, c->n, schedule_info[SCHEDULE_SPLIT].text);
+		if (c->cycles < 0 || (v && v->value.i > 1) || (best && c->bill.cycles >= least))
+			continue;
+		best = c;
+		least = c->bill.cycles;
+	}
+	double times =
+	    best && s->compared > 0 ? least / target_rates(s->x->t)->clock / s->compared : 0;
+	return arena_printf(s->mem, " (%d blocks share a program; with split = 1 there is none%s)",
+	    s->x->f->schedule.split,
+	    times > 0 ? arena_printf(s->mem, ", and the launch takes %s times as long by the model",
+			    explain_round(s, times))
+		      : "");
+}
+
 /* A barrier only since two uses of shared memory have the same bytes. */
 static const ExplainLine *
 own_bytes(const Explain *s, const ExplainLine *l)
@@ -193,6 +217,8 @@ explain_barrier_fix(const Explain *s, const ExplainLine *l)
 {
 	if (l->x->across > 1)
 		return fix_rows(s, l);
+	if (strcmp(l->what, "cluster barrier") == 0 && s->x->f->schedule.split > 1)
+		return strstr(l->details, "may not end before") ? "" : fix_split(s);
 	if (is_indexed(l))
 		return " (tiles of indices of two trips may name the same elements, as far as the "
 		       "compiler sees; there "

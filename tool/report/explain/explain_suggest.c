@@ -210,13 +210,40 @@ more_of(const Explain *s, const char *text)
 	return *text ? arena_printf(s->mem, ", %s", text) : "";
 }
 
+/* Tiles of integers of 64 bits that could have 32, of all lines that compute with them. */
+static void
+add_casts(const Explain *s, Suggestions *all)
+{
+	TextList lines = {0};
+	double less = 0, of = 0, wide = 0;
+	SpentLines spent = explain_lines_by(s, BILL_ISSUE);
+	for (int i = 0; i < spent.n; i++) {
+		int line = spent.at[i]->line;
+		double us = explain_spent_us(s, spent.at[i], BILL_ISSUE),
+		       part = explain_wide(s, line);
+		if (spent.at[i]->file != s->x->f->place.file || part < .2 ||
+		    us < .02 * explain_part(s, BILL_ISSUE) || !explain_casts(s, line))
+			continue;
+		less += us * part / (1 + part);
+		of += us;
+		wide += us * part;
+		explain_add(s, &lines, arena_printf(s->mem, "%d", line));
+	}
+	if (lines.n)
+		explain_suggest(s, all, explain_with(s, BILL_ISSUE, less),
+		    arena_printf(s->mem,
+			"if the tiles of i64 of %s had 32 bits: about %.0f %% of the instructions "
+			"there in PTX compute in 64, each of which takes two; i32 from the start, or "
+			"(...) as i32 of a tile of indices, where the numbers fit",
+			explain_line_list(s, &lines), 100 * wide / of));
+}
+
 /* What instructions of a line there are that others could stand for. */
 static void
 add_instructions(const Explain *s, Suggestions *all)
 {
 	const LineBill *l = top(s, BILL_ISSUE);
-	double all_us = explain_part(s, BILL_ISSUE), own = explain_spent_us(s, l, BILL_ISSUE),
-	       wide = l ? explain_wide(s, l->line) : 0;
+	double all_us = explain_part(s, BILL_ISSUE), own = explain_spent_us(s, l, BILL_ISSUE);
 	if (!l || !is_near(s, BILL_ISSUE))
 		return;
 	for (int i = 0; i < s->x->spent.n; i++) {
@@ -256,14 +283,8 @@ add_instructions(const Explain *s, Suggestions *all)
 			"takes one, "
 			"and the least index at which the element equals it three",
 			l->line, explain_keys(s, l->line)));
-	else if (wide >= .2 && explain_casts(s, l->line))
-		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * wide / (1 + wide)),
-		    arena_printf(s->mem,
-			"if line %d's indices were of "
-			"32 bits: %.0f %% of its instructions in PTX compute in 64, each of which "
-			"takes two; cast its tile of indices, as in (...) as i32, where the "
-			"numbers fit",
-			l->line, 100 * wide));
+	else
+		add_casts(s, all);
 	bool memory;
 	double outside;
 	if (s->us > MORE * explain_least(s, &memory, &outside) &&
@@ -370,7 +391,23 @@ explain_tiles(const Explain *s)
 		   : "";
 }
 
-/* Other tiles, with the time of their code. */
+/* " (line 9 has a histogram)": what other tiles bring about; "". */
+static const char *
+gains_of(const Explain *s, const char *text)
+{
+	const json_t *v;
+	size_t i;
+	json_array_foreach(s->variants, i, v)
+	{
+		const char *values = json_string_value(json_object_get(v, "values")),
+			   *gains = json_string_value(json_object_get(v, "gains"));
+		if (gains && *gains && strcmp(text, arena_printf(s->mem, "with %s", values)) == 0)
+			return arena_printf(s->mem, " (%s)", gains);
+	}
+	return "";
+}
+
+/* Other tiles, with the time of their code and what it has that this has not. */
 static void
 say_tiles(const Explain *s, const Suggestions *all, TextList *out)
 {
@@ -378,9 +415,10 @@ say_tiles(const Explain *s, const Suggestions *all, TextList *out)
 	for (int i = 0; i < all->n; i++)
 		if (all->at[i].tiles)
 			explain_add(s, &found,
-			    arena_printf(s->mem, "%s: %s, %s times", all->at[i].text,
+			    arena_printf(s->mem, "%s: %s, %s times%s", all->at[i].text,
 				explain_micro(s, all->at[i].us),
-				explain_round(s, all->at[i].us / s->us)));
+				explain_round(s, all->at[i].us / s->us),
+				gains_of(s, all->at[i].text)));
 	if (found.n)
 		explain_add(s, out,
 		    arena_printf(s->mem,
