@@ -238,9 +238,10 @@ gained(const Variants *v, const Inspection *x)
 	return text_take(&t, v->k->program->cx->mem);
 }
 
-/* Adds `built_us`, `spills` and `gains`, what its code has that the kernel's has not; the first 0 where it does not compile,
- * or takes shorter rows than lines of memory that the kernel takes whole.  Those come slower than the model has it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of
- * the time of BC = 32, and takes 1.30 on an H200; a weight norm by BO = 16 alike. */
+/* Adds `built_us`, `spills` and `gains`, what its code has that the kernel's has not; the first 0 where it does not
+ * compile, or takes shorter rows than lines of memory that the kernel takes whole.  Those come slower than the model has
+ * it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of the time of BC = 32, and takes 1.30 on an H200; a weight
+ * norm by BO = 16 alike. */
 static void
 build(Variants *v, json_t *j, int lines)
 {
