@@ -339,6 +339,8 @@ plan_op(const Op *op, const Target *t)
 	p.sync = op->kind == OP_SPLIT_PUT ? SYNC_NONE : SYNC_BLOCK;     /* it is read behind a split_meet */
 	if (op->kind == OP_CONVERT && convert_stays_in_warps(op->in[0]->layout, op->out[0].layout))
 		p.sync = SYNC_WARP;
+	if (op->kind == OP_GATHER && gather_stays_in_warps(op, t))
+		p.sync = SYNC_WARP;
 	if (op->kind == OP_EXTRACT)
 		find_rows_read(op, &p);
 	return p;

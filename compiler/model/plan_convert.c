@@ -2,6 +2,7 @@
  * warps where few do, else through shared memory, which is laid out so that both sides use wide accesses and have few
  * bank conflicts (layout_best_shared). */
 #include "model/model.h"
+#include "model/turn.h"
 
 #include <string.h>
 
@@ -76,9 +77,26 @@ owners(const Layout *held, const Layout *shared, int bytes, bool reads, ScratchO
 	return true;
 }
 
+/* As a gather's operand stands in scratch. */
+static Layout
+row_by_row(const Layout *l)
+{
+	int order[LAYOUT_RANK] = {0};
+	for (int d = 0; d < l->rank; d++)
+		order[d] = l->rank - 1 - d;
+	return layout_row_major(l->rank, l->out, order);
+}
+
 bool
 scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out)
 {
+	if (op->kind == OP_GATHER && gather_stays_in_warps(op, t)) {
+		Layout rows = row_by_row(op->in[0]->layout);
+		if (!owners(op->in[0]->layout, &rows, element_bytes(op->in[0]->type), false, out))
+			return false;
+		out->is_exact = false;
+		return true;
+	}
 	if (op->kind != OP_CONVERT || t->has & HAS_SIMDGROUP_MATRIX)
 		return false;
 	const Layout *src = op->in[0]->layout, *dst = op->out[0].layout;

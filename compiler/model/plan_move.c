@@ -8,6 +8,7 @@
  *     scatter, atomics, print      slots, old values, the elements that are shown
  *     get, put                     a tile in a slot of shared memory: bytes of an access, passes over the banks */
 #include "model/model.h"
+#include "model/turn.h"
 
 #include <string.h>
 
@@ -95,6 +96,35 @@ gather_piece(const Op *op, const Target *t)
 	while (piece > room - NEIGHBOURS && all / piece <= PIECES_MAX && piece > 64)
 		piece /= 2;
 	return all / piece <= PIECES_MAX ? piece : all;
+}
+
+/* A row is what lies along the axis.  Elements of one are of one warp where no bit of its offsets in scratch is
+ * another's. */
+bool
+gather_stays_in_warps(const Op *op, const Target *t)
+{
+	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
+	int axis = (int)attr_axis(op);
+	F2 holder;
+	bool same = from && to && to->in[IN_WARP] > 0 && from->in[IN_WARP] == to->in[IN_WARP];
+	if (!same || from->in[IN_BLOCK] || to->in[IN_BLOCK] ||
+	    gather_piece(op, t) != tile_bytes(op->in[0]->type) || operand_scratch(op->in[1], to) ||
+	    !f2_right_inverse(&from->map, &holder))
+		return false;
+	uint64_t warps = ~UINT64_C(0) << layout_in_at(from, IN_WARP);
+	for (int i = 0; i < from->out[axis]; i++)
+		if (holder.col[layout_out_at(from, axis) + i] & warps)
+			return false;
+	for (int i = 0, at = layout_in_at(to, IN_WARP); i < to->map.nin; i++) {
+		uint64_t of = 0;
+		for (int d = 0; d < to->rank; d++) {
+			uint64_t c = to->map.col[i] >> layout_out_at(to, d) & ((UINT64_C(1) << to->out[d]) - 1);
+			of ^= d == axis ? 0 : f2_apply(&holder, c << layout_out_at(from, d));
+		}
+		if ((of & warps) >> layout_in_at(from, IN_WARP) != (i < at ? 0 : UINT64_C(1) << (i - at)))
+			return false;
+	}
+	return true;
 }
 
 /* ---- scatter, atomics ---- */

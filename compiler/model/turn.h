@@ -1,9 +1,11 @@
-/* Gathers whose index is the element's own and a constant: see plan_turn.c. */
+/* Gathers that stay in warps: whose index is the element's own and a constant (plan_turn.c), or whose operand each warp
+ * stages for itself (plan_move.c). */
 #ifndef TEGULA_TURN_H
 #define TEGULA_TURN_H
 
 #include "ir/ir.h"
 #include "layout/layout.h"
+#include "target/target.h"
 
 typedef struct Turn {
 	int axis;
@@ -20,5 +22,8 @@ typedef struct TurnFrom {
 bool gather_turns(const Op *op, Turn *t);               /* whatever the layouts */
 bool plan_turn(const Op *op, Turn *t);                  /* and no element goes to another warp */
 TurnFrom turn_from(const Layout *l, const Turn *t, int r);
+
+/* Does every thread read only of rows, along the gather's axis, that its own warp staged? */
+bool gather_stays_in_warps(const Op *op, const Target *t);
 
 #endif

@@ -62,7 +62,10 @@ stage(Lower *l, const Op *op)
 	Layout rows = lower_row_major(v->layout);
 	Reg base = lower_scratch(l, op);
 	lower_to_shared(l, base, lower_regs(l, v), v->layout, &rows, lower_type(v->type));
-	lower_barrier(l);
+	if (plan_op(op, l->t).sync == SYNC_WARP)
+		lower_warp_barrier(l);
+	else
+		lower_barrier(l);
 	return base;
 }
 
