@@ -273,6 +273,8 @@ void lower_print(Lower *l, Op *op);                     /* print.c */
 void lower_lookup(Lower *l, Op *op);                    /* lookup.c */
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
 /* One of them on plain elements: operands of t, no constants known. */
+/* gaps.c: of many indices, whose sums have few different terms, in 32 bits; false: otherwise. */
+bool lower_compare_gaps(Lower *l, const Op *op, const Reg *a, const Reg *b, Reg *out, int n);
 Reg lower_arithmetic(Lower *l, OpKind kind, DType t, Reg a, Reg b);
 /* math/divide.c: n f32 elements by one that all have in common; false: they have none, or are not worth it. */
 bool lower_divide(Lower *l, const Reg *a, const Reg *s, int n, Reg *out);
