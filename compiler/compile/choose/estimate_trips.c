@@ -9,10 +9,13 @@
 
 enum { TRIPS_GUESS = 16, DEPTH = 14 };
 
+/* A parameter's value: of a dimension, or of a number that this launch is given, such as a window's length. */
 static int64_t
 dimension(const Func *f, const Bound *b, const Value *v, int64_t otherwise)
 {
 	const FuncParam *p = &f->param[v->index];
+	if (p->kind == PARAM_SCALAR && b->param[v->index].scalar.kind == CONST_INT)
+		return b->param[v->index].scalar.i;
 	for (int i = 0; i < b->nsymbol && p->kind == PARAM_DIM; i++)
 		if (strcmp(b->symbol[i].name, p->name) == 0)
 			return b->symbol[i].value.i;

@@ -119,6 +119,7 @@ tile_keep_kind(const Pair *x, const Op *a, const Part *from)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	p->is_local = from->is_local;
+	p->per = from->per;
 	p->is_bound = from->is_bound;
 	p->start = from->start;
 	memcpy(p->times, from->times, sizeof p->times);

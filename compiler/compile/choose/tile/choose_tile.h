@@ -15,7 +15,8 @@ typedef struct Part {
 	int64_t scale[MAX_RANK];                        /* of its extent by the size, times TILE_SCALE */
 	bool mirrored[MAX_RANK];                        /* its elements stand in the opposite order */
 	bool differs;                                   /* a number that the modules disagree about */
-	bool is_local;                                  /* indices within a part */
+	bool is_local;                                  /* indices within a part, … */
+	int64_t per;                                    /* … over that: heads that share a row; 0: over 1 */
 	bool is_bound;                                  /* a scalar that only the end of a loop may be */
 	int8_t sums;                                    /* the axis + 1 over whose part it is a sum; 0: none */
 	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */

@@ -70,6 +70,24 @@ is_divided(const Pair *p, const Op *loop, const Value *end)
 	    p->f->param[end->index].multiple % MAX(p->given, STEP_MOST) == 0 && p->f->param[end->index].multiple > 0;
 }
 
+/* The greatest of two bounds, each of which ends as a part does or is the same for all: a prefix that all rows see. */
+static bool
+greatest_covers(const Pair *p, const Op *loop, const End *e, int64_t per)
+{
+	Linear one[2];
+	for (int i = 0; i < 2; i++) {
+		const Value *a = e->value[0]->def->in[i], *b = e->value[1]->def->in[i];
+		Linear two = e->plus[1];
+		one[i] = e->plus[0];
+		if (!linear_add_value(&one[i], a, 1, 0) || !linear_add_value(&two, b, 1, 0))
+			return false;
+		bool is_same = tile_is_plain(p, a) && is_plain(p, &one[i]);
+		if (!is_same && !follows(p, &one[i], &two, true))
+			return false;
+	}
+	return tile_idles_behind(p, loop, one, LEN(one), per);
+}
+
 /* The index times `per` ends there: at the least of some bounds, or of some bounds plus something, or by blocks of a
  * number of indices. */
 static bool
@@ -95,6 +113,8 @@ end_covers(const Pair *p, const Op *loop, const End *e, int64_t per, int depth)
 		return linear_add_value(&end[0], a->in[0], 1, 0) && linear_add_value(&end[1], a->in[1], 1, 0) &&
 		    tile_idles_behind(p, loop, end, LEN(end), per);
 	}
+	if (kind == OP_MAX)
+		return greatest_covers(p, loop, e, per);
 	if (kind == OP_CDIV && one.n == 0 && one.lo == 0 && one.hi == 0 && value_int(a->in[1], &n) &&
 	    value_int(b->in[1], &m) && n == m && n > 0) {
 		x = with_operand(e, 0);

@@ -58,6 +58,28 @@ add_rows(Linear *x, const Op *add, int64_t by, int depth)
 	return false;
 }
 
+/* The range of indices within a tile, over a number or what that leaves, in whatever type: none is below 0. */
+static bool
+index_range(const Value *v, int64_t *hi, int depth)
+{
+	const Op *op = v->def;
+	int64_t n;
+	switch (op && depth < DEEP ? op->kind : OP_FOR) {
+	case OP_IOTA:
+		*hi = v->type->extent[attr_axis(op)] - 1;
+		return true;
+	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
+		return index_range(op->in[0], hi, depth + 1);
+	case OP_DIV: case OP_REM:
+		if (!value_int(op->in[1], &n) || n <= 0 || !index_range(op->in[0], hi, depth + 1))
+			return false;
+		*hi = op->kind == OP_DIV ? *hi / n : MIN(*hi, n - 1);
+		return true;
+	default:
+		return false;
+	}
+}
+
 bool
 linear_add_value(Linear *x, const Value *v, int64_t by, int depth)
 {
@@ -83,6 +105,10 @@ linear_add_value(Linear *x, const Value *v, int64_t by, int depth)
 			if (value_int(op->in[i], &n) && !__builtin_mul_overflow(n, by, &product))
 				return linear_add_value(x, op->in[1 - i], product, depth + 1);
 		break;
+	case OP_CAST:
+		if (!index_range(op->in[0], &n, 0) || n > INT32_MAX || dtype_info[op->in[0]->type->elem].bits < 32)
+			break;
+		return !__builtin_mul_overflow(n, by, &product) && linear_add_number(x, MIN(product, 0), MAX(product, 0));
 	case OP_DIV: {
 		Linear of = {.n = 0};
 		if (!value_int(op->in[1], &n) || n <= 0 || !linear_add_value(&of, op->in[0], 1, depth + 1) || of.n > 0 ||

@@ -89,12 +89,29 @@ local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *sta
 		if (q->axis[d] == AXIS_NONE)
 			continue;
 		n++;
-		if (q->axis[d] != AXIS_ANY || TILE_SCALE * start->times[0] != q->scale[d] * x->size ||
+		if (q->axis[d] != AXIS_ANY || TILE_SCALE * start->times[0] * MAX(q->per, 1) != q->scale[d] * x->size ||
 		    start->times[1] != 2 * start->times[0])
 			return false;
 		p->axis[d] = start->start;
 	}
 	return n == 1 && a->kind == OP_ADD;
+}
+
+/* Indices of a part over a number that divides it, as rows that several heads have each, and what that leaves, which is
+ * alike in each part. */
+static bool
+local_over_number(const Pair *x, const Op *a, const Part *local)
+{
+	Part *p = tile_part(x, &a->out[0]);
+	int64_t n;
+	if ((a->kind != OP_DIV && a->kind != OP_REM) || !value_int(a->in[1], &n) || n <= 0 || local->per || local->differs)
+		return false;
+	for (int d = 0; d < a->in[0]->type->rank; d++)
+		if (local->axis[d] != AXIS_NONE && (local->axis[d] != AXIS_ANY || a->in[0]->type->extent[d] % n))
+			return false;
+	p->is_local = a->kind == OP_DIV;
+	p->per = a->kind == OP_DIV ? n : 0;
+	return true;
 }
 
 bool
@@ -110,6 +127,8 @@ tile_visit_elementwise(const Pair *x, const Op *a)
 	}
 	if (a->nin != 2)
 		return false;
+	if (tile_part(x, a->in[0])->is_local && local_over_number(x, a, tile_part(x, a->in[0])))
+		return true;
 	for (int i = 0; i < 2; i++)
 		if (tile_part(x, a->in[i])->is_local)
 			return local_plus_start(x, a, a->in[i], tile_part(x, a->in[1 - i]));
