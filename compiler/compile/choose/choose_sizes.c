@@ -362,25 +362,30 @@ each_of(const Pair *x)
 	return 1;
 }
 
-/* Is it the extent of some product's rows or columns, or of what a step of the only one's loop sums over? */
-static bool
-is_side_of_product(const Func *f, const Pair *x)
+/* Rows or columns of some product that one of the size is, or of what a step of the only one's loop sums over: each_of, or
+ * as many rows as heads share; 0: it is none of these. */
+static int64_t
+times_in_product(const Func *f, const Pair *x)
 {
-	int64_t size = x->size * each_of(x);
+	enum { HEADS_MOST = 16 };
+	int64_t times = 0, each = each_of(x), size = x->size * each;
 	bool is_depth = x->is_step && choose_count_dots(f) == 1;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL, *a = t ? op->in[0]->type : NULL;
 		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size ||
 		    (is_depth && a->extent[a->rank - 1] == x->size)))
-			return true;
+			return each;
+		bool has_parts = t && !x->is_step && t->extent[t->rank - 2] % x->size == 0;
+		int64_t rows = has_parts ? t->extent[t->rank - 2] / x->size : 0;
+		times = rows > 1 && rows <= HEADS_MOST ? rows : times;
 	}
-	return false;
+	return times;
 }
 
 /* Groups may have few rows each, and few rows may weigh few keys a trip: sides of 16 and 32 then, too.  Of chains with
  * several ends steps may be short, at last: the results of all products fit. */
 static TuneName
-sides_of(const Pair *x, const Func *f, Arena *mem)
+sides_of(const Pair *x, const Func *f, int64_t times, Arena *mem)
 {
 	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
 	bool is_merged = x->is_step && choose_merges_few(f), are_several = x->is_step && dots_part(f) > 1;
@@ -390,8 +395,8 @@ sides_of(const Pair *x, const Func *f, Arena *mem)
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
 	for (int i = 0; i < n; i++)
-		if (sides[i] != x->size * each && sides[i] % each == 0 && (!x->is_step || sides[i] <= STEP_MOST))
-			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / each};
+		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= STEP_MOST))
+			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / times};
 	return name;
 }
 
@@ -448,9 +453,11 @@ add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, 
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
 	memcpy(more, *all, sizeof *more * (size_t)*n);
 	*all = more;
-	for (int i = 0; i < s.n; i++)
-		if (is_side_of_product(f, &s.at[i]))
-			more[(*n)++] = sides_of(&s.at[i], f, mem);
+	for (int i = 0; i < s.n; i++) {
+		int64_t times = times_in_product(f, &s.at[i]);
+		if (times > 0)
+			more[(*n)++] = sides_of(&s.at[i], f, times, mem);
+	}
 }
 
 /* Up to 128 rows in one tile, beside the header's, by which the rest of the search knows the product: in two, weights are
