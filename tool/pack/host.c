@@ -401,6 +401,7 @@ host_block(Host *h, const Block *b)
 {
 	const Op *op = b->first;
 	while (op && !h->lacks) {
+		h->place = op->place;
 		if (is_empty(op)) {
 			host_lacks(h, "tile without elements");
 			return;

@@ -31,6 +31,7 @@ typedef struct Host {
 	int depth, names;
 	VEC(const char *) asserts;
 	const char *lacks;                              /* why there is no such code; NULL: there is */
+	Place place;                                    /* of the op that is being written, or of what is lacking */
 } Host;
 
 /* host.c */

@@ -279,6 +279,18 @@ keep_code(Pack *p, PackForm *f)
 	f->ptx = !p->assembles || !one_chip ? pack_blob(p, ptx.at, ptx.n + 1, true) : -1;
 }
 
+static void
+tell_lack(const Kernel *k, const Module *m, const Host *h)
+{
+	const Place *at = &h->place;
+	const char *line = "";
+
+	if (at->file >= 0)
+		line = arena_printf(h->mem, " in line %d of '%s'", at->line, m->cx->files.at[at->file].path);
+
+	cli_wrong("kernel '%s' has no code for the target cpu: there is no C for '%s'%s", k->name, h->lacks, line);
+}
+
 /* The same as C, for the host.  False after printing, if that is asked for. */
 static bool
 compile_host(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, bool must)
@@ -286,11 +298,11 @@ compile_host(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a, bool must
 	PassOptions passes = {0};
 	Text text = {0};
 	Module *m = compile_kernel(k, &f->bound, pack_host.name, a, &passes);
-	Host h = {.mem = p->cx->mem, .nparams = k->params.n,
+	Host h = {.mem = p->cx->mem, .nparams = k->params.n, .place = NOWHERE,
 		.name = arena_printf(p->cx->mem, "%s_%d", k->name, p->nhosts++)};
 	bool ok = m && host_write(&h, m, &text);
 	if (m && !ok && must)
-		cli_wrong("kernel '%s' has no code for the target cpu: there is no C for '%s'", k->name, h.lacks);
+		tell_lack(k, m, &h);
 	f->host = ok ? text_take(&text, p->cx->mem) : NULL;
 	f->host_name = h.name;
 	f->asserts = h.asserts.at;
