@@ -16,15 +16,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { NARROW_BITS = 8 };
+/* Values are followed through at most so many ops: one that two ops use is visited by each of them. */
+enum { NARROW_BITS = 8, VISITS_MOST = 64 };
 
 /* ---- integers ---- */
 
 static bool
-integer_range(const Value *v, int64_t *lo, int64_t *hi)
+integer_range(const Value *v, int64_t *lo, int64_t *hi, int *left)
 {
 	const Op *op = v->def;
 	DType t = v->type->elem;
+	if (--*left < 0)
+		return false;
 	if (value_int(v, lo)) {
 		*hi = *lo;
 		return true;
@@ -34,27 +37,28 @@ integer_range(const Value *v, int64_t *lo, int64_t *hi)
 	    dtype_is_int(op->in[0]->type->elem);
 	switch (has ? op->kind : OP_COUNT) {
 	case OP_CAST: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
-		known = integer_range(op->in[0], &a, &b);
+		known = integer_range(op->in[0], &a, &b, left);
 		break;
 	case OP_AND:
 		known = value_int(op->in[1], &c) && c >= 0;
 		a = 0, b = known ? c : 0;
 		break;
 	case OP_SHR:
-		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b);
+		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b, left);
 		a = known ? a >> by : 0, b = known ? b >> by : 0;
 		break;
 	case OP_JOIN:
-		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by);
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
 		a = known ? MIN(a, c) : 0, b = known ? MAX(b, by) : 0;
 		break;
 	case OP_OR: case OP_XOR:
-		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by) && a >= 0 && c >= 0;
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left) && a >= 0 &&
+		    c >= 0;
 		b = known ? (INT64_C(1) << log2_ceil(MAX(b, by) + 1)) - 1 : 0;
 		a = 0;
 		break;
 	case OP_ADD: case OP_SUB:
-		known = integer_range(op->in[0], &a, &b) && integer_range(op->in[1], &c, &by);
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
 		a += known ? op->kind == OP_ADD ? c : -by : 0;
 		b += known ? op->kind == OP_ADD ? by : -c : 0;
 		break;
@@ -112,12 +116,14 @@ typedef struct Held {
 } Held;
 
 static bool
-holds(const Value *v, DType half, Held *h)
+holds_by(const Value *v, DType half, Held *h, int *left)
 {
 	const Op *op = v->def;
 	const Attr *constant = value_const(v);
 	Held other;
 	*h = (Held){0};
+	if (--*left < 0)
+		return false;
 	if (constant && constant->kind == KIND_FLOAT) {
 		h->counts = fabs(constant->f) <= (double)counts_to(half) && constant->f == (double)(int64_t)constant->f;
 		h->lo = h->hi = h->counts ? (int64_t)constant->f : 0;
@@ -128,14 +134,14 @@ holds(const Value *v, DType half, Held *h)
 		DType from = op->in[0]->type->elem;
 		if (dtype_is_float(from) && dtype_info[from].bits <= NARROW_BITS)
 			return h->decodes = true;
-		h->counts = h->decodes = dtype_is_int(from) && integer_range(op->in[0], &h->lo, &h->hi) &&
+		h->counts = h->decodes = dtype_is_int(from) && integer_range(op->in[0], &h->lo, &h->hi, left) &&
 		    h->lo >= -counts_to(half) && h->hi <= counts_to(half);
 		return h->counts;
 	}
-	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return holds(op->in[0], half, h);
+	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return holds_by(op->in[0], half, h, left);
 	case OP_LOOKUP: return h->decodes = table_holds(attr_bits(op), half);
 	case OP_JOIN: {
-		bool both = holds(op->in[0], half, h) && holds(op->in[1], half, &other);
+		bool both = holds_by(op->in[0], half, h, left) && holds_by(op->in[1], half, &other, left);
 		h->lo = MIN(h->lo, other.lo);
 		h->hi = MAX(h->hi, other.hi);
 		h->counts &= other.counts;
@@ -143,7 +149,8 @@ holds(const Value *v, DType half, Held *h)
 		return both;
 	}
 	case OP_ADD: case OP_SUB: {
-		bool both = holds(op->in[0], half, h) && holds(op->in[1], half, &other) && h->counts && other.counts;
+		bool both = holds_by(op->in[0], half, h, left) && holds_by(op->in[1], half, &other, left) &&
+		    h->counts && other.counts;
 		h->lo += op->kind == OP_ADD ? other.lo : -other.hi;
 		h->hi += op->kind == OP_ADD ? other.hi : -other.lo;
 		h->decodes |= other.decodes;
@@ -151,6 +158,13 @@ holds(const Value *v, DType half, Held *h)
 	}
 	default: return false;
 	}
+}
+
+static bool
+holds(const Value *v, DType half, Held *h)
+{
+	int left = VISITS_MOST;
+	return holds_by(v, half, h, &left);
 }
 
 /* The same elements as halves. */
@@ -179,18 +193,25 @@ as_half(Builder *b, Value *v, DType half)
 /* ---- what is the same along an axis ---- */
 
 static bool
-is_same_along(const Value *v, int axis)
+is_even(const Value *v, int axis, int *left)
 {
 	const Op *op = v->def;
+	if (--*left < 0)
+		return false;
 	if (value_const(v))
 		return true;
 	if (!op || v->type->rank <= axis)
 		return false;
 	if (op->kind == OP_BROADCAST)
-		return op->in[0]->type->rank == 0 ||
-		    (op->in[0]->type->rank == v->type->rank && op->in[0]->type->extent[axis] == 1) ||
-		    is_same_along(op->in[0], axis);
-	return op_has(op, ELEM) && op->nout == 1 && ALL_OF(i, op->nin, is_same_along(op->in[i], axis));
+		return op->in[0]->type->rank == 0 || op->in[0]->type->extent[axis] == 1 || is_even(op->in[0], axis, left);
+	return op_has(op, ELEM) && op->nout == 1 && ALL_OF(i, op->nin, is_even(op->in[i], axis, left));
+}
+
+bool
+decoded_is_even(const Value *v, int axis)
+{
+	int left = VISITS_MOST;
+	return is_even(v, axis, &left);
 }
 
 /* Without the axis. */
@@ -242,9 +263,11 @@ decoded_is(const Value *v, int axis, DType half)
 	if (holds(v, half, &h))
 		return h.decodes;
 	const Op *op = v->def;
-	return is_term(op) &&
-	    ((decoded_is(op->in[0], axis, half) && is_same_along(op->in[1], axis)) ||
-		(op->kind != OP_SUB && decoded_is(op->in[1], axis, half) && is_same_along(op->in[0], axis)));
+	if (!is_term(op) || decoded_is_even(v, axis))
+		return false;
+	if (decoded_is_even(op->in[1], axis))
+		return decoded_is(op->in[0], axis, half);
+	return op->kind != OP_SUB && decoded_is_even(op->in[0], axis) && decoded_is(op->in[1], axis, half);
 }
 
 static Value *
@@ -260,7 +283,7 @@ decoded_build(Builder *b, Value *v, int axis, DType half)
 	Op *op = v->def;
 	if (holds(v, half, &h))
 		return (Decoded){.halves = as_half(b, v, half)};
-	int w = decoded_is(op->in[0], axis, half) && is_same_along(op->in[1], axis) ? 0 : 1;
+	int w = decoded_is_even(op->in[1], axis) ? 0 : 1;
 	Decoded d = decoded_build(b, op->in[w], axis, half);
 	Value *by = without(b, op->in[1 - w], axis);
 	if (op->kind == OP_MUL) {

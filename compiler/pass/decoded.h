@@ -12,5 +12,7 @@ typedef struct Decoded {
 /* Are f32 elements such weights?  decoded_build is for those of which this holds. */
 bool decoded_is(const Value *v, int axis, DType half);
 Decoded decoded_build(Builder *b, Value *v, int axis, DType half);
+/* Is there one value along the axis, by constants, broadcasts and elementwise ops alone? */
+bool decoded_is_even(const Value *v, int axis);
 
 #endif

@@ -53,20 +53,6 @@ has_groups(const Ungroup *x, const Value *v)
 
 /* ---- is it such a loop? ---- */
 
-/* Does it consist of one value along the dimension? */
-static bool
-is_even(const Value *v, int dim)
-{
-	const Op *op = v->def;
-	if (value_const(v))
-		return true;
-	if (!op || v->type->rank <= dim)
-		return false;
-	if (op->kind == OP_BROADCAST)
-		return op->in[0]->type->rank == 0 || op->in[0]->type->extent[dim] == 1 || is_even(op->in[0], dim);
-	return op_has(op, ELEM) && op->nout == 1 && ALL_OF(i, op->nin, is_even(op->in[i], dim));
-}
-
 static bool
 visit_index(Ungroup *x, const Op *op, Part *p)
 {
@@ -149,7 +135,7 @@ visit_elementwise(Ungroup *x, const Op *op, Part *p)
 		p->dim = q->dim;
 	}
 	for (int i = 0; i < op->nin && p->dim != NO_GROUPS; i++)
-		if (!has_groups(x, op->in[i]) && !is_even(op->in[i], p->dim))
+		if (!has_groups(x, op->in[i]) && !decoded_is_even(op->in[i], p->dim))
 			return false;
 	if (!sums)
 		return true;
