@@ -367,3 +367,22 @@ value_lone_user(const Value *v)
 			return op;
 	return NULL;
 }
+
+bool
+loop_ends_evenly(const Func *f, const Op *loop, int64_t by)
+{
+	const Value *end = loop->in[1];
+	int64_t from, of = 1, to;
+	if (!value_int(loop->in[0], &from) || from != 0)
+		return false;
+	if (value_int(end, &to))
+		return to % by == 0;
+	if (end->def && (end->def->kind == OP_DIV || end->def->kind == OP_CDIV)) {
+		if (!value_int(end->def->in[1], &of) || of <= 0)
+			return false;
+		end = end->def->in[0];
+	}
+	bool is_param = !end->def && end->block == f->body;
+	int64_t multiple = is_param ? f->param[end->index].multiple : 0;
+	return multiple > 0 && multiple % (of * by) == 0;
+}

@@ -83,4 +83,7 @@ void op_backward_slice(const Op *op, const Block *b, bool *slice);
 /* The op of the same block that uses an op's result alone; NULL. */
 Op *value_lone_user(const Value *v);
 
+/* The loop runs from 0 to a multiple of `by`, whatever the launch: none of its trips of that step is cut. */
+bool loop_ends_evenly(const Func *f, const Op *loop, int64_t by);
+
 #endif

@@ -257,26 +257,6 @@ count_groups(const Ungroup *x)
 	return 0;
 }
 
-/* Does no trip begin within the loop's bounds that ends behind them? */
-static bool
-ends_evenly(const Ungroup *x)
-{
-	const Value *end = x->loop->in[1];
-	int64_t from, of = 1, to;
-	if (!value_int(x->loop->in[0], &from) || from != 0)
-		return false;
-	if (value_int(end, &to))
-		return to % x->step == 0;
-	if (end->def && (end->def->kind == OP_DIV || end->def->kind == OP_CDIV)) {
-		if (!value_int(end->def->in[1], &of) || of <= 0)
-			return false;
-		end = end->def->in[0];
-	}
-	bool is_param = !end->def && end->block == x->f->body;
-	int64_t multiple = is_param ? x->f->param[end->index].multiple : 0;
-	return multiple > 0 && multiple % (of * x->step) == 0;
-}
-
 /* ---- the loop by one group ---- */
 
 static const Type *
@@ -364,7 +344,7 @@ ungroup(Func *f, Op *loop)
 	if (!value_int(loop->in[2], &x.step) || x.step <= 0 || ANY_OP_HERE(op, x.body, op->nregion > 0))
 		return false;
 	x.groups = count_groups(&x);
-	if (x.groups < FEWEST || x.step % x.groups || !ends_evenly(&x))
+	if (x.groups < FEWEST || x.step % x.groups || !loop_ends_evenly(x.f, x.loop, x.step))
 		return false;
 	func_number(f);
 	int n = func_values(f, f->module->cx->tmp).n;

@@ -65,26 +65,6 @@ runs_on(const Bundle *x, const Op *op)
 	return has > 0 && factor_of(x, op->in[rank]) * x->step == has;
 }
 
-/* Is the loop's end, from 0 on, a multiple of that? */
-static bool
-ends_evenly(const Bundle *x, int64_t by)
-{
-	const Value *end = x->loop->in[1];
-	int64_t from, of = 1, to;
-	if (!value_int(x->loop->in[0], &from) || from != 0)
-		return false;
-	if (value_int(end, &to))
-		return to % by == 0;
-	if (end->def && (end->def->kind == OP_DIV || end->def->kind == OP_CDIV)) {
-		if (!value_int(end->def->in[1], &of) || of <= 0)
-			return false;
-		end = end->def->in[0];
-	}
-	bool is_param = !end->def && end->block == x->f->body;
-	int64_t multiple = is_param ? x->f->param[end->index].multiple : 0;
-	return multiple > 0 && multiple % (of * by) == 0;
-}
-
 /* Is it a product of decoded weights by warpgroups, of more rows than warps divide a loop for? */
 static bool
 is_product(const Op *op, const Target *t)
@@ -113,7 +93,7 @@ count_for(const Bundle *x, const Target *t)
 	}
 	int n = 1;
 	bool is_little = products == 1 && bytes > 0 && bytes <= LITTLE;
-	while (is_little && n < MOST && 2 * n * bytes <= ROW_BYTES && ends_evenly(x, 2 * n * x->step))
+	while (is_little && n < MOST && 2 * n * bytes <= ROW_BYTES && loop_ends_evenly(x->f, x->loop, 2 * n * x->step))
 		n *= 2;
 	return n;
 }
