@@ -374,14 +374,15 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	if (p.is_async && (t->has & HAS_WGMMA) && f->schedule.specialize != 1) {
 		p.loop = hold_narrow(p);
 		p.body = p.loop->region[0];
+		if (p.loop != loop)
+			axis_drop(m);
 	}
-	axis_drop(m);
-	axis_keep(f);                                   /* hold_narrow may have made the loop anew */
+	axis_keep(f);
 	pipeline_find_reads(&p);
 	find_wanted(&p);
-	axis_drop(m);
 	if (p.reads.n == 0)
 		return;
+	axis_drop(m);
 	pipeline_find_bulk(&p);
 	int stages = choose_stages(&p);
 	bool is_symmetric = p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0;
