@@ -179,7 +179,7 @@ as_half(Builder *b, Value *v, DType half)
 	switch (op->kind) {
 	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: {
 		Value *in = as_half(b, op->in[0], half);
-		return build_like(b, op, &in, op->kind == OP_PERMUTE ? NULL : t);
+		return build_like(b, op, &in, t);
 	}
 	case OP_ADD: case OP_SUB: case OP_JOIN: {
 		Value *left = as_half(b, op->in[0], half);
