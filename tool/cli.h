@@ -103,8 +103,8 @@ bool cli_listing(const Target *t, const Text *ptx, Text *out);
 bool cli_has_assembler(void);
 
 /* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is
- * no ptxas or it refuses the PTX. */
-bool cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack);
+ * no ptxas, it refuses the PTX, or it takes more than `seconds` of processor time (0: as long as it wants). */
+bool cli_resources(const Target *t, const Text *ptx, int seconds, int *registers, int *spills, int *stack);
 
 /* cli_show.c: values for people */
 

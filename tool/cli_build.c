@@ -207,7 +207,7 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
 	out->asked = blocks_asked(&ptx);
-	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, &registers, &spills, &stack)) {
+	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, 0, &registers, &spills, &stack)) {
 		inspect_resources(out, registers, spills, stack);
 		spill_warn(m, t, b, spills);
 	} else if (ok && t->kind == TARGET_PTX) {

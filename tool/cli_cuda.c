@@ -176,14 +176,16 @@ cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int 
 }
 
 bool
-cli_resources(const Target *t, const Text *ptx, int *registers, int *spills, int *stack)
+cli_resources(const Target *t, const Text *ptx, int seconds, int *registers, int *spills, int *stack)
 {
 	Work w;
 	Text said = {0};
-	char command[200];
+	char command[200], limit[40] = "";
 	if (!work_open(&w, ptx))
 		return false;
-	snprintf(command, sizeof command, "ptxas %s-v -arch=%s in.ptx -o out.cubin 2>&1", linked(ptx), t->name);
+	if (seconds)
+		snprintf(limit, sizeof limit, "ulimit -t %d && ", seconds);
+	snprintf(command, sizeof command, "%sptxas %s-v -arch=%s in.ptx -o out.cubin 2>&1", limit, linked(ptx), t->name);
 	bool ok = has_tool(&w, "ptxas") && run(&w, command, &said) == 0 && said.n;
 	if (ok) {
 		const char *used = strstr(said.at, "Used ");
