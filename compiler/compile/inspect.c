@@ -5,11 +5,9 @@
 #include "compile/inspect.h"
 #include "model/turn.h"
 
-#include "pass/layout/anchor.h"
 #include "pass/layout/axis.h"
 
 #include <math.h>
-#include <string.h>
 
 /* The operand that a pointer comes from, one op back; NULL: there is no one such. */
 static const Value *

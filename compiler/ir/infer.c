@@ -9,8 +9,6 @@
  * and control; infer_shape.c and infer_memory.c have the rest. */
 #include "ir/infer.h"
 
-#include <string.h>
-
 bool
 infer_out(Infer *x, const Type *t)
 {

@@ -1,8 +1,6 @@
 /* Reads types, places, ops and their regions. */
 #include "ir/parse.h"
 
-#include <string.h>
-
 bool
 read_dtype(Reader *r, DType *t)
 {

@@ -4,8 +4,6 @@
  * are common subexpressions until the end of the region that they stand in. */
 #include "lower/lower.h"
 
-#include <string.h>
-
 RegType
 lower_type(const Type *t)
 {

@@ -12,8 +12,6 @@
  * that are done let the next grid start. */
 #include "lower/lower.h"
 
-#include <string.h>
-
 static void
 lower_region_of(Lower *l, const Op *op, int region, int first)
 {

@@ -1,7 +1,6 @@
 /* Elementwise loops of f32 and f64 that are not mathematical functions: arithmetic, comparison, rounding to
  * whole numbers, fma.  Every result is rounded once, so all levels agree to the bit. */
 #include <math.h>
-#include <string.h>
 
 #include "num/loops.h"
 

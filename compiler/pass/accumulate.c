@@ -9,7 +9,6 @@
  * The parts of a complex product take two accumulators, not six.  A product that is subtracted negates an operand that
  * threads compute in any case; where both lie in memory, warpgroups read them there, and the difference stays.  Rounded in
  * another order, as all sums of products are.  One product that is added is pass dot's. */
-#include "ir/derive.h"
 #include "pass/layout/dot.h"
 
 /* Operand i of the dot can be negated beside what computes it. */

@@ -12,7 +12,6 @@
  * What would touch memory goes. */
 #include "ir/derive.h"
 #include "pass/pass.h"
-#include "pass/layout/anchor.h"
 
 #include <string.h>
 

@@ -19,7 +19,6 @@
  * The condition is made of scalars, and of what no op of the kernel writes; where it does not hold, nothing that the loop
  * carries changes. */
 #include "ir/derive.h"
-#include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 #include "pass/pass.h"
 #include "target/target.h"

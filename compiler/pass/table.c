@@ -20,8 +20,6 @@
 #include "num/num.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 enum { OPS_MOST = 64, ELEMENTS_MOST = 512, BETWEEN_MOST = 1024 };      /* of an expression, written out; of a table */
 
 /* Is it made of constants and one iota, element by element, in at most so many ops?  That iota in *of. */

@@ -1,8 +1,6 @@
 /* Operators and casts on values of the elaborator: what is known at compile time folds, the rest becomes ops. */
 #include "sema/elab.h"
 
-#include <string.h>
-
 static bool
 is_operator_float(BinaryOp op)
 {

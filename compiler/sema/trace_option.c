@@ -1,7 +1,6 @@
 /* --trace NAME@LINE: where the walk gives that name a value on that line of the kernel's file, by let, var, an
  * assignment, a parameter, a counter or a grid index, a print op with {trace} goes in right behind.  All values on the
  * way are listed, so that the error for an unknown name or line can offer those that exist. */
-#include "sema/header.h"
 #include "sema/elab.h"
 
 #include <stdlib.h>

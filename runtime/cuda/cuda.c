@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
 enum { LEAST_EARLY_DRIVER = 12030 };    /* CUDA 12.3, as its version call answers */
 
 /* ---- what there is ---- */

@@ -8,8 +8,6 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
 enum { LEAST_DRIVER = 12000 };          /* CUDA 12.0: what its version call answers */
 
 typedef enum Effect { CALL, MEMORY, KERNEL, BROKEN } Effect;

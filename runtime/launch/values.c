@@ -1,5 +1,4 @@
 /* Values by name of a bound kernel: compile-time parameters, dimensions, and what its schedule sets. */
-#include <string.h>
 
 #include "runtime/launch/launch.h"
 

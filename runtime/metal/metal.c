@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
-
 /* Whether the device is listed where it is not available: other systems cannot have one. */
 #ifdef __APPLE__
 enum { METAL_LISTED = true };

@@ -6,8 +6,6 @@
 #include "runtime/simt/prims.h"
 #include "runtime/simt/scheduler.h"
 
-#include <string.h>
-
 static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps";
 static const char warp_name[] = "a barrier of the warp";
 

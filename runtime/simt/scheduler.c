@@ -10,7 +10,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the next fiber ---- */
 

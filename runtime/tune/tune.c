@@ -5,7 +5,6 @@
  * Half of the budget is there for compiling and four fifths for all that comes before the measuring; what is not
  * reached by then is left out and says so.  A device that dies of a candidate ends the tuning with what the device
  * says. */
-#include <string.h>
 
 #include "runtime/tune/tune.h"
 

@@ -7,8 +7,6 @@
  * (accumulators under way) is the emulator's to find. */
 #include "emit/llvm/llvm.h"
 
-#include <string.h>
-
 static bool
 is_nothing(LLVMValueRef v)
 {

@@ -8,8 +8,6 @@
  * and before that, what Metal has not is reported. */
 #include "emit/msl/msl.h"
 
-#include <string.h>
-
 /* ---- what Metal has not ---- */
 
 static void

@@ -2,8 +2,6 @@
  * offsets of elements in scratch. */
 #include "lower/across/across.h"
 
-#include <string.h>
-
 /* Which slot each lane and warp bit moves, in bytes; those of the group only if `group`. */
 static Reg
 slot_of(const Combine *f, const WarpExchange *t, int bytes, bool group, bool by_lane)

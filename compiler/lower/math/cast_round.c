@@ -3,7 +3,6 @@
  * Two of 8 bits are one instruction from sm_80 on, which ptxas makes of two conversions and the packing of both (F2IP).
  * Others become the low bits of 1.5 * 2^23 + x: NVIDIA's GPUs convert a quarter as many elements a cycle as they add. */
 #include "lower/lower.h"
-#include "target/target.h"
 
 /* The nearest integer, even of two, within the type's: as the low bits of 1.5 * 2^23 + x.  NaN gives 0. */
 static Reg

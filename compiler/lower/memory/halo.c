@@ -11,8 +11,6 @@
 
 #include "pass/layout/axis.h"
 
-#include <string.h>
-
 bool
 lower_has_halos(const Func *f)
 {

@@ -3,7 +3,6 @@
  * An access moves `vector` registers at once; the low register bits are then neighbours in memory and inside or outside
  * together, so the first one's address and mask stand for all.  Every thread reads what it holds; of the threads that
  * hold the same element only the first one writes it. */
-#include "num/num.h"
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"

@@ -14,8 +14,6 @@
 #include "lower/lower.h"
 #include "model/turn.h"
 
-#include <string.h>
-
 Layout
 lower_row_major(const Layout *l)
 {

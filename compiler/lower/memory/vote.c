@@ -11,8 +11,6 @@
  * changes is tested before the loop: of a row that it leaves out the own index is far outside. */
 #include "lower/lower.h"
 
-#include <string.h>
-
 static bool
 moves(const LowerAccess *a, int d)
 {

@@ -16,8 +16,6 @@
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
 
-#include <string.h>
-
 enum { ROW_BYTES = 128, ROW_BYTES_LEAST = 32 };
 
 static bool

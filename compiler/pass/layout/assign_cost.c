@@ -6,8 +6,6 @@
 #include "model/model.h"
 #include "pass/layout/assign.h"
 
-#include <string.h>
-
 enum { CACHE = 1024, BARRIERS = 60, BARRIERS_ROLES = 300, ACCESS = 4 };
 enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
 

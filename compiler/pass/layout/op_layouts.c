@@ -10,8 +10,6 @@
 #include "model/turn.h"
 #include "pass/layout/anchor.h"
 
-#include <string.h>
-
 static const Layout *
 keep(const Op *op, Layout l)
 {

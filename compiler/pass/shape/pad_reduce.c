@@ -10,7 +10,6 @@
 #include "pass/shape/pad.h"
 
 #include <math.h>
-#include <string.h>
 
 static bool
 is_padded(const Pad *p, const Value *v, int d)

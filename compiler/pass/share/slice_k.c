@@ -31,8 +31,6 @@
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
-#include <string.h>
-
 const Type *
 slice_type(const Slice *s, const Type *t)
 {

@@ -11,7 +11,6 @@
 #include "pass/share/slice_k.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef enum Known { ANYTHING, FINITE, ZERO } Known;
 

@@ -2,8 +2,6 @@
  * const_call; everything else is matched (promoted and broadcast) and becomes one op. */
 #include "sema/builtin/builtin.h"
 
-#include <string.h>
-
 static bool
 folded(Call *c, Val *out)
 {

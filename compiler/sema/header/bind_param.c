@@ -1,8 +1,6 @@
 /* Binds the parameters of a header: extents, fills and sizes, once every name that they mention has a value. */
 #include "sema/bind.h"
 
-#include <string.h>
-
 /* Does a dimension's value follow from compile-time parameters and constants alone? */
 static bool
 is_fixed(Binder *b, const Expr *dim)

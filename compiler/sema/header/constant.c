@@ -5,7 +5,6 @@
  * here, by the same functions as anywhere else. */
 #include "sema/elab.h"
 
-#include "ir/interp/interp.h"
 #include "num/num.h"
 
 enum { DEPTH_MOST = 64 };

@@ -14,8 +14,6 @@
 #include "ir/derive.h"
 #include "sema/builtin/builtin.h"
 
-#include <string.h>
-
 /* Indices along a dimension; only whole tensors have extents beyond i32. */
 static DType
 index_dtype(const Type *t)

@@ -13,7 +13,6 @@
  * the slot, and runs meanwhile. */
 #include "ir/derive.h"
 #include "pass/async/skew/skew.h"
-#include "pass/layout/dot.h"
 #include "target/target.h"
 
 enum { BYTES = 2 };                                     /* of elements that the instruction takes from registers here */

@@ -2,8 +2,6 @@
 #include "ir/derive.h"
 #include "pass/async/skew/skew.h"
 
-#include <string.h>
-
 enum { EARLY_SLOTS = 2 };
 
 static Value **
