@@ -3,7 +3,6 @@
  * know of it. */
 #include "compile/compile.h"
 #include "compile/describe.h"
-#include "compile/metal.h"
 
 #include "emit/emit.h"
 #include "lower/lower.h"

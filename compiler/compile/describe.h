@@ -1,9 +1,10 @@
-/* What a launcher must know of compiled code: what the descriptions share, and the one of PTX and cubins. */
+/* What a launcher must know of compiled code: what the descriptions share, that of PTX and cubins, that of Metal text. */
 #ifndef TEGULA_DESCRIBE_H
 #define TEGULA_DESCRIBE_H
 
-#include "sema/sema.h"
+#include "emit/emit.h"
 #include "lower/artefact.h"
+#include "sema/sema.h"
 
 /* describe.c */
 
@@ -20,5 +21,8 @@ DType described_dtype(const Func *f, const AbiParam *a);
 /* describe_text.c: appends lines that say how to launch `f` as it became `a`, and what it takes for granted (see
  * docs/cuda.md).  b: what it was made for; NULL: not known, as of tile IR. */
 void describe_launch(const Func *f, const Bound *b, const Artefact *a, Text *out);
+
+/* metal.c: appends one JSON object; `made` is the text of `f`. */
+void metal_describe(const Func *f, const Bound *b, const EmitMsl *made, Text *out);
 
 #endif

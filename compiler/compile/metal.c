@@ -4,7 +4,6 @@
  * buffers or values have; a formula that the description cannot hold is a number, and the names in it are values.  Values
  * are what the text was made for, multiples what it takes for granted of what it is given: a row of floats that is a
  * multiple of 4 is read four at a time. */
-#include "compile/metal.h"
 
 #include "ast/print.h"
 #include "compile/describe.h"

@@ -10,11 +10,10 @@
  * 8192 x 8192 takes 42 us on an H200 so.  Weights of 16 bits and more wait for memory either way.
  *
  * What a row of weights has beside (decoded.h), a scale or a zero point of 16 bits, leaves the sum; the sum of %x is a
- * product with ones.  Trips of several groups come one by one first (ungroup.h). */
+ * product with ones.  Trips of several groups come one by one first (ungroup.c). */
 #include "ir/derive.h"
 #include "pass/decoded.h"
 #include "pass/pass.h"
-#include "pass/ungroup.h"
 #include "target/target.h"
 
 #include <string.h>

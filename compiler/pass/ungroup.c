@@ -14,7 +14,6 @@
  * dimension has the groups if it is read from where the trip begins and is as long as the trip goes on: one after the
  * other, each of as many neighbours.  All that is computed of them must be computed of each group for itself, up to a sum
  * over all of them that is added to what the loop carries.  What has no groups must be the same in all of the trip. */
-#include "pass/ungroup.h"
 
 #include "ir/derive.h"
 #include "pass/decoded.h"
@@ -278,9 +277,7 @@ even(Ungroup *x, Value *v, int dim)
 		bool is_one = from->type->rank == 0 || from->type->extent[dim] == 1;
 		return build1(&x->b, OP_BROADCAST, is_one ? from : even(x, op->in[0], dim), t);
 	}
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = even(x, op->in[i], dim);
+	Value **in = MAP_OF(x->b.m->cx->tmp, Value *, i, op->nin, even(x, op->in[i], dim));
 	return build_like(&x->b, op, in, t);
 }
 
@@ -302,13 +299,11 @@ rebuild(Ungroup *x, const Op *op)
 {
 	Arena *tmp = x->b.m->cx->tmp;
 	int dim = op->nout ? part_of(x, op->out)->dim : NO_GROUPS;
-	Value **in = NEW_ARRAY(tmp, Value *, op->nin);
-	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = dim != NO_GROUPS && op_has(op, ELEM) && !has_groups(x, op->in[i]) ? even(x, op->in[i], dim)
-		                                                                          : value_mapped(x->map, op->in[i]);
-	for (int i = 0; i < op->nout; i++)
-		want[i] = dim != NO_GROUPS ? of_one(x, op->out[i].type, dim) : op->out[i].type;
+	bool evens = dim != NO_GROUPS && op_has(op, ELEM);
+	Value **in = MAP_OF(tmp, Value *, i, op->nin,
+	    evens && !has_groups(x, op->in[i]) ? even(x, op->in[i], dim) : value_mapped(x->map, op->in[i]));
+	const Type **want = MAP_OF(tmp, const Type *, i, op->nout,
+	    dim != NO_GROUPS ? of_one(x, op->out[i].type, dim) : op->out[i].type);
 	x->b.place = op->place;
 	bool is_group = op->kind == OP_REDUCE && in[0]->type->extent[attr_axis(op)] == 1 && has_groups(x, op->in[0]);
 	if (op->kind == OP_READ && dim != NO_GROUPS)
@@ -330,9 +325,7 @@ rebuild_loop(Ungroup *x)
 	x->b = build_inside(made, 0);
 	for (const Op *op = x->body->first; op != x->body->last; op = op->next)
 		rebuild(x, op);
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, loop->nout);
-	for (int i = 0; i < loop->nout; i++)
-		in[i] = value_mapped(x->map, x->body->last->in[i]);
+	Value **in = MAP_OF(x->b.m->cx->tmp, Value *, i, loop->nout, value_mapped(x->map, x->body->last->in[i]));
 	build_yield(&x->b, in, loop->nout);
 	op_replace(loop, made);
 }

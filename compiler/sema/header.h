@@ -18,4 +18,16 @@ bool kernel_bind_placeholder(Kernel *k, int64_t extent, DType dtype, Bound *out)
 /* A compile-time value, or NULL (reported) if the expression has none. */
 bool header_eval(Elab *e, const Expr *x, const char *what, Const *out);
 
+/* example_names.c */
+
+typedef struct ExampleNames {
+	Kernel *k;
+	bool used[64];                                  /* by parameter */
+	Place place[64];                                /* of its first use */
+	bool elementwise;                               /* nothing but constants, distributions and elementwise math */
+} ExampleNames;
+
+/* Adds the parameters that the expression, of a line of an example, reads. */
+void example_names(const Expr *x, ExampleNames *n);
+
 #endif

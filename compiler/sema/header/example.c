@@ -5,7 +5,7 @@
  * of the tensor, so that the memory it takes does not grow with the tensor; a random number depends on the element's
  * index alone, so chunks change nothing. */
 #include "sema/builtin/builtin.h"
-#include "sema/header/example.h"
+#include "sema/header.h"
 
 #include <string.h>
 

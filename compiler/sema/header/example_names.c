@@ -1,6 +1,6 @@
 /* The parameters that an example's line reads, and whether the line computes each element by itself. */
 #include "sema/builtin/builtin.h"
-#include "sema/header/example.h"
+#include "sema/header.h"
 
 #include <string.h>
 
