@@ -187,16 +187,16 @@ is_within(const Parser *p, const char *word, const char *found)
 
 /* The count of an axis that has no name. */
 static const char *
-mend_axis(Parser *p, const char *word, const char *before, bool is_named)
+help_axis(Parser *p, const char *word, const char *before, bool is_named)
 {
 	const char *count = is_named ? before : strcmp(word, ")") == 0 ? "1" : strcmp(word, "(") == 0 ? "..." : word;
 	return arena_printf(p->cx->mem, "each axis of the grid has a name before its count: grid(i: %s%s)", count,
 	    is_named && strcmp(word, ")") != 0 ? " ..." : "");
 }
 
-/* The mend, where the mistake is a common one; NULL if it is not. */
+/* What helps against a common mistake; NULL: it is none. */
 static const char *
-mend(Parser *p, const char *word, const char *const *expected, int n)
+common_mistake(Parser *p, const char *word, const char *const *expected, int n)
 {
 	bool expr = among(expected, n, "an integer");
 	const char *before = token_text(p, p->last);
@@ -206,7 +206,7 @@ mend(Parser *p, const char *word, const char *const *expected, int n)
 		return foreign(before);
 	bool is_named = n == 1 && among(expected, n, "':'") && !is_name(word);
 	if (!expr && (is_named || among(expected, n, "a name")) && is_within(p, "grid", word))
-		return mend_axis(p, word, before, is_named);
+		return help_axis(p, word, before, is_named);
 	if (is_keyword(word) && among(expected, n, "a name") && !expr)
 		return arena_printf(p->cx->mem, "'%s' is a word of the language and cannot be a name", word);
 	if (strcmp(word, "fn") == 0 && expr)
@@ -276,7 +276,7 @@ parser_syntax_error(Parser *p, Place place, const char *found, const char *const
 	diag_error(p->cx, place, DIAG_SYNTAX, described_expected(p, expected, n), got);
 	if (++p->nsyntax > HELPED)
 		return;
-	const char *help = mend(p, text, expected, n);
+	const char *help = common_mistake(p, text, expected, n);
 	if (help)
 		diag_help(p->cx, "%s", help);
 	note_opener(p, place, expected, n);

@@ -15,9 +15,9 @@ typedef enum Effect { CALL, MEMORY, KERNEL, BROKEN } Effect;
 static const struct {
 	CudaResult code;
 	Effect effect;
-	const char *mend;
+	const char *help;
 } errors[] = {
-#define CUDA_ERROR(code, effect, mend) {code, effect, mend},
+#define CUDA_ERROR(code, effect, help) {code, effect, help},
 #include "runtime/cuda/cuda.def"
 #undef CUDA_ERROR
 };
@@ -88,7 +88,7 @@ cuda_explain(const Cuda *c, CudaResult r, const char *call, DeviceError *out)
 	c->cuGetErrorName(r, &name);
 	c->cuGetErrorString(r, &text);
 	device_error(out, row < 0 ? DEVICE_FAILED : what[errors[row].effect],
-	    row < 0 ? "" : errors[row].mend, "%s failed: %s, result %d (%s)", call,
+	    row < 0 ? "" : errors[row].help, "%s failed: %s, result %d (%s)", call,
 	    name ? name : "unknown to the driver", r, text ? text : "no text");
 }
 

@@ -1,5 +1,5 @@
 /* What the checks found: each pair of places once, as the least block found it, so that the report does not depend on how
- * many OS threads ran the blocks; and how to mend it where that is known. */
+ * many OS threads ran the blocks; and what helps where that is known. */
 #include "runtime/simt/check/check.h"
 
 #include <inttypes.h>
@@ -90,7 +90,7 @@ keep(Check *c, SimtFinding *x, int thread)
 /* ---- the findings ---- */
 
 static void
-mend_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char *out, size_t size)
+help_against_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char *out, size_t size)
 {
 	bool copy = (before->access & SIMT_ASYNC) || (now->access & SIMT_ASYNC);
 	if (by_proxy && !(before->access & SIMT_WRITE))
@@ -110,7 +110,7 @@ mend_race(const CheckAccess *now, const CheckAccess *before, bool by_proxy, char
 		snprintf(out, size, "a barrier between the two orders them");
 }
 
-/* Without the memory and the mend. */
+/* Without the memory and the help. */
 static SimtFinding
 race_of(const SimtLaunch *l, DiagCode code, const CheckAccess *now, const CheckAccess *before)
 {
@@ -131,7 +131,7 @@ report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, 
 	size_t said = strlen(x.part[0]);
 	if (c->blocks > 1)
 		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
-	mend_race(now, before, by_proxy, x.help, sizeof x.help);
+	help_against_race(now, before, by_proxy, x.help, sizeof x.help);
 	keep(c, &x, now->thread);
 }
 
