@@ -20,10 +20,7 @@ enter(Value *to, const Value *from, Value **map)
 static Block *
 clone_block(Module *m, Op *parent, const Block *from, Value **map)
 {
-	const Type **type = NEW_ARRAY(m->cx->tmp, const Type *, from->narg);
-
-	for (int i = 0; i < from->narg; i++)
-		type[i] = from->arg[i].type;
+	const Type **type = MAP_OF(m->cx->tmp, const Type *, i, from->narg, from->arg[i].type);
 	Block *to = block_make(from->func, parent, type, from->narg);
 	for (int i = 0; i < from->narg; i++)
 		enter(&to->arg[i], &from->arg[i], map);
@@ -37,13 +34,8 @@ Op *
 op_clone(Builder *b, const Op *op, Value **map)
 {
 	Arena *tmp = b->m->cx->tmp;
-	Value **in = NEW_ARRAY(tmp, Value *, op->nin);
-	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
-
-	for (int i = 0; i < op->nin; i++)
-		in[i] = map[op->in[i]->id] ? map[op->in[i]->id] : op->in[i];
-	for (int i = 0; i < op->nout; i++)
-		want[i] = op->out[i].type;
+	Value **in = MAP_OF(tmp, Value *, i, op->nin, value_mapped(map, op->in[i]));
+	const Type **want = MAP_OF(tmp, const Type *, i, op->nout, op->out[i].type);
 	b->place = op->place;
 	Op *made = op_make_regions(b, op->kind, in, op->nin, op->attr, op->nattr, want, op->nout, op->nregion);
 	for (int i = 0; i < op->nout; i++)
@@ -258,6 +250,15 @@ build_identity(Builder *b, const Type *t, OpKind kind, bool nan_wins)
 	}
 }
 
+Builder
+build_where(Builder *b, Value *condition, bool is)
+{
+	Op *branch = build_if(b, condition, NULL, 0);
+	Builder other = build_inside(branch, is);
+	build_yield(&other, NULL, 0);
+	return build_inside(branch, !is);
+}
+
 Op *
 build_while(Builder *b, Value *const *init, int n)
 {
@@ -359,11 +360,35 @@ op_backward_slice(const Op *op, const Block *b, bool *slice)
 			op_backward_slice(op->in[i]->def, b, slice);
 }
 
+bool
+op_uses(const Op *op, const Value *v)
+{
+	return ANY_OF(i, op->nin, op->in[i] == v);
+}
+
+int
+value_uses_in(const Value *v, const Block *b)
+{
+	int n = 0;
+	for (const Op *op = b->first; op; op = op_after(op, b))
+		n += COUNT_OF(i, op->nin, op->in[i] == v);
+	return n;
+}
+
+void
+value_replace_from(Op *first, const Value *from, Value *to)
+{
+	for (Op *op = first; op; op = op_after(op, first->home))
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] == from)
+				op_set_in(op, i, to);
+}
+
 Op *
 value_lone_user(const Value *v)
 {
 	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		if (ANY_OF(i, op->nin, op->in[i] == v))
+		if (op_uses(op, v))
 			return op;
 	return NULL;
 }

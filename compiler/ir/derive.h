@@ -57,6 +57,9 @@ Value *build_slot(Builder *b, Value *ring, Value *number);
  * unless NaN wins. */
 Value *build_identity(Builder *b, const Type *t, OpKind kind, bool nan_wins);
 Value *build_extreme(Builder *b, const Type *t, bool greatest); /* infinite, of floats */
+/* A branch without results: what the builder makes, which the caller ends with a yield, is done where the condition is
+ * `is`; elsewhere nothing is. */
+Builder build_where(Builder *b, Value *condition, bool is);
 /* A `while` whose regions have arguments of the types of `init`; the caller fills them. */
 Op *build_while(Builder *b, Value *const *init, int n);
 /* a / by; a - a / by * by in *rest. */
@@ -80,6 +83,11 @@ bool op_uses_slice(const Op *op, const bool *slice);
 void op_extend_slice(const Op *op, bool *slice, bool is_in);
 void op_backward_slice(const Op *op, const Block *b, bool *slice);
 
+bool op_uses(const Op *op, const Value *v);
+/* Operands that are v, in the block and the regions below it. */
+int value_uses_in(const Value *v, const Block *b);
+/* In `first` and the ops behind it in its block, regions entered. */
+void value_replace_from(Op *first, const Value *from, Value *to);
 /* The op of the same block that uses an op's result alone; NULL. */
 Op *value_lone_user(const Value *v);
 

@@ -117,13 +117,13 @@ first_user(const Value *v, Op *loop)
 	const Block *home = loop->home;
 	for (Op *op = loop->next; op; op = op->next)
 		for (const Op *in = op; in != op->next; in = op_after(in, home))
-			if (ANY_OF(i, in->nin, in->in[i] == v))
+			if (op_uses(in, v))
 				return op;
 	return loop->next;
 }
 
 static void
-sink_behind(Func *f, Op *loop)
+sink_after(Func *f, Op *loop)
 {
 	func_number(f);
 	int *uses = early_uses(f, loop);
@@ -142,7 +142,7 @@ pipeline_sink(Func *f)
 {
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_FOR && loop_multiplies(op))
-			sink_behind(f, op);
+			sink_after(f, op);
 }
 
 /* ---- what threads read from slots ---- */
@@ -156,7 +156,7 @@ first_need(const Value *v)
 	for (const Op *in = op; in; in = op_after(in, v->def->home)) {
 		if (in->home == v->def->home)
 			op = (Op *)in;
-		if (ANY_OF(i, in->nin, in->in[i] == v))
+		if (op_uses(in, v))
 			return op;
 	}
 	return NULL;
@@ -188,7 +188,7 @@ is_wide(const Value *v)
 
 /* The first op behind the product's start that uses a result; NULL: something else uses it too. */
 static Op *
-first_use_behind(const Op *start, const Op *op)
+first_use_after(const Op *start, const Op *op)
 {
 	int uses = 0;
 	Op *first = NULL;
@@ -220,7 +220,7 @@ pipeline_sink_weights(Block *body, const Op *start)
 {
 	for (Op *op = start->prev, *prev; op; op = prev) {
 		prev = op->prev;
-		Op *use = may_wait(body, op) ? first_use_behind(start, op) : NULL;
+		Op *use = may_wait(body, op) ? first_use_after(start, op) : NULL;
 		if (use)
 			op_move(op, body, use);
 	}

@@ -188,30 +188,14 @@ make(const Decode *d, Builder *b, Value *slot)
 	op_make(b, OP_PUT, (Value *[]){slot, mapped(d, d->put->in[1])}, 2, NULL, 0, NULL, 0);
 }
 
-static Value *
-slot_of(const Decode *d, Builder *b, Value *buffer, Value *number)
-{
-	Attr wrapped = attr_new_wrapped(d->p.m, true);
-	Op *op = op_make(b, OP_SLOT, (Value *[]){buffer, number}, 2, &wrapped, 1, NULL, 0);
-
-	op->out[0].layout = buffer->layout;
-	return &op->out[0];
-}
-
 /* Where there is such an iteration. */
 static void
 make_if(const Decode *d, Builder *b, Value *index, Value *buffer, Value *number)
 {
-	Value *more = build2(b, OP_LT, index, d->p.loop->in[1]);
-	Op *branch = op_make_regions(b, OP_IF, &more, 1, NULL, 0, NULL, 0, 2);
-
-	for (int r = 0; r < 2; r++) {
-		branch->region[r] = block_make(d->p.f, branch, NULL, 0);
-		Builder in = {.m = d->p.m, .block = branch->region[r], .place = d->put->place};
-		if (r == 0)
-			make(d, &in, slot_of(d, &in, buffer, number));
-		build_yield(&in, NULL, 0);
-	}
+	Builder in = build_where(b, build2(b, OP_LT, index, d->p.loop->in[1]), true);
+	in.place = d->put->place;
+	make(d, &in, build_slot(&in, buffer, number));
+	build_yield(&in, NULL, 0);
 	op_make(b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
 }
 
@@ -313,7 +297,7 @@ rotate(Decode *d)
 	make_first(d, buffer);
 	make_next(d, buffer);
 	b = (Builder){.m = p->m, .block = p->body, .before = d->start, .place = d->start->place};
-	Value *operand = slot_of(d, &b, buffer, d->made);
+	Value *operand = build_slot(&b, buffer, d->made);
 	for (int i = 0; i < 2; i++)
 		if (d->start->in[i] == &was->out[0])
 			op_set_in(d->start, i, operand);

@@ -36,11 +36,9 @@
 static Op *
 read_if(Pipeline *p, Builder *b, Value *index)
 {
-	Value **give = NEW_ARRAY(p->tmp, Value *, p->reads.n);
 	Value *more = build2(b, OP_LT, index, p->loop->in[1]);
 
-	for (int i = 0; i < p->reads.n; i++)
-		give[i] = &p->reads.at[i].read->out[0];
+	Value **give = MAP_OF(p->tmp, Value *, i, p->reads.n, &p->reads.at[i].read->out[0]);
 	Op *branch = build_if(b, more, give, p->reads.n);
 	for (int r = 0; r < 2; r++) {
 		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
@@ -64,7 +62,7 @@ put(Builder *b, Value *slot, Value *tile)
 
 /* Where the next iteration's reads go: behind the wait for this one's copies, if there is one. */
 static Op *
-behind_wait(const Block *body)
+after_wait(const Block *body)
 {
 	for (Op *op = body->first; op; op = op->next)
 		if (op->kind == OP_COMMIT || op->kind == OP_GET || op->kind == OP_DOT)
@@ -193,7 +191,7 @@ read_in_registers(Pipeline *p, bool tested)
 
 	read_next(p, &b, p->loop->in[0], tested, value);
 	Value *held = pipeline_carry(p, value, n);
-	b = (Builder){.m = p->m, .block = p->body, .before = behind_wait(p->body), .place = p->loop->place};
+	b = (Builder){.m = p->m, .block = p->body, .before = after_wait(p->body), .place = p->loop->place};
 	read_next(p, &b, build2(&b, OP_ADD, &p->body->arg[0], p->loop->in[2]), tested, value);
 	for (int i = 0; i < n; i++) {
 		value_replace(&p->reads.at[i].read->out[0], &held[i]);

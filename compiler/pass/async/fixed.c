@@ -76,7 +76,7 @@ get(Builder *b, Value *buffer, const Value *v)
 
 /* What is behind the loop takes it from the buffer, so that the loop's threads need not hold it. */
 static void
-get_behind(Op *loop, Value *buffer, Value *v)
+get_after(Op *loop, Value *buffer, Value *v)
 {
 	Value *again = NULL;
 	for (Op *op = loop->next; op; op = op_after(op, loop->home))
@@ -135,7 +135,7 @@ take_from_buffer(Func *f, const Target *t, Op *dot, int i, Value *v, bool flippe
 	}
 	op_set_in(dot, i, tile);
 	if (dot->home != v->block)
-		get_behind(dot->home->parent, buffer, v);
+		get_after(dot->home->parent, buffer, v);
 }
 
 /* Does the op stand before the other one, of its block? */

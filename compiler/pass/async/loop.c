@@ -23,12 +23,9 @@ shift(Pipeline *p, Builder *b, Value *v, Value *index)
 		return v;
 	if (!op)
 		return p->ahead ? p->ahead[v->index - 1] : v;
-	Value **in = NEW_ARRAY(p->tmp, Value *, op->nin);
-	const Type **type = NEW_ARRAY(p->tmp, const Type *, op->nout);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = op->in[i]->type->kind == TYPE_TILE ? shift(p, b, op->in[i], index) : op->in[i];
-	for (int i = 0; i < op->nout; i++)
-		type[i] = op->out[i].type;
+	const Type **type = MAP_OF(p->tmp, const Type *, i, op->nout, op->out[i].type);
+	Value **in = MAP_OF(p->tmp, Value *, i, op->nin,
+	    op->in[i]->type->kind == TYPE_TILE ? shift(p, b, op->in[i], index) : op->in[i]);
 	Op *clone = op_make(b, op->kind, in, op->nin, op->attr, op->nattr, type, op->nout);
 	for (int i = 0; i < op->nout; i++)
 		clone->out[i].layout = op->out[i].layout;
@@ -223,10 +220,7 @@ pipeline_carry(Pipeline *p, Value *const *init, int n)
 	Op *old = p->loop;
 	Block *from = p->body;
 	Builder b = {.m = p->m, .block = old->home, .before = old, .place = old->place};
-	Value **in = NEW_ARRAY(p->tmp, Value *, old->nout + n);
-
-	for (int i = 0; i < old->nout + n; i++)
-		in[i] = i < old->nout ? old->in[3 + i] : init[i - old->nout];
+	Value **in = MAP_OF(p->tmp, Value *, i, old->nout + n, i < old->nout ? old->in[3 + i] : init[i - old->nout]);
 	Op *loop = build_for(&b, old->in, in, old->nout + n, old);
 	Block *to = loop->region[0];
 	block_map_args(from, to, NULL);
@@ -243,10 +237,7 @@ pipeline_yield(Pipeline *p, Value *const *more, int n)
 {
 	Op *old = p->body->last;
 	Builder b = {.m = p->m, .block = p->body, .place = old->place};
-	Value **in = NEW_ARRAY(p->tmp, Value *, old->nin + n);
-
-	for (int i = 0; i < old->nin + n; i++)
-		in[i] = i < old->nin ? old->in[i] : more[i - old->nin];
+	Value **in = MAP_OF(p->tmp, Value *, i, old->nin + n, i < old->nin ? old->in[i] : more[i - old->nin]);
 	build_yield(&b, in, old->nin + n);
 	op_erase(old);
 }

@@ -219,16 +219,6 @@ walked(const Walk *w, Op *programs, Value **exists)
 	return p;
 }
 
-static bool
-is_used_only_in(const Value *v, const Block *body)
-{
-	int uses = 0;
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		for (int i = 0; i < op->nin; i++)
-			uses += op->in[i] == v;
-	return uses == v->nuses;
-}
-
 /* Scalars of one instruction are computed again for each program: registers that are left for what lives as long as the
  * loop are few. */
 static void
@@ -238,7 +228,7 @@ sink_scalars(Op *programs)
 	for (Op *op = programs->prev, *prev; op; op = prev) {
 		bool is_cheap = op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_MUL || op->kind == OP_SELECT;
 		prev = op->prev;
-		if (is_cheap && op->out[0].type->rank == 0 && is_used_only_in(&op->out[0], body))
+		if (is_cheap && op->out[0].type->rank == 0 && value_uses_in(op->out, body) == op->out->nuses)
 			op_move(op, body, body->first);
 	}
 }

@@ -26,7 +26,7 @@
  * it is.
  *
  * Copies by cp_async that warpgroups read need a proxy fence behind the wait.  Where products take long enough, wait and
- * fence are those of the next iteration, behind the start of this one's product (waits_behind).
+ * fence are those of the next iteration, behind the start of this one's product (waits_after).
  *
  * Where a tensor map serves a read, and warpgroups take it from shared memory, one thread issues a bulk copy, and an
  * mbarrier takes the place of the groups (bulk.c).
@@ -60,15 +60,9 @@ token_op(Pipeline *p, Builder *b, OpKind kind, int left)
 static void
 issue(Pipeline *p, Builder *b, Value *index, Value *number)
 {
-	Value *more = build2(b, OP_LT, index, p->loop->in[1]);
-	Op *branch = build_if(b, more, NULL, 0);
-
-	for (int r = 0; r < 2; r++) {
-		Builder in = {.m = p->m, .block = branch->region[r], .place = b->place};
-		if (r == 0)
-			pipeline_copies(p, &in, index, number);
-		build_yield(&in, NULL, 0);
-	}
+	Builder in = build_where(b, build2(b, OP_LT, index, p->loop->in[1]), true);
+	pipeline_copies(p, &in, index, number);
+	build_yield(&in, NULL, 0);
 	if (p->nasync && p->part != COPY_FIXED)
 		token_op(p, b, OP_COMMIT, 0);
 }
@@ -151,7 +145,7 @@ decoded_bytes(const Pipeline *p)
  * the fence.  That is one iteration less ahead: only where products take longer than copies.  What is decoded ahead waits
  * there in any case (decode.c). */
 static bool
-waits_behind(const Pipeline *p, const Op *started, int stages)
+waits_after(const Pipeline *p, const Op *started, int stages)
 {
 	return started && p->nasync && stages > 2 && p->t->rates && decoded_bytes(p) == 0 &&
 	    (stages - 2) * product_cycles(p) >= p->t->rates->latency;
@@ -171,7 +165,7 @@ build_pipeline(Pipeline *p, int stages)
 {
 	Builder b = {.m = p->m, .block = p->loop->home, .before = p->loop, .place = p->loop->place};
 	Value *step = p->loop->in[2];
-	bool has_bulk = p->bulk_bytes > 0, behind = waits_behind(p, first_product(p), stages);
+	bool has_bulk = p->bulk_bytes > 0, behind = waits_after(p, first_product(p), stages);
 
 	pipeline_rings(p, &b, stages);
 	pipeline_mbarriers(p, &b, stages);
@@ -196,9 +190,7 @@ build_pipeline(Pipeline *p, int stages)
 	Op *started = first_product(p);
 	if (!started)
 		issue(p, &b, build2(&b, OP_ADD, &p->body->arg[0], ahead), &slot[1]);
-	Value **now = NEW_ARRAY(p->tmp, Value *, p->reads.n);
-	for (int i = 0; i < p->reads.n; i++)
-		now[i] = pipeline_slot(p, &b, &p->reads.at[i], &slot[0]);
+	Value **now = MAP_OF(p->tmp, Value *, i, p->reads.n, pipeline_slot(p, &b, &p->reads.at[i], &slot[0]));
 	for (int i = 0; i < p->reads.n; i++)
 		pipeline_gets(p, &p->reads.at[i], now[i]);
 	if (started) {
@@ -440,7 +432,7 @@ pass_pipeline(Func *f, const Target *t)
 
 /* The next op of that kind behind `op`, in its block or those around it within one loop, before any of kind `end`. */
 static bool
-has_behind(const Op *op, OpKind kind, OpKind end)
+has_after(const Op *op, OpKind kind, OpKind end)
 {
 	for (; op; op = op->home->parent && op->home->parent->kind == OP_IF ? op->home->parent : NULL)
 		for (const Op *next = op->next; next; next = next->next)
@@ -491,7 +483,7 @@ check_staged(Func *f, const Target *t, const Op **at)
 			return "{wrapped} of a number that may not be one of the ring's slots";
 		if (moves_past_slot(op))
 			return "threads move a tile whole, of which the slot holds a part";
-		if (op_is_grouped_copy(op) && !has_behind(op, OP_COMMIT, OP_WAIT))
+		if (op_is_grouped_copy(op) && !has_after(op, OP_COMMIT, OP_WAIT))
 			return "an asynchronous copy that is not committed before the next wait";
 		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_landed(f, op))
 			return "a get of what asynchronous copies fill, without a wait before it";

@@ -229,11 +229,7 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 Value *
 pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number)
 {
-	Attr wrapped = attr_new_wrapped(p->m, true);
-	Op *op = op_make(b, OP_SLOT, (Value *[]){s->ring, number}, 2, &wrapped, 1, NULL, 0);
-
-	op->out[0].layout = s->ring->layout;
-	return &op->out[0];
+	return build_slot(b, s->ring, number);
 }
 
 /* The operand's layout from which the op gives `required`. */

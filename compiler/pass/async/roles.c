@@ -451,10 +451,7 @@ sink_scalars(Parting *p, Op *roles)
 			Builder b = {.m = p->m, .block = body, .before = body->first, .place = op->place};
 			func_number(p->f);
 			Op *copy = op_clone(&b, op, NEW_ARRAY(p->tmp, Value *, p->f->nvalues));
-			for (Op *in = copy->next; in; in = op_after(in, body))
-				for (int i = 0; i < in->nin; i++)
-					if (in->in[i] == &op->out[0])
-						op_set_in(in, i, &copy->out[0]);
+			value_replace_from(copy->next, &op->out[0], &copy->out[0]);
 		}
 		op_erase(op);
 	}

@@ -124,7 +124,7 @@ warpgroup_layout(Module *m, const Type *tile, int fast)
 
 /* Behind `at`, unless there is one. */
 static void
-fence_behind(Module *m, Op *at)
+fence_after(Module *m, Op *at)
 {
 	Builder b = {.m = m, .block = at->home, .before = at->next, .place = at->place};
 	if (!at->next || at->next->kind != OP_PROXY_FENCE)
@@ -143,7 +143,7 @@ fence_next(Module *m, Op *op)
 {
 	for (; op; op = op->next)
 		if (op->kind == OP_WAIT)
-			fence_behind(m, op);
+			fence_after(m, op);
 }
 
 /* Is it waited for there what threads copied into the buffer? */
@@ -175,7 +175,7 @@ fence_slot(Module *m, Func *f, const Value *slot, Op *product)
 		}
 		if (op->kind == OP_WAIT || awaits_copies(f, op, buffer) ||
 		    (op->kind == OP_PUT && buffer_owner(op->in[0]) == buffer)) {
-			fence_behind(m, op);
+			fence_after(m, op);
 			return;
 		}
 	}
@@ -228,15 +228,6 @@ put_in_turn(const Func *f, const Target *t, const Op *product, const Value *v)
 		}
 	}
 	return bytes <= t->shared_bytes ? source_slot(v, product->home, DEPTH) : NULL;
-}
-
-static Value *
-slot_of_number(Builder *b, Value *buffer, Value *number)
-{
-	Attr wrapped = attr_new_wrapped(b->m, true);
-	Op *op = op_make(b, OP_SLOT, (Value *[]){buffer, number}, 2, &wrapped, 1, NULL, 0);
-	op->out[0].layout = buffer->layout;
-	return &op->out[0];
 }
 
 /* Does the block run once a program? */
@@ -301,8 +292,8 @@ put_operand(Module *m, Func *f, Value *v, int k_dim, const Op *turn, const Op *p
 	Value *buffer = build0(&start, OP_ALLOC, type_buffer(m, t->elem, slots, 2, t->extent));
 	buffer->layout = warpgroup_layout(m, t, put_along(v, k_dim));
 	if (turn)
-		buffer = slot_of_number(&b, buffer, turn->in[1]);
-	fence_behind(m, op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0));
+		buffer = build_slot(&b, buffer, turn->in[1]);
+	fence_after(m, op_make(&b, OP_PUT, (Value *[]){buffer, v}, 2, NULL, 0, NULL, 0));
 	return buffer;
 }
 
@@ -380,9 +371,7 @@ first_use(const Value *v, Block *b)
 		for (int r = 0; r < op->nregion && attr_register_a(v->def); r++)
 			if (block_find(op->region[r], OP_DOT))
 				return op;
-		if (ANY_OF(i, op->nin, op->in[i] == v))
-			return op;
-		if (ANY_OF(r, op->nregion, ANY_OP(in, op->region[r], ANY_OF(i, in->nin, in->in[i] == v))))
+		if (op_uses(op, v) || ANY_OF(r, op->nregion, value_uses_in(v, op->region[r]) > 0))
 			return op;
 	}
 	return b->last;

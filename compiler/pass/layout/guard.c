@@ -126,19 +126,13 @@ again(Guard *g, Builder *b, Value *v, Value **map)
 	return map[v->id];
 }
 
-static bool
-uses(const Op *op, const Value *v)
-{
-	return ANY_OF(i, op->nin, op->in[i] == v);
-}
-
 /* The op of the same block that alone uses a result, element by element; NULL: there is none. */
 static Op *
 next_in_chain(const Op *op)
 {
 	const Value *v = &op->out[0];
 	Op *use = op->next;
-	while (use && !uses(use, v))
+	while (use && !op_uses(use, v))
 		use = use->next;
 	bool lone = use && v->nuses == 1 && use->nregion == 0 && op_has(use, PURE) && op_has(use, ELEM);
 	return lone && use->nout == 1 ? use : NULL;

@@ -56,22 +56,19 @@ typedef struct Split {
 
 /* ---- masks ---- */
 
+static bool
+spreads(const Op *op)
+{
+	return op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_AND;
+}
+
 /* Does a select of many elements take it, as it is or spread? */
 static bool
 chooses(const Value *v, const Block *body, int depth)
 {
-	for (const Op *op = body->first; op && depth < DEEP; op = op->next)
-		for (int i = 0; i < op->nin; i++) {
-			if (op->in[i] != v)
-				continue;
-			bool spreads = op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE ||
-			    op->kind == OP_AND;
-			if (op->kind == OP_SELECT && i == 0 && type_count(op->out[0].type) >= LEAST_ELEMENTS)
-				return true;
-			if (spreads && chooses(&op->out[0], body, depth + 1))
-				return true;
-		}
-	return false;
+	return depth < DEEP && ANY_OP_HERE(op, body, op_uses(op, v) &&
+	    (op->kind == OP_SELECT ? op->in[0] == v && type_count(op->out[0].type) >= LEAST_ELEMENTS
+	                           : spreads(op) && chooses(&op->out[0], body, depth + 1)));
 }
 
 static void
@@ -180,15 +177,12 @@ static void copy_block(Split *s, const Block *from, Block *to);
 static void
 copy_op(Split *s, Builder *b, const Op *op)
 {
-	Value **in = NEW_ARRAY(s->m->cx->tmp, Value *, op->nin);
-	const Type **type = NEW_ARRAY(s->m->cx->tmp, const Type *, op->nout);
+	Arena *tmp = s->m->cx->tmp;
 	b->place = op->place;
 	if (folds(s, b, op))
 		return;
-	for (int i = 0; i < op->nin; i++)
-		in[i] = copied(s, b, op->in[i]);
-	for (int i = 0; i < op->nout; i++)
-		type[i] = op->out[i].type;
+	Value **in = MAP_OF(tmp, Value *, i, op->nin, copied(s, b, op->in[i]));
+	const Type **type = MAP_OF(tmp, const Type *, i, op->nout, op->out[i].type);
 	Op *new = op_make_regions(b, op->kind, in, op->nin, op->attr, op->nattr, type, op->nout, op->nregion);
 	for (int i = 0; i < op->nout; i++) {
 		s->copy[op->out[i].id] = &new->out[i];
@@ -196,9 +190,7 @@ copy_op(Split *s, Builder *b, const Op *op)
 	}
 	for (int r = 0; r < op->nregion; r++) {
 		const Block *region = op->region[r];
-		const Type **arg = NEW_ARRAY(s->m->cx->tmp, const Type *, region->narg);
-		for (int i = 0; i < region->narg; i++)
-			arg[i] = region->arg[i].type;
+		const Type **arg = MAP_OF(tmp, const Type *, i, region->narg, region->arg[i].type);
 		new->region[r] = block_make(s->f, new, arg, region->narg);
 		copy_block(s, region, new->region[r]);
 	}

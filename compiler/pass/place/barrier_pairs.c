@@ -67,7 +67,7 @@ is_in_loop(const Op *op, const Op *barrier)
 }
 
 static void
-note_behind(PairNotes *k, const Op *at, const Effects *closed, const Effect *after)
+note_after(PairNotes *k, const Op *at, const Effects *closed, const Effect *after)
 {
 	for (int i = 0; at && is_in_loop(after->op, at) && i < closed->n; i++)
 		if (effect_hazard(&closed->at[i], after) == SYNC_BLOCK)
@@ -77,7 +77,7 @@ note_behind(PairNotes *k, const Op *at, const Effects *closed, const Effect *aft
 void
 pairs_note_later(PairNotes *k, const Effect *after)
 {
-	note_behind(k, k->at, &k->closed, after);
+	note_after(k, k->at, &k->closed, after);
 	if (!after->write)
-		note_behind(k, k->shown_at, &k->shown, after);
+		note_after(k, k->shown_at, &k->shown, after);
 }

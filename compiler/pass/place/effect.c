@@ -90,10 +90,8 @@ find_owners(const Op *op, const Op *buffer, bool puts, ScratchOwners *out)
 static bool
 same_warps(const ScratchOwners *a, const ScratchOwners *b)
 {
-	bool same = a->n == b->n && a->lanes == b->lanes;
-
-	same = same && ALL_OF(i, a->n, a->thread[i] >> a->lanes == b->thread[i] >> b->lanes);
-	return same;
+	return a->n == b->n && a->lanes == b->lanes &&
+	    ALL_OF(i, a->n, a->thread[i] >> a->lanes == b->thread[i] >> b->lanes);
 }
 
 static bool

@@ -125,14 +125,9 @@ static void
 signal_slot(GatherWait *l, Builder *b, Value *n, int at, Value *slot)
 {
 	const Attr by = attr_new_by(l->m, "warp");
-	Op *branch = build_if(b, build2(b, OP_EQ, n, build_index(b, at)), NULL, 0);
-
-	for (int r = 0; r < 2; r++) {
-		Builder in = {.m = l->m, .block = branch->region[r], .place = b->place};
-		if (r == (at == 0))
-			op_make(&in, OP_ARRIVE, (Value *[]){l->ring, slot}, 2, &by, 1, NULL, 0);
-		build_yield(&in, NULL, 0);
-	}
+	Builder in = build_where(b, build2(b, OP_EQ, n, build_index(b, at)), at != 0);
+	op_make(&in, OP_ARRIVE, (Value *[]){l->ring, slot}, 2, &by, 1, NULL, 0);
+	build_yield(&in, NULL, 0);
 }
 
 static void

@@ -79,11 +79,8 @@ static bool
 same_operands(const Op *a, const Op *b)
 {
 	int n = access_is_tensor(a) ? 1 + a->in[0]->type->rank : 1;
-	bool same = access_is_tensor(a) == access_is_tensor(b) && strcmp(attr_index(a), attr_index(b)) == 0 &&
-	    ints_same(attr_extents(a), attr_extents(b));
-
-	same = same && ALL_OF(i, n, a->in[i] == b->in[i]);
-	return same;
+	return access_is_tensor(a) == access_is_tensor(b) && strcmp(attr_index(a), attr_index(b)) == 0 &&
+	    ints_same(attr_extents(a), attr_extents(b)) && ALL_OF(i, n, a->in[i] == b->in[i]);
 }
 
 static bool
@@ -127,9 +124,7 @@ program_of(const Op *access)
 {
 	int n = access_is_tensor(access) ? 1 + access->in[0]->type->rank : 1;
 	const Value *number = NULL;
-	if (!ALL_OF(i, n, find_program(access->in[i], PROGRAM_DEPTH, &number)))
-		return NULL;
-	return number;
+	return ALL_OF(i, n, find_program(access->in[i], PROGRAM_DEPTH, &number)) ? number : NULL;
 }
 
 /* Programs run in any order, also two of one block. */

@@ -38,20 +38,15 @@ multiplies(const Op *op, const Value *v)
 static int
 find_products(const Func *f, const Value *v, Op **dots, int most)
 {
-	int uses = 0, n = 0;
+	int n = 0;
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool reads = false;
-		for (int i = 0; i < op->nin; i++) {
-			reads = reads || op->in[i] == v;
-			uses += op->in[i] == v;
-		}
-		if (!reads)
+		if (!op_uses(op, v))
 			continue;
 		if (n == most || !multiplies(op, v))
 			return 0;
 		dots[n++] = op;
 	}
-	return uses == v->nuses ? n : 0;
+	return value_uses_in(v, f->body) == v->nuses ? n : 0;
 }
 
 static bool
@@ -134,7 +129,7 @@ visit(Func *f, const Target *t, Op *c)
 
 /* Of a product's operand: the conversion behind which it is only cast and permuted, each with one use; or NULL. */
 static Op *
-convert_behind(const Value *operand)
+convert_after(const Value *operand)
 {
 	const Value *v = operand;
 	for (int n = 1; n < CHAIN_MOST && v->def && v->nuses == 1; n++) {
@@ -147,7 +142,7 @@ convert_behind(const Value *operand)
 }
 
 static const Layout *
-layout_behind(Module *m, const Op *op, const Layout *l)
+layout_after(Module *m, const Op *op, const Layout *l)
 {
 	if (op->kind == OP_CAST)
 		return l;
@@ -168,7 +163,7 @@ moved_before(Builder *b, Module *m, const Op *c, const Value *v)
 	Value *in = moved_before(b, m, c, v->def->in[0]);
 	b->place = v->def->place;
 	Value *moved = build_like(b, v->def, &in, v->type);
-	moved->layout = layout_behind(m, v->def, in->layout);
+	moved->layout = layout_after(m, v->def, in->layout);
 	return moved;
 }
 
@@ -202,7 +197,7 @@ static void
 convert_last(Func *f, const Target *t, Op *dot, int i)
 {
 	MmaPlan p;
-	Op *c = plan_mma(dot, &p) ? convert_behind(dot->in[i]) : NULL;
+	Op *c = plan_mma(dot, &p) ? convert_after(dot->in[i]) : NULL;
 	if (!c || !convert_scratch(c->in[0]->layout, c->out[0].layout, element_bytes(c->out[0].type)))
 		return;
 	Value *operand = dot->in[i];

@@ -113,20 +113,14 @@ counts_along_grid(const Leave *l)
 static bool
 ends_rows(const Leave *l)
 {
-	bool ends = true;
-
-	ends = ends && ALL_OF(i, l->n, steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0));
-	return ends;
+	return ALL_OF(i, l->n, steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0));
 }
 
 /* … and, with those, all of the plane? */
 static bool
 ends_planes(const Leave *l)
 {
-	bool ends = l->is_tail;
-
-	ends = ends && ALL_OF(i, l->n, !program_depends(l->guard[i]->in[0], l->programs->region[0], 1));
-	return ends;
+	return l->is_tail && ALL_OF(i, l->n, !program_depends(l->guard[i]->in[0], l->programs->region[0], 1));
 }
 
 Leave
@@ -205,7 +199,7 @@ programs_along(Builder *b, int axis)
 /* The first number behind n's row of the grid: in groups of rows behind n's column of the group, or behind n's plane if
  * n is of the group's first row, since the others of the group, and the groups behind it, do nothing either. */
 static Value *
-behind_row(const Leave *l, Builder *b, Value *n)
+after_row(const Leave *l, Builder *b, Value *n)
 {
 	const Func *f = l->programs->home->func;
 	Value *rows = programs_along(b, 0), *one = build_index(b, 1);
@@ -233,7 +227,7 @@ leave_out(const Leave *l, Builder *b, Value *fetched, Value *total)
 	Builder test = build_inside(loop, 0), body = build_inside(loop, 1);
 
 	build_test(l, &test, total);
-	Value *least = l->is_tail ? behind_row(l, &body, &body.block->arg[0]) : NULL;
+	Value *least = l->is_tail ? after_row(l, &body, &body.block->arg[0]) : NULL;
 	Value *next = fetch_known(l, &body, fetch_number(&body, least));
 	build_yield(&body, &next, 1);
 	return &loop->out[0];

@@ -94,10 +94,9 @@ static bool
 is_same_place(const Op *x, const Op *y)
 {
 	int data = access_data(x);
-	bool same = y->kind == OP_ATOMIC && x->nin == y->nin && join_of(x) == join_of(y) &&
-	    x->in[data]->type == y->in[data]->type && x->in[data]->layout == y->in[data]->layout;
-	same = same && ALL_OF(i, data, x->in[i] == y->in[i]);
-	return same;
+	return y->kind == OP_ATOMIC && x->nin == y->nin && join_of(x) == join_of(y) &&
+	    x->in[data]->type == y->in[data]->type && x->in[data]->layout == y->in[data]->layout &&
+	    ALL_OF(i, data, x->in[i] == y->in[i]);
 }
 
 /* x adds what y does, too: of numbers behind the loop, that each is kept apart by lane; of tiles in it. */

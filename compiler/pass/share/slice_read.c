@@ -198,11 +198,7 @@ read_by_indices(Sliced *x, const Op *read, Value *const *in, const Alone *w)
 static Value **
 operands(const Sliced *x, const Op *op)
 {
-	Value **in = NEW_ARRAY(x->b.m->cx->tmp, Value *, op->nin);
-
-	for (int i = 0; i < op->nin; i++)
-		in[i] = slice_plain(x, op->in[i]);
-	return in;
+	return MAP_OF(x->b.m->cx->tmp, Value *, i, op->nin, slice_plain(x, op->in[i]));
 }
 
 static Value *

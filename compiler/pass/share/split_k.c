@@ -102,8 +102,7 @@ join_in_branch(Split *s, Builder *b, Value *last, Value *count, Value **out)
 	if (sums)
 		put_done(s, b);
 	Op *branch = build_if(b, last, own, n);
-	Builder then = {.m = b->m, .block = branch->region[0], .place = b->place};
-	Builder orelse = {.m = b->m, .block = branch->region[1], .place = b->place};
+	Builder then = build_inside(branch, 0), orelse = build_inside(branch, 1);
 	if (sums)
 		split_get_all(s, &then, build_index(&then, 0), out);
 	else
@@ -121,17 +120,13 @@ static Op *
 leave_to_last(Op *rest, Value *last)
 {
 	Builder b = build_before(rest);
-	Op *branch = build_if(&b, last, NULL, 0);
-
+	Builder in = build_where(&b, last, true);
 	for (Op *next; rest; rest = next) {
 		next = rest->next;
-		op_move(rest, branch->region[0], NULL);
+		op_move(rest, in.block, NULL);
 	}
-	for (int r = 0; r < 2; r++) {
-		Builder end = {.m = b.m, .block = branch->region[r], .place = b.place};
-		build_yield(&end, NULL, 0);
-	}
-	return branch;
+	build_yield(&in, NULL, 0);
+	return in.block->parent;
 }
 
 static void

@@ -32,8 +32,9 @@
  * A loop of the program that only adds into what it carries, begun with zeros, with bounds that are the same for all
  * programs, can be shared.  What stands before it is done for each part, so nothing there may write or report.  Where a
  * kernel has no such loop, its blocks take whole programs, and Func.split_reason says why. */
-#include "pass/async/pipeline.h"
 #include "pass/share/split_k.h"
+
+#include "ir/derive.h"
 
 enum { SUM_BITS = 32 };
 
@@ -265,17 +266,13 @@ finish(Stream *s, Value *end)
 		next = rest->next;
 		op_move(rest, branch->region[0], NULL);
 	}
-	Builder then = {.m = s->m, .block = branch->region[0], .place = loop->place};
+	Builder then = build_inside(branch, 0), give = build_inside(branch, 1);
 	build_yield(&then, NULL, 0);
 	s->b = build_before(branch->region[0]->first);
 	s->b.place = loop->place;
 	Op *sum = join(s, end);
-	for (Op *op = sum->next; op; op = op_after(op, branch->region[0]))
-		for (int i = 0; i < op->nin; i++)
-			for (int k = 0; k < n; k++)
-				if (op->in[i] == &loop->out[k])
-					op_set_in(op, i, &sum->out[k]);
-	Builder give = {.m = s->m, .block = branch->region[1], .place = loop->place};
+	for (int i = 0; i < n; i++)
+		value_replace_from(sum->next, &loop->out[i], &sum->out[i]);
 	Value **sums = MAP_OF(s->m->cx->tmp, Value *, i, n, &loop->out[i]);
 	op_make(&give, OP_STREAM_GIVE, sums, n, NULL, 0, NULL, 0);
 	build_yield(&give, NULL, 0);

@@ -64,13 +64,8 @@ find(const Op *loop, RunOn *r)
 static void
 give_back(Builder *b, Op *arrive, Value *before)
 {
-	Op *branch = build_if(b, build2(b, OP_EQ, before, build_index(b, -1)), NULL, 0);
-	Builder none = {.m = b->m, .block = branch->region[0], .place = b->place};
-	Builder some = {.m = b->m, .block = branch->region[1], .place = b->place};
-	Value *in[2] = {arrive->in[0], before};
-
-	build_yield(&none, NULL, 0);
-	op_make(&some, OP_ARRIVE, in, 2, arrive->attr, arrive->nattr, NULL, 0);
+	Builder some = build_where(b, build2(b, OP_EQ, before, build_index(b, -1)), false);
+	op_make(&some, OP_ARRIVE, (Value *[]){arrive->in[0], before}, 2, arrive->attr, arrive->nattr, NULL, 0);
 	build_yield(&some, NULL, 0);
 }
 
@@ -98,10 +93,7 @@ pipeline_run_on(Func *f, Op *loop)
 	Op *over = op_make(&b, OP_DOT_WAIT, &sum, 1, &all, 1, NULL, 0);
 	over->out[0].layout = sum->layout;
 	over->out[0].name = sum->name;
-	for (Op *op = over->next; op; op = op_after(op, f->body))
-		for (int i = 0; i < op->nin; i++)
-			if (op->in[i] == sum)
-				op_set_in(op, i, &over->out[0]);
+	value_replace_from(over->next, sum, &over->out[0]);
 	give_back(&b, r.arrive, &p.loop->out[p.loop->nout - 1]);
 	op_erase(r.arrive);
 }

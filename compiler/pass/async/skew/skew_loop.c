@@ -314,7 +314,7 @@ skew_loop(Skew *s)
 	Builder b = build_before(old);
 	Value *any = build2(&b, OP_LT, old->in[0], old->in[1]);
 	Op *branch = build_if(&b, any, old->in + 3, n);
-	Builder in = {.m = s->m, .block = branch->region[0], .place = old->place};
+	Builder in = build_inside(branch, 0), none = build_inside(branch, 1);
 	Value **first = new_map(s);
 	first[s->body->arg[0].id] = old->in[0];
 	for (int i = 0; i < n; i++)
@@ -324,7 +324,6 @@ skew_loop(Skew *s)
 	fill_loop(s, loop);
 	finish(s, &in, loop);
 	warpgroup_leave(s->m, branch->region[0]);
-	Builder none = {.m = s->m, .block = branch->region[1], .place = old->place};
 	build_yield(&none, old->in + 3, n);
 	op_replace(old, branch);
 }

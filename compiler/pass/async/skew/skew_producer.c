@@ -153,9 +153,8 @@ skew_producer(const Skew *s, Block *producers)
 	Builder b = build_before(old);
 	Value *any = build2(&b, OP_LT, old->in[0], old->in[1]);
 	Op *branch = build_if(&b, any, old->in + 3, old->nout);
-	Builder in = {.m = p.m, .block = branch->region[0], .place = old->place};
+	Builder in = build_inside(branch, 0), none = build_inside(branch, 1);
 	fill(&p, &in);
-	Builder none = {.m = p.m, .block = branch->region[1], .place = old->place};
 	build_yield(&none, old->in + 3, old->nout);
 	op_replace(old, branch);
 }
