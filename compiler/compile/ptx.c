@@ -132,9 +132,7 @@ waits(const char *text, bool copies_may)
 {
 	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
 	int budget = BRANCHES_MOST;
-	if (reads_only(text))
-		return false;
-	return s && waits_from(text, strchr(s + 1, '\n'), copies_may, &budget);
+	return !reads_only(text) && s && waits_from(text, strchr(s + 1, '\n'), copies_may, &budget);
 }
 
 bool

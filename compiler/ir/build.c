@@ -259,11 +259,7 @@ build_float(Builder *b, const Type *t, double v)
 const Type **
 value_types(Value *const *v, int n, Arena *mem)
 {
-	const Type **type = NEW_ARRAY(mem, const Type *, n);
-
-	for (int i = 0; i < n; i++)
-		type[i] = v[i]->type;
-	return type;
+	return MAP_OF(mem, const Type *, i, n, v[i]->type);
 }
 
 Op *

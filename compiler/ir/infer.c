@@ -57,17 +57,13 @@ infer_int_tile(Infer *x, int i)
 bool
 infer_i64(Infer *x, int i)
 {
-	if (infer_in(x, i) == type_scalar(x->m, TY_I64))
-		return true;
-	return infer_expect(x, i, "an i64 scalar");
+	return infer_in(x, i) == type_scalar(x->m, TY_I64) || infer_expect(x, i, "an i64 scalar");
 }
 
 bool
 infer_type(Infer *x, int i, const Type *t)
 {
-	if (infer_in(x, i) == t)
-		return true;
-	return infer_expect(x, i, "%s", infer_text(x, t));
+	return infer_in(x, i) == t || infer_expect(x, i, "%s", infer_text(x, t));
 }
 
 bool

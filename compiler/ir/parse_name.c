@@ -119,9 +119,7 @@ read_bind(Reader *r, const char *name, Place at, Value *v)
 	}
 	r->nnames += !b->name;
 	*b = (Binding){name, v, at, true};
-	if (hint_of(r, name, &v->name))
-		return true;
-	return diag_error(r->cx, at, DIAG_TIR_NAME, name);
+	return hint_of(r, name, &v->name) || diag_error(r->cx, at, DIAG_TIR_NAME, name);
 }
 
 Value *

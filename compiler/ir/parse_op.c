@@ -45,9 +45,7 @@ read_tile(Reader *r, const Type **out)
 			return false;
 	}
 	*out = is_ptr ? type_ptr(r->m, elem, mut, rank, extent) : type_tile(r->m, elem, rank, extent);
-	if (type_count(*out) <= bound)
-		return true;
-	return diag_error(r->cx, at, DIAG_TIR_LARGE);
+	return type_count(*out) <= bound || diag_error(r->cx, at, DIAG_TIR_LARGE);
 }
 
 /* buffer<3 x f16[64, 32]>, mbarrier<3> */

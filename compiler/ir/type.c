@@ -34,9 +34,7 @@ dtype_bytes(DType t, int64_t n)
 {
 	int bits = dtype_info[t].bits;
 
-	if (bits >= 8)
-		return n * (bits / 8);
-	return n / (8 / bits) + (n % (8 / bits) != 0);
+	return bits >= 8 ? n * (bits / 8) : n / (8 / bits) + (n % (8 / bits) != 0);
 }
 
 bool

@@ -60,9 +60,7 @@ check_value(Check *c, const Value *v, const char *what, int i)
 static bool
 same(Check *c, const Value *a, const Value *b, const char *what)
 {
-	if (a->layout == b->layout || !c->all)
-		return true;
-	return fail(c, "%s differ in layout", what);
+	return a->layout == b->layout || !c->all || fail(c, "%s differ in layout", what);
 }
 
 static bool

@@ -61,10 +61,7 @@ same_terms(const Sum *a, const Sum *b)
 {
 	if (a->n != b->n)
 		return false;
-	for (int i = 0; i < a->n; i++)
-		if (a->of[i] != b->of[i] || a->minus[i] != b->minus[i])
-			return false;
-	return true;
+	return !ANY_OF(i, a->n, a->of[i] != b->of[i] || a->minus[i] != b->minus[i]);
 }
 
 /* The terms of the sum with the other sign, in 32 bits. */

@@ -90,14 +90,14 @@ has_trips(const Op *first, const Op *second)
 
 /* Is a bound at least `mid` on every run: it and some more, the least of such, or a dimension where the program starts? */
 static bool
-is_behind(const Value *v, const Value *mid)
+is_after(const Value *v, const Value *mid)
 {
 	const Op *op = v->def, *mul = mid->def;
 	int64_t n;
 	if (v == mid)
 		return true;
 	if (op && op->kind == OP_MIN)
-		return is_behind(op->in[0], mid) && is_behind(op->in[1], mid);
+		return is_after(op->in[0], mid) && is_after(op->in[1], mid);
 	if (op && op->kind == OP_ADD &&
 	    ANY_OF(i, 2, op->in[i] == mid && value_int(op->in[1 - i], &n) && n >= 0))
 		return true;
@@ -122,12 +122,9 @@ inside(const Concat *c, const Value *v, int which)
 static bool
 are_alike(const Op *a, const Op *b)
 {
-	bool alike = a->kind == b->kind && a->nin == b->nin && a->nout == 1 && b->nout == 1 && a->nregion == 0 &&
-	    b->nregion == 0 && a->out[0].type == b->out[0].type && attrs_same(a, b);
-	alike = alike && ALL_OF(i, a->nin,
-			     a->in[i] == b->in[i] || (a->in[i]->type->kind == TYPE_TILE &&
-							 b->in[i]->type->kind == TYPE_TILE));
-	return alike;
+	return a->kind == b->kind && a->nin == b->nin && a->nout == 1 && b->nout == 1 && a->nregion == 0 &&
+	    b->nregion == 0 && a->out[0].type == b->out[0].type && attrs_same(a, b) && ALL_OF(i, a->nin,
+	    a->in[i] == b->in[i] || (a->in[i]->type->kind == TYPE_TILE && b->in[i]->type->kind == TYPE_TILE));
 }
 
 /* Are they the same, computed by either loop? */
@@ -266,7 +263,7 @@ concat(Func *f, Op *first, Op *second)
 	*c = (Concat){.f = f, .loop = {first, second}, .body = {first->region[0], second->region[0]}, .mid = first->in[1]};
 	Builder at = build_before(second);
 	Value *hi = second->in[1];
-	if (!is_behind(hi, c->mid))
+	if (!is_after(hi, c->mid))
 		hi = build2(&at, OP_MAX, hi, c->mid);
 	Op *loop = build_for(&at, (Value *[]){first->in[0], hi, first->in[2]}, first->in + 3, first->nout, second);
 	Block *body = loop->region[0];

@@ -230,9 +230,7 @@ without(Builder *b, Value *v, int axis)
 	if (constant)
 		return constant->kind == KIND_FLOAT ? build_float(b, less, constant->f) : build_int(b, less, constant->i);
 	if (op->kind != OP_BROADCAST) {
-		Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, op->nin);
-		for (int i = 0; i < op->nin; i++)
-			in[i] = without(b, op->in[i], axis);
+		Value **in = MAP_OF(b->m->cx->tmp, Value *, i, op->nin, without(b, op->in[i], axis));
 		return build_like(b, op, in, less);
 	}
 	Value *from = op->in[0];

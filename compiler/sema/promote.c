@@ -119,9 +119,7 @@ val_ir_as(Elab *e, const Val *v, DType want)
 Value *
 val_ir(Elab *e, const Val *v)
 {
-	if (v->kind == VAL_TILE)
-		return v->v;
-	return val_ir_as(e, v, val_dtype(e, v));
+	return v->kind == VAL_TILE ? v->v : val_ir_as(e, v, val_dtype(e, v));
 }
 
 Value *

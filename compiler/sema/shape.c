@@ -17,10 +17,7 @@ type_shape_text(Elab *e, const Type *t)
 bool
 type_broadcasts(const Type *t, int rank, const int64_t *extent)
 {
-	bool fits = t->rank <= rank;
-
-	fits = fits && ALL_OF(d, t->rank, t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d]);
-	return fits;
+	return t->rank <= rank && ALL_OF(d, t->rank, t->extent[d] == 1 || t->extent[d] == extent[rank - t->rank + d]);
 }
 
 bool

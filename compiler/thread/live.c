@@ -133,9 +133,7 @@ thread_live_at(const ThreadModule *m)
 {
 	Live l = live_of(m);
 	const int *now = profile(&l, false);
-	int *at = NEW_ARRAY(m->mem, int, m->nnode);
-	for (int i = 0; i < m->nnode; i++)
-		at[i] = now[l.begin[i]];
+	int *at = MAP_OF(m->mem, int, i, m->nnode, now[l.begin[i]]);
 	return at;
 }
 

@@ -244,9 +244,7 @@ case_materialise(TglCase *c, int i)
 	if (!ALL_OF(j, in.nuses, case_materialise(c, in.uses[j])))
 		return false;
 	c->b.tensor[i] = new_tensor(c, i, &in);
-	if (!c->b.tensor[i])
-		return false;
-	return in.absent || evaluate(c, &in, c->b.tensor[i]);
+	return c->b.tensor[i] && (in.absent || evaluate(c, &in, c->b.tensor[i]));
 }
 
 /* ---- the header ---- */

@@ -81,9 +81,7 @@ read_once(Lower *l, const FmaTogether *t, Reg **(*read)[2], int n, int i, const 
 		for (int j = 0; j < (m < n ? 2 : i); j++)
 			if (fma_reads_alike(&p->side[i], &t->at[m].p.side[j]))
 				return read[m][j];
-	Reg **v = NEW_ARRAY(l->mem, Reg *, 1 << p->chunk);
-	for (int j = 0; j < 1 << p->chunk; j++)
-		v[j] = NEW_ARRAY(l->mem, Reg, 1 << p->side[i].nregs);
+	Reg **v = MAP_OF(l->mem, Reg *, j, 1 << p->chunk, NEW_ARRAY(l->mem, Reg, 1 << p->side[i].nregs));
 	side_read(l, p, &p->side[i], from, k, v);
 	return v;
 }

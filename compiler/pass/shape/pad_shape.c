@@ -58,30 +58,30 @@ replace(const Pad *p, Op *op, Value *v)
 	op_erase(op);
 }
 
+/* `at`, a position in a tile of type `from`, as that of the same coordinates in one of type `to`; added to `sum`. */
+static Value *
+renumber(Builder *b, Value *at, Value *sum, const Type *from, const Type *to)
+{
+	int64_t weight = 1;
+	for (int d = from->rank - 1; d >= 0; d--) {
+		Value *n = number(b, at, from->extent[d]);
+		Value *c = build2(b, OP_REM, at, n);
+		at = build2(b, OP_DIV, at, n);
+		sum = build2(b, OP_ADD, sum, build2(b, OP_MUL, c, number(b, at, weight)));
+		weight *= to->extent[d];
+	}
+	return sum;
+}
+
 /* Where the elements of `out` stand in the padded `in`: from the position in the padded result to coordinates, to the true
  * position, to the operand's coordinates, to its padded position. */
 static Value *
 moved(Builder *b, const Type *in, const Type *in_padded, const Type *out, const Type *out_padded)
 {
-	int64_t count = type_count(out_padded), weight = 1;
+	int64_t count = type_count(out_padded);
 	const Type *flat = type_tile(b->m, TY_I32, 1, &count);
-	Value *rest = pad_iota(b, flat, TY_I32, 0), *linear = number(b, rest, 0), *at = number(b, rest, 0);
-	for (int d = out->rank - 1; d >= 0; d--) {
-		Value *n = number(b, rest, out_padded->extent[d]);
-		Value *c = build2(b, OP_REM, rest, n);
-		rest = build2(b, OP_DIV, rest, n);
-		linear = build2(b, OP_ADD, linear, build2(b, OP_MUL, c, number(b, rest, weight)));
-		weight *= out->extent[d];
-	}
-	weight = 1;
-	for (int d = in->rank - 1; d >= 0; d--) {
-		Value *n = number(b, rest, in->extent[d]);
-		Value *c = build2(b, OP_REM, linear, n);
-		linear = build2(b, OP_DIV, linear, n);
-		at = build2(b, OP_ADD, at, build2(b, OP_MUL, c, number(b, rest, weight)));
-		weight *= in_padded->extent[d];
-	}
-	return at;
+	Value *i = pad_iota(b, flat, TY_I32, 0), *linear = number(b, i, 0), *at = number(b, i, 0);
+	return renumber(b, renumber(b, i, linear, out_padded, out), at, in, in_padded);
 }
 
 void

@@ -274,42 +274,43 @@ split_constant(Value *v, double *c)
 	return VALUE_OF(i, 2, moderate_constant(op->in[i], c), op->in[1 - i], v);
 }
 
-/* c + c tanh u, or c - c tanh u. */
+/* Of c + c f(u) or c - c f(u): f(u), which nothing else uses; else NULL. */
+static Value *
+joined_with_constant(const Op *op, OpKind f, double *c)
+{
+	double by;
+	for (int i = 0; i < (op->kind == OP_SUB ? 1 : 2); i++) {
+		Value *v = moderate_constant(op->in[i], c) ? split_constant(op->in[1 - i], &by) : NULL;
+		if (v && v->def && v->def->kind == f && v->nuses == 1 && by == *c)
+			return v;
+	}
+	return NULL;
+}
+
 static void
 join_tanh(Op *op)
 {
-	double c, by, inner;
-	for (int i = 0; i < 2; i++) {
-		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
-			continue;
-		Value *tanh = split_constant(op->in[1 - i], &by);
-		if (!tanh->def || tanh->def->kind != OP_TANH || tanh->nuses != 1 || attr_fast(tanh->def) || by != c)
-			continue;
-		Builder b = build_before(op);
-		Value *u = split_constant(tanh->def->in[0], &inner);
-		Value *twice = build_float(&b, tanh->type, op->kind == OP_ADD ? 2 * inner : -2 * inner);
-		Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, twice), NULL);
-		value_replace(op->out, build2(&b, OP_MUL, s, build_float(&b, tanh->type, 2 * c)));
+	double c, inner;
+	Value *tanh = joined_with_constant(op, OP_TANH, &c);
+	if (!tanh || attr_fast(tanh->def))
 		return;
-	}
+	Builder b = build_before(op);
+	Value *u = split_constant(tanh->def->in[0], &inner);
+	Value *twice = build_float(&b, tanh->type, op->kind == OP_ADD ? 2 * inner : -2 * inner);
+	Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, twice), NULL);
+	value_replace(op->out, build2(&b, OP_MUL, s, build_float(&b, tanh->type, 2 * c)));
 }
 
-/* c + c erf u, or c - c erf u. */
 static void
 join_erf(Module *m, Op *op)
 {
-	double c, by;
-	for (int i = 0; i < 2; i++) {
-		if ((op->kind == OP_SUB && i != 0) || !moderate_constant(op->in[i], &c))
-			continue;
-		Value *erf = split_constant(op->in[1 - i], &by);
-		if (!erf->def || erf->def->kind != OP_ERF || erf->nuses != 1 || by != c)
-			continue;
-		Builder b = build_before(op);
-		Value *sum = relax_erf(m, &b, erf->def->in[0], op->kind == OP_SUB);
-		value_replace(op->out, c == 1 ? sum : build2(&b, OP_MUL, sum, build_float(&b, sum->type, c)));
+	double c;
+	Value *erf = joined_with_constant(op, OP_ERF, &c);
+	if (!erf)
 		return;
-	}
+	Builder b = build_before(op);
+	Value *sum = relax_erf(m, &b, erf->def->in[0], op->kind == OP_SUB);
+	value_replace(op->out, c == 1 ? sum : build2(&b, OP_MUL, sum, build_float(&b, sum->type, c)));
 }
 
 /* A factor that has no other use and is a product itself. */

@@ -254,13 +254,10 @@ static Op *
 copy_op(Strip *s, Builder *b, const Op *op)
 {
 	Arena *tmp = s->m->cx->tmp;
-	Value **in = NEW_ARRAY(tmp, Value *, op->nin);
-	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
+	Value **in = MAP_OF(tmp, Value *, i, op->nin, value_mapped(s->map, op->in[i]));
+	const Type **want = MAP_OF(tmp, const Type *, i, op->nout,
+	    strip_is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type);
 	b->place = op->place;
-	for (int i = 0; i < op->nin; i++)
-		in[i] = value_mapped(s->map, op->in[i]);
-	for (int i = 0; i < op->nout; i++)
-		want[i] = strip_is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type;
 	int at = op_is_access(op) ? row_index(op) : 0;
 	if (at)
 		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);

@@ -145,12 +145,9 @@ static Value *
 sample_elementwise(const Sample *x, const Op *op, Value *const *at)
 {
 	Arena *tmp = x->s->m->cx->tmp;
-	Value **in = NEW_ARRAY(tmp, Value *, op->nin);
-	const Type **want = NEW_ARRAY(tmp, const Type *, op->nout);
-	for (int i = 0; i < op->nin; i++)
-		in[i] = op->kind == OP_PHILOX && op->in[i]->type->rank == 0 ? op->in[i] : sample(x, op->in[i], at);
-	for (int i = 0; i < op->nout; i++)
-		want[i] = splatted(x, &op->out[i]);
+	Value **in = MAP_OF(tmp, Value *, i, op->nin,
+	    op->kind == OP_PHILOX && op->in[i]->type->rank == 0 ? op->in[i] : sample(x, op->in[i], at));
+	const Type **want = MAP_OF(tmp, const Type *, i, op->nout, splatted(x, &op->out[i]));
 	op_clone_as(x->b, op, in, op->attr, want, x->map);
 	return NULL;
 }

@@ -41,9 +41,7 @@ bool
 builtin_exists(const char *name, const char *scope)
 {
 	const Builtin *b = find(name);
-	if (!b)
-		return false;
-	return !scope || (strcmp(scope, "fast") == 0 && (b->traits & FAST));
+	return b && (!scope || (strcmp(scope, "fast") == 0 && (b->traits & FAST)));
 }
 
 /* One parameter of a row's text. */

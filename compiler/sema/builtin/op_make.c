@@ -237,9 +237,7 @@ cat_operands(Call *c, const Val **items, int *n)
 	*n = nested ? c->rest[0].val.n : c->nrest;
 	Val *v = MAP_OF(c->e->cx->mem, Val, i, *n, nested ? c->rest[0].val.items[i] : c->rest[i].val);
 	*items = v;
-	if (*n > 0)
-		return true;
-	return diag_error(c->e->cx, c->place, DIAG_ARG_MISSING, "cat", "x");
+	return *n > 0 || diag_error(c->e->cx, c->place, DIAG_ARG_MISSING, "cat", "x");
 }
 
 static bool
