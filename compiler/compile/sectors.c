@@ -244,7 +244,10 @@ inspect_is_scattered(const InspectArg *arg, const Op *op, const Type *tile, cons
 {
 	Walk w = {.arg = arg, .all_inside = true};
 	int64_t bits;
-	return address_at(&w, op, tile, l, 0, 0, &bits) == AT_UNKNOWN || w.takes_data;
+	bool is = false;
+	for (int lane = 0; lane < 1 << l->in[IN_LANE] && !is; lane = 2 * lane + 1)     /* x[where(i % 2 == 1, j[i / 2], 0)] */
+		is = address_at(&w, op, tile, l, lane, 0, &bits) == AT_UNKNOWN || w.takes_data;
+	return is;
 }
 
 /* The L2 cache serves pairs of sectors: 4 M elements of a table of 1 MB at random take an H200 32 us, as it takes for 64

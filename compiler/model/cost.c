@@ -70,16 +70,6 @@ arithmetic(Walk *w, const Op *op, double times)
 
 /* ---- memory ---- */
 
-/* The loop that has most trips of the one from which this one was left (passes keep, unroll). */
-static const Op *
-main_loop(const Op *loop)
-{
-	const Op *of = loop;
-	while (of && (of->kind != OP_FOR || attr_unrolled(of) < 0))
-		of = of->prev;
-	return of ? of : loop;
-}
-
 /* What a loop reads that another has read before, as the second of two passes over a row. */
 static void
 note_again(Walk *w, const Op *op, double bytes)
@@ -87,7 +77,7 @@ note_again(Walk *w, const Op *op, double bytes)
 	const Value *v = op->in[0];
 	if (v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR || !w->loop)
 		return;
-	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index], *loop = main_loop(w->loop);
+	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index], *loop = cost_main_loop(w->loop);
 	if (!*first || *first == loop) {
 		*first = loop;
 		return;
@@ -122,7 +112,7 @@ access(Walk *w, const Op *op, double times)
 	double accesses = v ? MAX(cost_elements(v) * inside_of(w, op, v) / vector, 1) : 1;
 	double n = fresh * accesses, sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
-	double missed = w->facts->missed(w->facts->user, op);
+	double missed = w->facts->missed(w->facts->user, op), apart = cost_warps_apart(v, w->warps);
 	bool is_read = op->nout > 0;
 	if (op->kind == OP_READ)
 		w->fresh[op->out[0].id] = fresh;
@@ -137,7 +127,7 @@ access(Walk *w, const Op *op, double times)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
 	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
-	w->c->sectors += times * n * sectors * w->warps * missed;
+	w->c->sectors += times * n * sectors * apart * missed;
 	w->c->bytes += times * held;
 	if (is_read && t->rank > 0 && walks_rows(w, op))
 		w->c->narrow += times * held * MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
@@ -147,7 +137,7 @@ access(Walk *w, const Op *op, double times)
 	/* as it is built; choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
 	double alone = is_read && !is_sent ? w->r->latency / w->overlap : 0;
-	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
+	return alone + n * sectors * missed * SECTOR * apart * w->r->multiprocessors / w->r->memory_rate;
 }
 
 /* Bytes of a thread go through shared memory, there and back. */
@@ -351,13 +341,6 @@ line_of(const Walk *w, const Op *op)
 	return &all->at[all->n - 1];
 }
 
-/* A box that copies bring, or that leaves, lies in shared memory. */
-static double
-box_bytes(const Op *op)
-{
-	return op->kind == OP_COPY || op->kind == OP_SEND ? (double)tile_bytes(op->in[access_data(op)]->type) : 0;
-}
-
 static void
 note_tensor(const Walk *w, const Op *op, double bytes, LineCost *l)
 {
@@ -389,7 +372,7 @@ note_line(const Walk *w, const Op *op, double each, const ProgramCost *before, d
 	l->used.products += now->products - before->products;
 	l->used.atomics += now->atomics - before->atomics +
 	    w->facts->once * (now->atomics_once - before->atomics_once);
-	double box = each * box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
+	double box = each * cost_box_bytes(op), alone = w->t->rates ? w->t->rates->issue_alone : 0;
 	l->used.sectors += box > 0 ? box / SECTOR : now->sectors - before->sectors;
 	double bytes = box > 0 ? box : now->bytes - before->bytes;
 	l->used.bytes += bytes;

@@ -65,11 +65,23 @@ typedef struct Source {
 	bool data, neighbours;                          /* neighbours on the grid have others */
 } Source;
 
+/* Where the loop begins whose index v is; NULL: it is none.  At one time all of a program's elements lie in the row that an
+ * index names, as in lp[n, t, label[…]], where one time step's row stays in the first cache. */
+static const Value *
+index_start(const Value *v)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+	return loop && loop->kind == OP_FOR && v == &v->block->arg[0] ? loop->in[0] : NULL;
+}
+
 static void
 find_source(const Value *v, int depth, Source *out)
 {
 	const Op *op = v->def;
-	out->data |= depth == 0 || (op ? op_is_access(op) : v->block->parent != NULL);
+	const Value *start = index_start(v);
+	out->data |= depth == 0 || (op ? op_is_access(op) : v->block->parent && !start);
+	if (start && depth > 0)
+		find_source(start, depth - 1, out);
 	out->neighbours |= op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) && attr_axis(op) == 0;
 	for (int i = 0; op && i < op->nin && depth > 0; i++)
 		find_source(op->in[i], depth - 1, out);
