@@ -656,6 +656,37 @@ test_one_number(void **state)
 	compile_close(c.cx);
 }
 
+/* Two of 64 experts for each of 16 rows: fewer ones than places, which blocks still count before they add. */
+static void
+test_experts(void **state)
+{
+	static const char text[] = "kernel route<B = 16>(x: in f32[T, 64], n: out i32[64] = 0) grid(p: cdiv(T, B)) {\n"
+	    "    let (w, i) = topk(x[p * B +: B, :], 2);\n    atomic_add(n[i], 1, order = relaxed);\n}";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 2, .dim = {262144, 64}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_I32, .rank = 1, .dim = {64}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "persistent"), 1);
+	compile_close(c.cx);
+}
+
+/* One step's row, of which data says the places, stays in the first cache: what waits decides, by 4 warps least. */
+static void
+test_steps_row(void **state)
+{
+	static const char text[] = "kernel ctc<S = 128>(lp: in f32[N, T, V], label: in i32[N, L], y: out f32[N]) grid(n: N) {\n"
+	    "    let s = arange(0, S);\n    let lab = where(s % 2 == 1, label[n, s / 2], 0);\n    var a = where(s < 2, 0.0, -inf);\n"
+	    "    for t in range(1, T) {\n        let b = shift(a, 1, fill = -inf);\n        let m = max(max(a, b), -1e30);\n"
+	    "        a = m + log(exp(a - m) + exp(b - m)) + lp[n, t, lab];\n    }\n    y[n] = max(a);\n}";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 3, .dim = {1024, 500, 64}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_I32, .rank = 2, .dim = {1024, 60}};
+	c.args[2] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 1, .dim = {1024}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "warps"), 4);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -666,7 +697,8 @@ main(void)
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
-		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number),
+		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_steps_row),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
