@@ -245,7 +245,8 @@ inspect_is_scattered(const InspectArg *arg, const Op *op, const Type *tile, cons
 	Walk w = {.arg = arg, .all_inside = true};
 	int64_t bits;
 	bool is = false;
-	for (int lane = 0; lane < 1 << l->in[IN_LANE] && !is; lane = 2 * lane + 1)     /* x[where(i % 2 == 1, j[i / 2], 0)] */
+	/* in x[where(i % 2 == 1, j[i / 2], 0)] not the first lane's */
+	for (int lane = 0; lane < 1 << l->in[IN_LANE] && !is; lane = 2 * lane + 1)
 		is = address_at(&w, op, tile, l, lane, 0, &bits) == AT_UNKNOWN || w.takes_data;
 	return is;
 }

@@ -127,8 +127,9 @@ cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Va
 
 /* ---- of accesses ---- */
 
-/* Warps that access other elements than those before them: what several hold alike comes from the L2 cache once, and one of
- * them writes it.  1024 x 500 steps of CTC with a tile of 128 take an H200 290 us by 4 warps, 417 by 8, which have a copy. */
+/* Warps that access other elements than those before them: what several hold alike comes from the L2 cache once, and
+ * one of them writes it.  1024 x 500 steps of CTC with a tile of 128 take an H200 290 us by 4 warps, 417 by 8, which
+ * have a copy. */
 double
 cost_warps_apart(const Value *v, int warps)
 {
