@@ -52,16 +52,6 @@ load_words(SimtThread *t, uint64_t from, uint32_t n, const char *what, uint64_t 
 		out[i] = word[i];
 }
 
-static void
-store_words(SimtThread *t, uint64_t to, uint32_t n, const char *what, const uint64_t *in)
-{
-	uint32_t at, word[4];
-	SimtThread *of = simt_cluster_at(t, to, &at, what);
-	for (uint32_t i = 0; i < n; i++)
-		word[i] = (uint32_t)in[i];
-	memcpy(simt_shared_of(t, of, at, 4 * n, SIMT_WRITE), word, 4 * n);
-}
-
 PRIMITIVE(simt_cluster_load)
 {
 	load_words(t, in[0], 1, "cluster_load", out);
@@ -72,14 +62,13 @@ PRIMITIVE(simt_cluster_load_4)
 	load_words(t, in[0], 4, "cluster_load_4", out);
 }
 
-PRIMITIVE(simt_cluster_store)
-{
-	store_words(t, in[0], 1, "cluster_store", in + 1);
-}
-
 PRIMITIVE(simt_cluster_store_4)
 {
-	store_words(t, in[0], 4, "cluster_store_4", in + 1);
+	uint32_t at, word[4];
+	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_store_4");
+	for (int i = 0; i < 4; i++)
+		word[i] = (uint32_t)in[1 + i];
+	memcpy(simt_shared_of(t, of, at, sizeof word, SIMT_WRITE), word, sizeof word);
 }
 
 PRIMITIVE(simt_cluster_signal)

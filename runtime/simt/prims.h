@@ -68,7 +68,7 @@ void simt_mbarrier_fence(SimtThread *t);                /* what the thread has s
 
 /* ---- bulk.c ---- */
 
-/* Bytes on their way between shared memory and global memory (one run of it, or a box of a tensor) or another block's. */
+/* Bytes on their way between shared memory and global memory: one run of it, or a box of a tensor. */
 struct BulkCopy {
 	BulkCopy *next;
 	SimtThread *by;                                 /* of the block whose shared memory `shared` is in */
@@ -78,8 +78,6 @@ struct BulkCopy {
 	uint8_t *global;                                /* one run, or */
 	const SimtTensorMap *map;                       /* the tensor, and the box's first element, */
 	int32_t first[SIMT_TENSOR_RANK], offset[SIMT_WINDOWS];
-	SimtThread *from;                               /* or the sender's block, and where there */
-	uint32_t from_at;
 	uint32_t group;                                 /* of a store */
 	uint8_t *read;                                  /* what a store has read; NULL: nothing yet */
 	bool is_read;                                   /* and that was waited for */

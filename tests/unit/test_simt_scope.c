@@ -128,9 +128,9 @@ get_from(SimtThread *t, int line, uint32_t at, int rank)
 static void
 put_into(SimtThread *t, int line, uint32_t at, int rank)
 {
-	uint64_t in[] = {remote(t, at, rank), 7};
+	uint64_t in[] = {remote(t, at, rank), 7, 7, 7, 7};
 	t->site = line;
-	simt_cluster_store(t, in, NULL, NULL);
+	simt_cluster_store_4(t, in, NULL, NULL);
 }
 
 static void
@@ -322,45 +322,6 @@ multicast(void **state)
 	found(r, sent_to_both, 2, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 2);
 	found(r, sent_to_both, 3, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 1);
 	found(r, sent_to_both, 4, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 2);
-}
-
-/* Block 0 sends what it has to block 1, and writes over it once block 1 has told it that it came.  Faults: it does not
- * wait for that; nothing was fenced towards the async proxy. */
-static void
-sent(SimtThread *t, const uint64_t *param)
-{
-	int fault = trial_of(param)->fault;
-	set_up(t);
-	if (t->cluster_rank == 0 && t->thread < 4) {
-		put(t, 1, 512 + 4 * (uint32_t)t->thread);
-		if (fault != 2)
-			simt_fence_async(t, NULL, NULL, NULL);
-	}
-	barrier(t);
-	if (t->cluster_rank == 0 && t->thread == 0) {
-		uint64_t in[] = {remote(t, 256, 1), 512, 16, remote(t, BAR, 1)};
-		t->site = 2;
-		simt_bulk_send(t, in, NULL, NULL);
-		if (fault != 1)
-			wait_for(t, BACK);
-		put(t, 3, 512);
-	}
-	if (t->cluster_rank == 1 && t->thread == 0) {
-		simt_mbar_expect(t, (const uint64_t[]){BAR, 16}, NULL, NULL);
-		wait_for(t, BAR);
-		get(t, 4, 256);
-		signal_to(t, BACK, 0);
-	}
-	all_blocks(t);
-}
-
-static void
-sends(void **state)
-{
-	Trial *r = *state;
-	clean(r, sent, 4, 2);
-	found(r, sent, 1, 2, 2, DIAG_SIMT_RACE_SHARED, 2, 3);
-	found(r, sent, 2, 2, 2, DIAG_SIMT_RACE_SHARED, 1, 2);
 }
 
 /* ---- global memory ---- */
@@ -694,7 +655,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(cluster_barriers), cmocka_unit_test(early), cmocka_unit_test(ended),
-	    cmocka_unit_test(remote_arrivals), cmocka_unit_test(multicast), cmocka_unit_test(sends),
+	    cmocka_unit_test(remote_arrivals), cmocka_unit_test(multicast),
 	    cmocka_unit_test(global_memory), cmocka_unit_test(scopes), cmocka_unit_test(two_os_threads),
 	    cmocka_unit_test(cluster_scope), cmocka_unit_test(block_scope), cmocka_unit_test(mixed_scopes), cmocka_unit_test(stores),
 	};

@@ -55,15 +55,13 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 	if (c->map)
 		simt_box_load(c, to);
 	else
-		memcpy(to, c->from ? c->from->shared + c->from_at : c->global, (size_t)c->bytes);
+		memcpy(to, c->global, (size_t)c->bytes);
 	if (checks && c->map)
 		simt_box_landed(c, mbarrier);
-	else if (checks && !c->from)
+	else if (checks)
 		simt_global_landed(c->begun_by, (uint64_t)(uintptr_t)c->global, c->bytes, mbarrier);
 	if (checks)
 		simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
-	if (checks && c->from)
-		simt_landed(c->from, c->from, c->from_at, c->bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 }
 
 PRIMITIVE(simt_bulk_copy)
@@ -93,18 +91,6 @@ PRIMITIVE(simt_bulk_copy_multi)
 	BulkCopy c = {.begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
 	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
 	simt_bulk_load_multi(&c, (uint32_t)in[3], in[4], "bulk_copy_multi");
-}
-
-PRIMITIVE(simt_bulk_send)
-{
-	uint32_t at, mbarrier;
-	SimtThread *to = simt_cluster_at(t, in[0], &at, "bulk_send");
-	if (simt_cluster_at(t, in[3], &mbarrier, "bulk_send") != to)
-		simt_fail(t, "bulk_send: the mbarrier is of another block than the bytes");
-	check(t, at, in[1], (uint32_t)in[2], "bulk_send");
-	BulkCopy c = {.by = to, .begun_by = t, .shared = at, .bytes = (int)in[2], .from = t, .from_at = (uint32_t)in[1]};
-	simt_shared_at(t, c.from_at, c.bytes, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
-	simt_bulk_load(&c, mbarrier, "bulk_send");
 }
 
 /* ---- stores ---- */
