@@ -81,6 +81,7 @@ int cli_no_command(const char *name);
 /* Writes a file whole or not at all (a temporary beside it, renamed); devices and pipes are written to directly. False
  * after printing why not. */
 bool cli_write_file(const char *path, const char *text, size_t size);
+bool cli_to_file(const Cli *cli);                           /* is there a -o, and is it not -, which is standard output? */
 /* To -o FILE, or standard output. */
 int cli_emit(const Cli *cli, const Text *text);
 /* Standard output flushed; EXIT_WRONG with a message if it could not take everything. */
@@ -118,6 +119,7 @@ void cli_print_index(const TglCheck *r);                    /* the worst element
 json_t *cli_json_resources(const TglResources *u);
 const char *cli_shape(Arena *mem, TglTensor *t);            /* "f32[100, 1000]" */
 double cli_unsigned_nan(double v);                         /* for printf, which would show a NaN's sign */
+json_t *cli_json_path(const char *path);                    /* bytes that are not UTF-8 as \u00xx */
 json_t *cli_json_number(double v);                          /* what JSON has no number for as "nan", "inf", "-inf" */
 void cli_print_json(json_t *take);                          /* to standard output */
 

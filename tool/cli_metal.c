@@ -20,7 +20,7 @@ cli_metal(const Cli *cli, Module *m, const Target *t, const Bound *b, Text *out,
 {
 	Text json = {0};
 	bool first = out->n == 0, ok = compile_metal(m, t, b, out, &json, times);
-	if (ok && b && cli_has(cli, OPT_OUTPUT)) {
+	if (ok && b && cli_to_file(cli)) {
 		char *path = description_path(m->cx->mem, cli->value[OPT_OUTPUT], m->funcs.at[0]->name, first);
 		ok = cli_write_file(path, json.at, json.n);
 	}

@@ -23,11 +23,17 @@ cli_write_file(const char *path, const char *text, size_t size)
 	return false;
 }
 
+bool
+cli_to_file(const Cli *cli)
+{
+	return cli_has(cli, OPT_OUTPUT) && strcmp(cli->value[OPT_OUTPUT], "-") != 0;
+}
+
 int
 cli_emit(const Cli *cli, const Text *text)
 {
 	const char *at = text->at ? text->at : "";
-	if (cli_has(cli, OPT_OUTPUT))
+	if (cli_to_file(cli))
 		return cli_write_file(cli->value[OPT_OUTPUT], at, text->n) ? EXIT_GOOD : EXIT_WRONG;
 	fwrite(at, 1, text->n, stdout);
 	return EXIT_GOOD;

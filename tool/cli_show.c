@@ -109,6 +109,16 @@ cli_unsigned_nan(double v)
 }
 
 json_t *
+cli_json_path(const char *path)
+{
+	Text t = {0};
+	text_json(&t, path);
+	json_t *j = json_loads(t.at, JSON_DECODE_ANY, NULL);
+	text_close(&t);
+	return j;
+}
+
+json_t *
 cli_json_number(double v)
 {
 	if (isfinite(v))

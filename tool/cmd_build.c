@@ -138,7 +138,7 @@ choose_stage(const Cli *cli, const Target **target)
 		cli_misuse("--emit=metal is of Apple's GPUs: --target=apple7, apple8 or apple9");
 	else if (stage >= EMIT_LLVM && stage < EMIT_METAL && t && t->kind != TARGET_PTX)
 		cli_misuse("--emit=%s is of NVIDIA's GPUs; of %s there is --emit=metal", name, t->name);
-	else if (stage == EMIT_CUBIN && t && !cli_has(cli, OPT_OUTPUT))
+	else if (stage == EMIT_CUBIN && t && !cli_to_file(cli))
 		cli_misuse("--emit=cubin writes a file and its description beside it: say where with -o, as in -o k.cubin");
 	else if (stage > EMIT_TIR && !t)
 		cli_misuse("--emit=%s is of a GPU: say which with --target, as in --target=sm_90a", name);

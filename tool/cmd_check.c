@@ -81,9 +81,10 @@ row(Totals *t, TglKernel *k, const TglExample *ex, const char *device, const cha
     const char *verdict)
 {
 	if (t->rows) {
-		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "file", ex->file,
-		    "kernel", tgl_kernel_name(k), "example", ex->label, "device", device, "output", output,
-		    "error_over_bound", ratio < 0 ? json_null() : cli_json_number(ratio), "verdict", verdict));
+		json_array_append_new(t->rows, json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:s}", "file",
+		    cli_json_path(ex->file), "kernel", tgl_kernel_name(k), "example", ex->label, "device", device,
+		    "output", output, "error_over_bound", ratio < 0 ? json_null() : cli_json_number(ratio),
+		    "verdict", verdict));
 		return;
 	}
 	if (t->nrows++ == 0)

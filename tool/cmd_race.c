@@ -64,9 +64,9 @@ row(Tally *t, TglKernel *k, const char *label, const char *target, int64_t ran, 
 	t->runs++;
 	t->bad += what != NULL;
 	if (t->rows) {
-		json_array_append_new(t->rows, json_pack("{s:s, s:s, s:s, s:s, s:I, s:s}", "file", tgl_kernel_file(k),
-		    "kernel", tgl_kernel_name(k), "example", label, "target", target, "schedules", (json_int_t)ran,
-		    "verdict", what ? what : "clean"));
+		json_array_append_new(t->rows, json_pack("{s:o, s:s, s:s, s:s, s:I, s:s}", "file",
+		    cli_json_path(tgl_kernel_file(k)), "kernel", tgl_kernel_name(k), "example", label, "target", target,
+		    "schedules", (json_int_t)ran, "verdict", what ? what : "clean"));
 		return;
 	}
 	printf("%-22s %-24s %-8s %lld schedule%s: %s\n", tgl_kernel_name(k), label, target, (long long)ran,

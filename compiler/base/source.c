@@ -37,6 +37,35 @@ sequence(const unsigned char *s, size_t n)
 	return len;
 }
 
+/* Text of ours is UTF-8, but for names of files: bytes of theirs that are not go as control characters do. */
+void
+text_quoted(Text *t, const char *s, const char *letters, const char *other)
+{
+	static const char control[] = "\n\t\r";
+	text_put(t, "\"");
+	for (size_t left = strlen(s), n; left > 0; s += n, left -= n) {
+		unsigned char c = (unsigned char)*s;
+		size_t whole = sequence((const unsigned char *)s, left);
+		n = MAX(whole, 1);
+		const char *known = c < 0x20 ? strchr(control, c) : NULL;
+		if (c == '"' || c == '\\')
+			text_printf(t, "\\%c", c);
+		else if (known && (size_t)(known - control) < strlen(letters))
+			text_printf(t, "\\%c", letters[known - control]);
+		else if (other && (c < 0x20 || c == 0x7f || !whole))
+			text_printf(t, other, c);
+		else
+			text_putn(t, s, n);
+	}
+	text_put(t, "\"");
+}
+
+void
+text_json(Text *t, const char *s)
+{
+	text_quoted(t, s, "n", "\\u%04x");
+}
+
 static int
 add_file(Compile *cx, const char *path, const char *text, size_t size)
 {

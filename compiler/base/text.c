@@ -53,32 +53,6 @@ text_printf(Text *t, const char *fmt, ...)
 	t->n += n > 0 ? (size_t)n : 0;
 }
 
-void
-text_quoted(Text *t, const char *s, const char *letters, const char *other)
-{
-	static const char control[] = "\n\t\r";
-	text_put(t, "\"");
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-		const char *known = c < 0x20 ? strchr(control, c) : NULL;
-		if (c == '"' || c == '\\')
-			text_printf(t, "\\%c", c);
-		else if (known && (size_t)(known - control) < strlen(letters))
-			text_printf(t, "\\%c", letters[known - control]);
-		else if (other && (c < 0x20 || c == 0x7f))
-			text_printf(t, other, c);
-		else
-			text_putn(t, s, 1);
-	}
-	text_put(t, "\"");
-}
-
-void
-text_json(Text *t, const char *s)
-{
-	text_quoted(t, s, "n", "\\u%04x");
-}
-
 char *
 text_trim(char *s)
 {

@@ -185,7 +185,7 @@ static void
 put_quoted(Print *p, const ThreadNode *n)
 {
 	text_printf(p->out, "%s ", thread_kind_text[n->kind]);
-	text_json(p->out, n->text);
+	text_quoted(p->out, n->text, "nt", "\\x%02x");
 	text_put(p->out, n->nin ? " " : "");
 	uses(p, n, 0, n->nin);
 }
@@ -453,7 +453,7 @@ put_files(Print *p, const Compile *cx)
 			continue;
 		p->file[i] = ++n;
 		text_printf(p->out, "file %d ", n - 1);
-		text_json(p->out, cx->files.at[i].path);
+		text_quoted(p->out, cx->files.at[i].path, "nt", "\\x%02x");
 		text_put(p->out, "\n");
 	}
 }

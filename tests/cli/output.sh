@@ -29,6 +29,30 @@ echo before >kept
 expect 1 "error" build missing.tgl -o kept
 holds grep -q before kept
 
+# `-o -` is standard output.
+expect 0 'kernel @saxpy' build saxpy.tgl -o -
+expect 0 '<html' report saxpy.tgl -o -
+expect 0 'kernel void saxpy' build saxpy.tgl --emit=metal -o -
+expect 2 'say where with -o' build saxpy.tgl --target=sm_90a --emit=cubin -o -
+expect 2 'which folder' pack saxpy.tgl -o -
+holds test ! -e ./- -a ! -e ./-.txt
+
+# A file's name need not be UTF-8: what is printed is, and can be read back.
+odd=$(printf 'x\377\\\"y.tgl')
+if cp saxpy.tgl "$odd"; then
+	for command in "build -o odd.tir" "build --target=sm_90a --emit=thread -o odd.thr"; do
+		expect 0 "" ${command%% *} "$odd" ${command#* }
+	done
+	for made in odd.tir odd.thr; do
+		expect 0 saxpy opt $made
+		holds cmp "$out" $made
+	done
+	expect 0 "" check "$odd" --device=cpu --json
+	holds grep -q "\"file\": \"x$(printf '\303\277')" "$out"
+	echo 'kernel' >"$odd"
+	expect 1 '"file": "x.u00ff' build "$odd" --json
+fi
+
 # A file that may not grow so large.
 (ulimit -f 8; expect 1 "cannot write 'large.npy'" run saxpy.tgl -D N=1000000 --out y=large.npy; [ "$failed" = 0 ]) || fail "a limit of sizes"
 holds test -z "$(ls large.npy* 2>/dev/null)"

@@ -441,7 +441,7 @@ cmd_pack(const Cli *cli)
 {
 	if (!cli_operands(cli, 1, INT32_MAX))
 		return EXIT_MISUSE;
-	if (!cli_has(cli, OPT_OUTPUT))
+	if (!cli_to_file(cli))
 		return cli_misuse("a pack is files: say which folder they go to with -o, as in -o build");
 	Pack p = {.cli = cli, .cx = compile_open(), .folder = cli->value[OPT_OUTPUT]};
 	PackLines lines = {0};

@@ -366,10 +366,10 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	bool coded = profile && add_code(stages, m, t);
 	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, cx->mem) : NULL;
 	if (coded)
-		out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
+		out = json_pack("{s:s, s:o, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
 		    "s:O, s:O, s:o, s:o, s:o}",
-		    "version", tgl_version(), "file", f->path, "kernel", k->name, "target", t->name, "source", f->text,
-		    "line", k->item->place.line, "end_line", k->item->place.end_line,
+		    "version", tgl_version(), "file", cli_json_path(f->path), "kernel", k->name, "target", t->name,
+		    "source", f->text, "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
 		    summary_json(&x, &why), "timeline",
