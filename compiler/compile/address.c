@@ -21,13 +21,6 @@
 enum { SECTOR_BITS = 256, STEPS_MOST = 512, BASE_LOG = 44, APART = 65537, UNIT_LOG_MOST = 40,
        ASTRIDE = 31 };                                  /* elements of 1 byte or more: the next sector is one element on */
 
-/* v, or v and a multiple of unit more or less. */
-typedef struct Num {
-	int64_t v, unit;                                /* unit: a power of two; 0: just v */
-	double f;                                       /* of a float, in place of v where unit is 0 */
-	bool is_guess;                                  /* all lanes have the same v, whatever that is */
-} Num;
-
 static Num number(Walk *w, const Value *v, const int64_t *at);
 
 const InspectArg *
@@ -287,7 +280,7 @@ extent(Walk *w, const Op *op, const int64_t *at)
 }
 
 static Num
-number(Walk *w, const Value *v, const int64_t *at)
+evaluated(Walk *w, const Value *v, const int64_t *at)
 {
 	const Op *op = v->def;
 	if (++w->steps > STEPS_MOST)
@@ -316,6 +309,24 @@ number(Walk *w, const Value *v, const int64_t *at)
 	default:
 		return op_info[op->kind].traits & ELEM ? elementwise(w, op, at) : data(w, v, at);
 	}
+}
+
+/* What is computed for a scalar is the same at every element; it counts its steps each time. */
+static Num
+number(Walk *w, const Value *v, const int64_t *at)
+{
+	int before = w->steps;
+	Scalar *kept = w->scalar ? &w->scalar[((uintptr_t)v >> 6) % SCALARS] : NULL;
+	if (!kept || v->type->rank > 0 || (v->def ? v->def->nin == 0 : !v->block->parent))
+		return evaluated(w, v, at);
+	if (kept->v == v && before + kept->steps <= STEPS_MOST) {
+		w->steps += kept->steps;
+		return kept->n;
+	}
+	Num n = evaluated(w, v, at);
+	if (w->steps <= STEPS_MOST)
+		*kept = (Scalar){v, w->steps - before, n};
+	return n;
 }
 
 static Num

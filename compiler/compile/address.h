@@ -6,6 +6,22 @@
 
 typedef enum Where { AT_KNOWN, AT_OUTSIDE, AT_UNKNOWN } Where;
 
+/* v, or v and a multiple of unit more or less. */
+typedef struct Num {
+	int64_t v, unit;                                /* unit: a power of two; 0: just v */
+	double f;                                       /* of a float, in place of v where unit is 0 */
+	bool is_guess;                                  /* all lanes have the same v, whatever that is */
+} Num;
+
+enum { SCALARS = 16 };                                  /* what an access's indices have, mostly */
+
+/* A scalar that was evaluated, and in how many steps. */
+typedef struct Scalar {
+	const Value *v;
+	int steps;
+	Num n;
+} Scalar;
+
 typedef struct Walk {
 	const InspectArg *arg;
 	int64_t nth;                                    /* program along each axis, and trip of each loop: 0 or 1 */
@@ -14,6 +30,7 @@ typedef struct Walk {
 	bool takes_data;                                /* an index so far was data, another for each element */
 	bool takes_guess;                               /* and one was data, the same for all lanes */
 	int steps;                                      /* ops that one element has taken */
+	Scalar *scalar;                                 /* SCALARS by their addresses, of this program and trip; or NULL */
 } Walk;
 
 const InspectArg *walk_arg(const Walk *w, const Value *v);      /* of a parameter's value; NULL: not known */

@@ -73,14 +73,18 @@ static bool
 count_all(Walk w, const Op *op, const Type *tile, const Layout *l, int vector, Worst *worst)
 {
 	int registers = 1 << l->in[IN_REGISTER], touched, least;
+	Scalar scalar[SCALARS] = {{0}};
+	w.scalar = scalar;
 	for (int r = 0, n = 0; r < registers && n < ACCESSES_MOST; r += vector, n++) {
 		if (!count(&w, op, tile, l, r, vector, &touched, &least))
 			return false;
 		int more = (touched - least) - (worst->touched - worst->least);
 		bool later = w.nth > worst->in.nth && r == worst->first && !w.takes_guess; /* not at an edge */
 		bool wider = touched > worst->touched || (touched == worst->touched && later);
-		if (more > 0 || (more == 0 && wider))
+		if (more > 0 || (more == 0 && wider)) {
 			*worst = (Worst){touched, least, r, w, worst->all, worst->fewest};
+			worst->in.scalar = NULL;
+		}
 		worst->all += touched;
 		worst->fewest += least;
 	}
@@ -263,7 +267,8 @@ alone(int lanes)
 double
 inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector)
 {
-	Walk w = {.arg = arg};
+	Scalar scalar[SCALARS] = {{0}};
+	Walk w = {.arg = arg, .scalar = scalar};
 	int64_t sector[LANES_MOST * VECTOR_MOST], bits;
 	int n = 0, lanes = 1 << l->in[IN_LANE];
 	int size = tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits;

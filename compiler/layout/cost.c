@@ -37,21 +37,6 @@ layout_contiguous_rows(const Layout *l, int dim)
 	return contiguous(&l->map, l->in[IN_REGISTER], at, l->map.nout - at);
 }
 
-uint64_t
-layout_free_bits(const Layout *l, InDim d)
-{
-	F2 seen = f2_zero(0, l->map.nout);
-	uint64_t free = 0;
-	for (int i = 0; i < layout_in_at(l, d) + l->in[d]; i++) {
-		uint64_t x;
-		if (!f2_solve(&seen, l->map.col[i], &x))
-			seen.col[seen.nin++] = l->map.col[i];
-		else if (i >= layout_in_at(l, d))
-			free |= UINT64_C(1) << (i - layout_in_at(l, d));
-	}
-	return free;
-}
-
 int
 set_add(int64_t *set, int n, int64_t x)
 {
@@ -144,13 +129,15 @@ worst_bank(const int64_t *at, int lanes, int width, int *words)
 {
 	int64_t seen[BANKS][WARP_MAX * 4];
 	int count[BANKS] = {0}, worst = 0;
-	for (int lane = 0; lane < lanes; lane++)
-		for (int64_t w = at[lane] / BANK_BYTES; w <= (at[lane] + width - 1) / BANK_BYTES; w++) {
+	for (int lane = 0; lane < lanes; lane++) {
+		uint64_t from = (uint64_t)at[lane], last = (from + (unsigned)width - 1) / BANK_BYTES;
+		for (uint64_t w = from / BANK_BYTES; w <= last; w++) {
 			int bank = (int)(w % BANKS), before = count[bank];
-			count[bank] = set_add(seen[bank], before, w);
+			count[bank] = set_add(seen[bank], before, (int64_t)w);
 			*words += count[bank] - before;
 			worst = MAX(worst, count[bank]);
 		}
+	}
 	return worst;
 }
 
@@ -180,8 +167,11 @@ passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int
 	int lanes = 1 << l->in[IN_LANE];
 	int64_t at[WARP_MAX];
 	assert(lanes <= WARP_MAX);
+	at[0] = 0;
+	for (int lane = 1; lane < lanes; lane++)
+		at[lane] = at[lane & (lane - 1)] ^ (int64_t)to->col[l->in[IN_REGISTER] + __builtin_ctz((unsigned)lane)];
 	for (int lane = 0; lane < lanes; lane++)
-		at[lane] = (int64_t)f2_apply(to, (uint64_t)lane << l->in[IN_REGISTER]) * bytes;
+		at[lane] *= bytes;
 	access_passes(at, lanes, bytes << vector, passes, least);
 }
 

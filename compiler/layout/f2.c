@@ -5,53 +5,46 @@
 
 #include <assert.h>
 
-/* Vectors with distinct highest bits, each with the combination of inputs that gives it. */
+/* Vectors with distinct highest bits, each at the place of that bit, with the combination of inputs that gives it; only
+ * those of `has` are set. */
 typedef struct Echelon {
-	int n;
+	int n, nker;
+	uint64_t has;                               /* the highest bits */
 	uint64_t vec[F2_MAX], from[F2_MAX];
-	int nker;
 	uint64_t ker[F2_MAX];
 } Echelon;
 
-/* Reduces v by the basis; *from collects what was added. */
+/* Reduces v by the basis, the highest bit first; *from collects what was added. */
 static uint64_t
 reduce(const Echelon *e, uint64_t v, uint64_t *from)
 {
-	for (int i = 0; i < e->n; i++) {
-		if ((v ^ e->vec[i]) < v) {
-			v ^= e->vec[i];
-			*from ^= e->from[i];
-		}
+	for (uint64_t left = v & e->has; left;) {
+		int top = 63 - __builtin_clzll(left);
+		v ^= e->vec[top];
+		*from ^= e->from[top];
+		left = v & e->has & ((UINT64_C(1) << top) - 1);
 	}
 	return v;
 }
 
-/* Keeps vec sorted by falling highest bit, so that one sweep of `reduce` is enough. */
 static void
-insert(Echelon *e, uint64_t v, uint64_t from)
+eliminate(const F2 *m, Echelon *e)
 {
-	int at = e->n++;
-	for (; at > 0 && e->vec[at - 1] < v; at--) {
-		e->vec[at] = e->vec[at - 1];
-		e->from[at] = e->from[at - 1];
-	}
-	e->vec[at] = v;
-	e->from[at] = from;
-}
-
-static Echelon
-eliminate(const F2 *m)
-{
-	Echelon e = {0};
+	e->n = e->nker = 0;
+	e->has = 0;
 	for (int i = 0; i < m->nin; i++) {
 		uint64_t from = UINT64_C(1) << i;
-		uint64_t v = reduce(&e, m->col[i], &from);
-		if (v)
-			insert(&e, v, from);
-		else
-			e.ker[e.nker++] = from;
+		uint64_t v = reduce(e, m->col[i], &from);
+		if (v) {
+			int top = 63 - __builtin_clzll(v);
+			e->has |= UINT64_C(1) << top;
+			e->vec[top] = v;
+			e->from[top] = from;
+			e->n++;
+		} else {
+			e->ker[e->nker++] = from;
+		}
 	}
-	return e;
 }
 
 F2
@@ -74,9 +67,8 @@ uint64_t
 f2_apply(const F2 *m, uint64_t x)
 {
 	uint64_t y = 0;
-	for (int i = 0; i < m->nin; i++)
-		if (x >> i & 1)
-			y ^= m->col[i];
+	for (x &= (UINT64_C(1) << m->nin) - 1; x; x &= x - 1)
+		y ^= m->col[__builtin_ctzll(x)];
 	return y;
 }
 
@@ -101,7 +93,9 @@ f2_equal(const F2 *a, const F2 *b)
 int
 f2_rank(const F2 *m)
 {
-	return eliminate(m).n;
+	Echelon e;
+	eliminate(m, &e);
+	return e.n;
 }
 
 bool
@@ -113,7 +107,8 @@ f2_is_surjective(const F2 *m)
 bool
 f2_solve(const F2 *m, uint64_t y, uint64_t *x)
 {
-	Echelon e = eliminate(m);
+	Echelon e;
+	eliminate(m, &e);
 	uint64_t from = 0;
 	if (reduce(&e, y, &from))
 		return false;
@@ -130,7 +125,8 @@ f2_invert(const F2 *m, F2 *out)
 bool
 f2_right_inverse(const F2 *m, F2 *out)
 {
-	Echelon e = eliminate(m);
+	Echelon e;
+	eliminate(m, &e);
 	if (e.n != m->nout)
 		return false;
 	F2 r = f2_zero(m->nout, m->nin);
@@ -143,7 +139,8 @@ f2_right_inverse(const F2 *m, F2 *out)
 int
 f2_kernel(const F2 *m, uint64_t *basis)
 {
-	Echelon e = eliminate(m);
+	Echelon e;
+	eliminate(m, &e);
 	for (int i = 0; i < e.nker; i++)
 		basis[i] = e.ker[i];
 	return e.nker;

@@ -292,23 +292,35 @@ layout_pair(const Layout *l)
 	return r;
 }
 
+/* Which of the first n inputs have a column that is a sum of those before: a vector of f2_kernel ends with each. */
+static uint64_t
+repeating(const F2 *m, int n)
+{
+	const F2 first = f2_columns(m, 0, n);
+	uint64_t kernel[F2_MAX], all = 0;
+	int k = f2_kernel(&first, kernel);
+	for (int i = 0; i < k; i++)
+		all |= UINT64_C(1) << (63 - __builtin_clzll(kernel[i]));
+	return all;
+}
+
+uint64_t
+layout_free_bits(const Layout *l, InDim d)
+{
+	int at = layout_in_at(l, d);
+	return repeating(&l->map, at + l->in[d]) >> at;
+}
+
 Layout
 layout_drop_broadcast(const Layout *l)
 {
 	Layout r = *l;
-	F2 seen = f2_zero(0, l->map.nout);
+	uint64_t repeat = repeating(&l->map, l->in[IN_REGISTER]);
 	r.map = f2_zero(0, l->map.nout);
-	r.in[IN_REGISTER] = 0;
-	for (int i = 0; i < l->map.nin; i++) {
-		uint64_t x;
-		if (i < l->in[IN_REGISTER]) {
-			if (f2_solve(&seen, l->map.col[i], &x))
-				continue;
-			seen.col[seen.nin++] = l->map.col[i];
-			r.in[IN_REGISTER]++;
-		}
-		r.map.col[r.map.nin++] = l->map.col[i];
-	}
+	for (int i = 0; i < l->map.nin; i++)
+		if (!(repeat >> i & 1))
+			r.map.col[r.map.nin++] = l->map.col[i];
+	r.in[IN_REGISTER] -= __builtin_popcountll(repeat);
 	return r;
 }
 
