@@ -1,6 +1,8 @@
 /* cache: what compiled kernels are kept on disk, and getting rid of them. */
 #include "tool/cli.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -155,7 +157,17 @@ copy(Session *s, TglStatus (*run)(TglContext *, const char *, int64_t *), const 
 }
 
 static int export_to(Session *s) { return copy(s, tgl_cache_export, "exported"); }
-static int import_from(Session *s) { return copy(s, tgl_cache_import, "imported"); }
+
+static int
+import_from(Session *s)
+{
+	const char *folder = s->cli->args.at[1];
+	DIR *d = opendir(folder);
+	if (!d)
+		return cli_wrong("cannot read '%s': %s", folder, strerror(errno));
+	closedir(d);
+	return copy(s, tgl_cache_import, "imported");
+}
 
 int
 cmd_cache(const Cli *cli)

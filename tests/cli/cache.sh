@@ -45,6 +45,7 @@ TEGULA_CACHE_DIR="$work/there" expect 0 '"imported": 0' cache import "$work/shar
 chmod o+w "$work/shared"
 TEGULA_CACHE_DIR="$work/else" expect 0 "^0 imported" cache import "$work/shared"
 holds grep -q "warning" "$err"
+expect 1 "cannot read 'no/where'" cache import no/where
 expect 0 "^0 removed" cache prune
 expect 0 "^1 removed" cache prune --limit 3K
 expect 0 '"removed": 1' cache clear --tuning --json

@@ -35,6 +35,7 @@ example sides { M = 4096; N = 4096; K = 4096; a = normal(0, 1); b = normal(0, 1)
 END
 expect 0 'chosen: BM = 128, BN = 256, BK = 64, warps = 8' inspect sides.tgl
 expect 0 'dot 64x64x64' inspect sides.tgl -D BM=64 -D BN=64 -D BK=64
+expect 0 '^sides for sm_90a' inspect sides.tgl -D M=70 -D N=0 -D K=33
 sed 's/BK = 64>/BK = 64, warps = 4>/' sides.tgl >given.tgl
 expect 0 'dot 64x64x64' inspect given.tgl
 # a depth between powers of two is padded, and no tensor map brings its tiles: another takes its place, unless it is given

@@ -283,7 +283,7 @@ add_rounds(const RowPrograms *p, int64_t rows, Const *all, int n)
 	int first = n;
 	for (int64_t round = 1; round <= ROUNDS; round++)
 		for (int i = 0; i < p->n; i++) {
-			int64_t all_of = round * p->multiprocessors, parts = all_of / p->of[i];
+			int64_t all_of = round * p->multiprocessors, parts = p->of[i] > 0 ? all_of / p->of[i] : 0;
 			int64_t v = parts > 0 ? rows_of_parts(rows, parts) : 0;
 			bool fits = v >= PART_LEAST && v <= PART_MOST && !is_power_of_two(v) &&
 			    100 * ((rows + v - 1) / v) * p->of[i] >= FULL * all_of;
