@@ -13,6 +13,17 @@ typedef struct Work {
 	char folder[256];
 } Work;
 
+static void
+work_close(Work *w)
+{
+	char path[300];
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/%s", w->folder, i ? "out.cubin" : "in.ptx");
+		unlink(path);
+	}
+	rmdir(w->folder);
+}
+
 static bool
 work_open(Work *w, const Text *ptx)
 {
@@ -24,18 +35,10 @@ work_open(Work *w, const Text *ptx)
 		return false;
 	}
 	snprintf(path, sizeof path, "%s/in.ptx", w->folder);
-	return cli_write_file(path, ptx->at, ptx->n);
-}
-
-static void
-work_close(Work *w)
-{
-	char path[300];
-	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof path, "%s/%s", w->folder, i ? "out.cubin" : "in.ptx");
-		unlink(path);
-	}
-	rmdir(w->folder);
+	if (cli_write_file(path, ptx->at, ptx->n))
+		return true;
+	work_close(w);
+	return false;
 }
 
 /* A command's output, run in the folder; its exit status, or -1. */

@@ -19,6 +19,12 @@ holds test ! -s "$out"
 holds grep -q '^kernel saxpy of saxpy.tgl:[0-9]*, for sm_90a$' saxpy.cubin.txt
 holds grep -q '^assumes:$' saxpy.cubin.txt
 
+# Nothing is left of a folder that cannot take the PTX.
+mkdir small
+(ulimit -f 1; TMPDIR=$PWD/small expect 1 "cannot write" build --target=sm_90a --emit=cubin saxpy.tgl -o kept.cubin; [ "$failed" = 0 ]) ||
+	fail "a limit of sizes"
+holds test -z "$(ls small)"
+
 expect 0 "^// kernel saxpy of" build --target=sm_90a --emit=ptx saxpy.tgl
 sed 's|^// ||' saxpy.cubin.txt >described
 holds test "$(head -n "$(wc -l <described)" "$out" | sed 's|^// ||')" = "$(cat described)"
