@@ -390,26 +390,24 @@ add_filled(Estimate *e, const Op *op, int dim, Use *u)
 }
 
 /* Fitted with estimate_product.c: cycles of a line and of a row outside, and bytes of rows that begin within lines, which
- * count where they are asked for.  Of the part of a copy that others of its cluster ask for each block takes a share: of
- * its lines, which the multiprocessor takes in all the same (no launch of a cluster of four took in more than 78 bytes a
- * cycle, and some that asked for 33 no more than 68), and of the L2 cache's bytes. */
+ * count where they are asked for.  Lines that others of its cluster ask for a block takes in all the same. */
 static void
 add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 {
 	static const double LINE_CYCLES = 1.58, OUTSIDE_CYCLES = 1.2, ASTRIDE_BYTES = 1.79, SECTOR_BYTES = 0.9;
-	static const double BROUGHT_LINES = 1.66, BROUGHT_BYTES = 0.0464;
+	static const double BROUGHT_LINES = 0.85;
 	const Type *t = op->out[0].type;
 	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
 	if (t->rank < 2)
 		return;
 	double lines = bytes_of(t) / row * ceil(row / line), asked = 1.0 / estimate_sharers(op, ranks, e->along);
-	double brought = 1 - asked, astride = estimate_astride(e->b, op);
+	double astride = estimate_astride(e->b, op);
 	double more = (ASTRIDE_BYTES - 1) * (astride - 1) + (estimate_splits_sectors(e->b, op) ? SECTOR_BYTES : 0);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */
-	u->lines += LINE_CYCLES * lines * (asked * astride + BROUGHT_LINES * brought);
+	u->lines += LINE_CYCLES * lines * (asked * astride + BROUGHT_LINES * (1 - asked));
 	u->lines += is_padded ? OUTSIDE_CYCLES * bytes_of(t) / row : 0;
-	u->moved += line * lines * (asked * (1 + more) + BROUGHT_BYTES * brought);
+	u->moved += line * lines * asked * (1 + more);
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
 		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);

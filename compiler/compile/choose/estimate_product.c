@@ -27,12 +27,16 @@ static const double FLAT_TRIP = 58.1;                           /* more: the war
 static const double LONE_WIDE = 52.5, WIDE = 8192;              /* of one warpgroup, of tiles of more elements */
 static const double TRANSPOSED_WAIT = 43.2;                     /* a trip, flat, of several warpgroups */
 static const double LATENCY = 1610;                             /* from a slot's release until the first bytes come */
+/* More, in clusters, of which all blocks must have released a slot before any copies into it.  Beside it, lines that others
+ * of the cluster asked for cost less than own ones (estimate_ops.c), so that clusters of four in tiles of 64 rows or
+ * columns are not too dear: 1511 x 424 x 6816 takes 25.5 us in them, 31.4 in pairs. */
+static const double CLUSTER_LATENCY = 600;
 static const double L2_RATE = 8490, MEMORY_RATE = 2280;         /* bytes, all multiprocessors together */
 static const double BUSY = 0.327;                               /* slower: all matrix units at work */
 static const double SCALE = 0.726;                              /* the median of measured by modelled times */
 static const double BESIDE_MEMORY = 0.18;                       /* of what waits for memory, the shorter is chosen */
 static const double EPILOGUE_TILE = 16384, EPILOGUE_FIXED = 0.29;
-static const double CLUSTER_START = 4040;
+static const double CLUSTER_START = 3000;
 /* Behind the first program of a multiprocessor: in roles the warps that multiply write its results, while copies for the
  * next one land but nothing multiplies; a flat block's place is taken by another. */
 static const double NEXT_EPILOGUE = 0.42, NEXT_BLOCK = 1000;
@@ -47,7 +51,7 @@ static const double IDLE_ROW = 3.75;
  * and 29.5. */
 static const double SPLIT_SLOW = 1.36, SPLIT_SLOT = 0.0334;
 /* Blocks that share a loop: in a cluster each adds a share of all blocks' sums, in memory the last adds all. */
-static const double STEP_CLUSTER = 166, RATE_CLUSTER = 5.96;
+static const double RATE_CLUSTER = 5.96;
 static const double JOIN_MEMORY = 7129, PART_MEMORY = 289, RATE_MEMORY = 202;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
@@ -99,8 +103,9 @@ static double
 ringed(const ProductLaunch *p, double active, bool edge, double together)
 {
 	double trips = fmax(p->trips, 1), use = used(p, active, edge);
+	double latency = LATENCY + (p->ranks > 1 ? CLUSTER_LATENCY : 0);
 	const double by[] = {use,
-		(trips * LATENCY + together * (p->moved * active / L2_RATE + use)) / p->stages / together};
+		(trips * latency + together * (p->moved * active / L2_RATE + use)) / p->stages / together};
 	double most = greatest(by, sizeof by / sizeof *by);
 	double wait = TRIP + (p->parted ? 0 : FLAT_TRIP) + (p->warpgroups == 1 && p->elements > WIDE ? LONE_WIDE : 0);
 	wait += p->transposes && !p->parted && p->warpgroups > 1 ? TRANSPOSED_WAIT : 0;
@@ -205,7 +210,7 @@ join_cycles(const ProductLaunch *p)
 	if (p->split <= 1)
 		return 0;
 	if (p->in_cluster)
-		return STEP_CLUSTER * log2(p->split) + p->sums / RATE_CLUSTER;
+		return p->sums / RATE_CLUSTER;
 	return JOIN_MEMORY + (p->split - 1) * (PART_MEMORY + p->sums / RATE_MEMORY);
 }
 
