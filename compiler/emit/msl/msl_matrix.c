@@ -203,8 +203,9 @@ msl_matrix_begin(Msl *m, MslNode *loop)
 			continue;
 		}
 		msl_say(m, "simdgroup_float8x8 %s[%d];", name, n);
-		msl_say(m, "for (int i = 0; i < %d; i++)", n);
-		msl_say(m, "    %s[i] = %s;", name, first);
+		const char *at = strcmp(name, "i") == 0 ? "j" : "i";    /* not what the array is called */
+		msl_say(m, "for (int %s = 0; %s < %d; %s++)", at, at, n, at);
+		msl_say(m, "    %s[%s] = %s;", name, at, first);
 		for (int k = 0; k < n; k++)
 			keep_in(m, loop, i + 2 * k, arena_printf(m->mem, "%s[%d]", name, k));
 	}
