@@ -305,7 +305,8 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	list_asserts(f, out);
 }
 
-/* The kernel's parameters are those that the text reads. */
+/* The kernel's parameters are those that the text reads.  It declares its threadgroup memory itself, beside which a launch
+ * gives none: the two would add up, and what needs more than half of it did not run. */
 static bool
 metal_artefact(Module *m, const Target *t, Artefact *out)
 {
@@ -318,6 +319,7 @@ metal_artefact(Module *m, const Target *t, Artefact *out)
 	if (ok) {
 		int kept = 0;
 		describe(m->funcs.at[0], t, &made.kernel, mem, out);
+		out->shared_bytes = 0;
 		for (int i = 0; i < out->nabi; i++)
 			if (made.param[i].buffer >= 0)
 				out->abi[kept++] = out->abi[i];
