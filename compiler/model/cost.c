@@ -14,9 +14,7 @@
 #include <string.h>
 
 enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
-/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here; of fewer
- * trips all, which wait once.  Means and variances of 256 channels of 64 x 3136 by tiles of 1024, three trips and a part
- * for a row, take an H200 62 us by 4 warps a trip at a time, 91 by 8 warps two at a time, which leaves two that wait. */
+/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
 enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
 enum { NEXT_PROGRAM = 100, NEXT_AXIS = 40 };
@@ -405,7 +403,7 @@ region(Walk *w, const Op *op, double times)
 	double start = regions_ready(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
 	int before = w->overlap;
 	const Op *outer = w->loop;
-	w->overlap = cost_overlaps(op) ? (int)MIN(OVERLAP, MAX(ceil(n), 1)) : op_is_loop(op) ? 1 : before;
+	w->overlap = cost_overlaps(op) ? OVERLAP : op_is_loop(op) ? 1 : before;
 	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op) && !cost_copies_ahead(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
