@@ -112,7 +112,7 @@ access(Walk *w, const Op *op, double times)
 	double accesses = v ? MAX(cost_elements(v) * inside_of(w, op, v) / vector, 1) : 1;
 	double n = fresh * accesses, sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
-	double missed = w->facts->missed(w->facts->user, op), apart = cost_warps_apart(v, w->warps);
+	double missed = w->facts->missed(w->facts->user, op);
 	bool is_read = op->nout > 0;
 	if (op->kind == OP_READ)
 		w->fresh[op->out[0].id] = fresh;
@@ -127,7 +127,7 @@ access(Walk *w, const Op *op, double times)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
 	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
-	w->c->sectors += times * n * sectors * apart * missed;
+	w->c->sectors += times * n * sectors * w->warps * missed;
 	w->c->bytes += times * held;
 	if (is_read && t->rank > 0 && walks_rows(w, op))
 		w->c->narrow += times * held * MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
@@ -137,7 +137,7 @@ access(Walk *w, const Op *op, double times)
 	/* as it is built; choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
 	double alone = is_read && !is_sent ? w->r->latency / w->overlap : 0;
-	return alone + n * sectors * missed * SECTOR * apart * w->r->multiprocessors / w->r->memory_rate;
+	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
 /* Bytes of a thread go through shared memory, there and back. */

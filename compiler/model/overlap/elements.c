@@ -127,16 +127,6 @@ cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Va
 
 /* ---- of accesses ---- */
 
-/* Warps that access other elements than those before them: what several hold alike comes from the L2 cache once, and
- * one of them writes it.  1024 x 500 steps of CTC with a tile of 128 take an H200 290 us by 4 warps, 417 by 8, which
- * have a copy. */
-double
-cost_warps_apart(const Value *v, int warps)
-{
-	uint64_t copies = v && v->layout ? layout_free_bits(v->layout, IN_WARP) : 0;
-	return (double)MAX(warps >> __builtin_popcountll(copies), 1);
-}
-
 /* The loop that has most trips of the one from which this one was left (passes keep, unroll). */
 const Op *
 cost_main_loop(const Op *loop)

@@ -13,7 +13,6 @@ bool cost_is_index(const Value *v, int depth);
 double cost_inside_tensor(const Op *access, const Value *v);
 double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 
-double cost_warps_apart(const Value *v, int warps);      /* v: what is accessed, or NULL */
 const Op *cost_main_loop(const Op *loop);
 double cost_box_bytes(const Op *op);
 
