@@ -2,8 +2,8 @@
  *
  * A warp executes each of them once at most, or once a trip, so that their number is the estimate's: passes and ptxas
  * join, repeat and drop what the cost model counts op by op (a product and its sum, conversions of rows that several
- * reads share).  A loop's trips are those by which its loads and stores come to what the thread IR has of them.  Of code
- * for warps that divide into roles the model's count stays, and where a loop has no access.
+ * reads share).  A loop's trips are those by which its accesses of global memory, products and shuffles come to what the
+ * thread IR has of them.  Of code for warps that divide into roles the model's count stays, and where a loop has none.
  *
  *     .L_x_1:                                       // a label of SASS, as nvdisasm prints it
  *             4a10              @!P0 EXIT ;
@@ -37,11 +37,31 @@ is_named(const char *at, const char *name)
 	return strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == '.' || at[n] == ';');
 }
 
-/* Of global memory. */
 static bool
-is_access(const char *op)
+is_one_of(const char *at, const char *const *name, int n)
 {
-	return is_named(op, "LDG") || is_named(op, "STG");
+	return ANY_OF(i, n, is_named(at, name[i]));
+}
+
+/* Loads, stores and copies of global memory, products, and exchanges between lanes, of which the thread IR has as many. */
+static bool
+is_mark(const char *op)
+{
+	static const char *const name[] = {"LDG", "STG", "LDGSTS", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "HMMA", "IMMA",
+	    "DMMA", "BMMA", "SHFL", "REDUX"};
+	return is_one_of(op, name, LEN(name));
+}
+
+/* Of the pipe for integers, comparisons and selections, of half the rate (CUDA's guide, throughput
+ * of arithmetic instructions); 1: of the pipe that multiplies integers, of the same rate; -1: of
+ * others. */
+static int
+half_pipe(const char *op)
+{
+	static const char *const name[] = {"IADD3", "VIADD", "ISETP", "FSETP", "HSETP2", "SEL", "FSEL",
+	    "FMNMX", "IMNMX", "VIMNMX", "HMNMX2", "LOP3", "PLOP3", "SHF", "PRMT", "LEA", "IABS", "SGXT",
+	    "BMSK", "F2FP", "FCHK", "P2R", "R2P"};
+	return is_one_of(op, name, LEN(name)) ? 0 : is_named(op, "IMAD") ? 1 : -1;
 }
 
 typedef struct Instruction {
@@ -74,7 +94,7 @@ code_end(const Code *c)
 		if (is_named(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
 			bool rest = false;
 			for (int k = i + 1; k < c->at.n; k++)
-				rest |= is_access(c->at.at[k].op);
+				rest |= is_named(c->at.at[k].op, "LDG") || is_named(c->at.at[k].op, "STG");
 			return rest || i < FEW * c->at.n ? -1 : i + 1;
 		}
 	return c->at.n;
@@ -157,53 +177,55 @@ loop_of(const Code *c, int i)
 	return in;
 }
 
-/* Accesses of a line in the loop itself, not in loops inside. */
+/* Marks of a line in the loop itself, not in loops inside; NULL: in no loop. */
 static int
-accesses_in(const Code *c, const CodeLoop *l, int line)
+marks_in(const Code *c, const CodeLoop *l, int line)
 {
 	int n = 0;
-	for (int i = l->from; i < l->to; i++)
-		n += (line < 0 || c->at.at[i].source == line) && is_access(c->at.at[i].op) &&
+	for (int i = l ? l->from : 0; i < (l ? l->to : c->at.n); i++)
+		n += (line < 0 || c->at.at[i].source == line) && is_mark(c->at.at[i].op) &&
 		     loop_of(c, i) == l;
 	return n;
 }
 
-/* The trips of a loop are the accesses that its lines make by the thread IR, divided by those of a trip in SASS: of the
- * line that has most.  What ptxas unrolls has a second loop for the trips that are left, which has fewer. */
+/* The trips of a loop are the marks that its lines have by the thread IR, but for those outside of loops, divided by those
+ * of a trip in SASS: of the line that has most.  What ptxas unrolls has a second loop for the trips that are left, which has fewer. */
 static void
-time_loops(Code *c, const Inspection *x, int lines)
+time_loops(Code *c, const Inspection *x, int lines, double once)
 {
 	double *left = NEW_ARRAY(c->mem, double, lines + 1), all = 0;
 	for (int k = 0; k < x->spent.n; k++) {
 		const LineBill *l = &x->spent.at[k];
 		if (l->file == x->f->place.file && l->line >= 0 && l->line <= lines)
-			all += left[l->line] += l->accesses;
+			all += left[l->line] += l->marks;
 	}
+	for (int s = 1; s <= lines; s++)
+		left[s] = MAX(left[s] - once * marks_in(c, NULL, s), 0);
 	for (;;) {
 		CodeLoop *most = NULL;
 		int n = 0, line = 0, others = 0;
 		for (int k = 0; k < c->loops.n; k++)
 			for (int s = 1; s <= lines && c->loops.at[k].times < 0; s++) {
-				int own = accesses_in(c, &c->loops.at[k], s);
+				int own = marks_in(c, &c->loops.at[k], s);
 				if (own > n) {
 					n = own;
 					line = s;
 					most = &c->loops.at[k];
 				}
 			}
-		if (!most || all <= 0)                  /* none, or the thread IR's accesses are not known */
+		if (!most || all <= 0)                  /* none, or the thread IR's marks are not known */
 			break;
 		for (int k = 0; k < c->loops.n; k++)
 			others += &c->loops.at[k] != most && c->loops.at[k].times < 0 &&
-				  accesses_in(c, &c->loops.at[k], line) > 0;
+				  marks_in(c, &c->loops.at[k], line) > 0;
 		double trips = left[line] / n;
 		most->times = others && trips >= 1 ? floor(trips) : trips;
 		for (int s = 1; s <= lines; s++)
-			left[s] = MAX(left[s] - most->times * accesses_in(c, most, s), 0);
+			left[s] = MAX(left[s] - most->times * marks_in(c, most, s), 0);
 	}
 }
 
-/* Loops without an access wait, and are passed once for each trip of the loop around them, where they are short. */
+/* Loops without a mark wait, and are passed once for each trip of the loop around them, where they are short. */
 static bool
 time_instructions(Code *c, double once)
 {
@@ -280,6 +302,7 @@ leave_seldom(Code *c, const Inspection *x)
 typedef struct Walk {
 	int lines;       /* of the source; line 0: of none */
 	double *of;      /* instructions of each */
+	double *half[2], halves[2]; /* of these, and of all, those of pipes of half the rate */
 	int *steps;      /* waits for loads that it began */
 	double n, loaded, stored; /* bytes of a warp */
 	int loads, waits;
@@ -342,6 +365,11 @@ walk(Walk *w, const Code *c)
 			take_loads(w, in->op, source);
 		w->loaded += is_named(in->op, "LDG") ? bytes_of(in->op) * 32 : 0;
 		w->stored += is_named(in->op, "STG") ? bytes_of(in->op) * 32 : 0;
+		int half = half_pipe(in->op);
+		if (half >= 0) {
+			w->half[half][source] += in->times;
+			w->halves[half] += in->times;
+		}
 		w->of[source] += in->times;
 		w->n += in->times;
 	}
@@ -404,16 +432,36 @@ turn_by_code(const Walk *w, Inspection *x)
 	}
 }
 
-static void
+/* By the schedulers, or by a pipe of half the rate that has more than half of them: its name; NULL. */
+static const char *
 issue_by_code(const Walk *w, Inspection *x)
 {
-	double each = func_warps(x->f) / (4 * x->t->rates->issue_rate);
-	x->bill.part[BILL_ISSUE] = w->n * each;
+	const TargetRates *r = x->t->rates;
+	int most = w->halves[1] > w->halves[0];
+	bool half = w->halves[most] / r->integer_rate > w->n / r->issue_rate;
+	const double *of = half ? w->half[most] : w->of;
+	double each = func_warps(x->f) / (4 * (half ? r->integer_rate : r->issue_rate));
+	x->bill.part[BILL_ISSUE] = (half ? w->halves[most] : w->n) * each;
 	for (int k = 0; k < x->spent.n; k++) {
 		LineBill *l = &x->spent.at[k];
 		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines;
-		l->part[BILL_ISSUE] = own ? w->of[l->line] * each : 0;
+		l->part[BILL_ISSUE] = own ? of[l->line] * each : 0;
 	}
+	return !half ? NULL : most ? "products of integers" : "integers, comparisons and selections";
+}
+
+/* {"122": 640.5}: instructions of a warp for a program, by lines of the source. */
+static json_t *
+by_lines(const Walk *w)
+{
+	json_t *all = json_object();
+	char line[16];
+	for (int i = 0; i <= w->lines; i++) {
+		snprintf(line, sizeof line, "%d", i);
+		if (w->of[i] > 0)
+			json_object_set_new(all, line, json_real(w->of[i]));
+	}
+	return all;
 }
 
 json_t *
@@ -423,26 +471,29 @@ report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem)
 	Bill *b = &x->bill;
 	Walk w = {.lines = lines,
 	    .of = NEW_ARRAY(mem, double, lines + 1),
+	    .half = {NEW_ARRAY(mem, double, lines + 1), NEW_ARRAY(mem, double, lines + 1)},
 	    .steps = NEW_ARRAY(mem, int, lines + 1)};
 	Code c = {.mem = mem};
 	if (b->cycles <= 0 || func_find(x->f, OP_ROLES) ||
 	    strcmp(json_string_value(json_object_get(sass, "kind")), "sass") != 0 ||
 	    !read_code(&c, json_string_value(json_object_get(sass, "text")), json_object_get(sass, "lines")))
 		return json_null();
-	time_loops(&c, x, lines);
-	if (!time_instructions(&c, b->once > 0 ? b->once : 1))
+	double once = b->once > 0 ? b->once : 1;
+	time_loops(&c, x, lines, once);
+	if (!time_instructions(&c, once))
 		return json_null();
 	leave_seldom(&c, x);
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
 	if (c.loops.n)
 		turn_by_code(&w, x);
-	issue_by_code(&w, x);
+	const char *pipe = issue_by_code(&w, x);
 	if (!c.loops.n)
 		wait_by_code(&w, x);
 	if (b->each > 0)
 		bill_again(b);
 	else
 		b->cycles += (b->part[bill_most(b)] - before) * b->programs;
-	return json_pack("{s:f, s:i, s:i}", "instructions", w.n, "loads", w.loads, "waits", w.waits);
+	return json_pack("{s:f, s:i, s:i, s:s?, s:o}", "instructions", w.n, "loads", w.loads, "waits",
+	    w.waits, "pipe", pipe, "lines", by_lines(&w));
 }

@@ -329,12 +329,24 @@ issued_trips(void *user, const ThreadNode *n)
 	return own_trips(x->m, n);
 }
 
+/* Has SASS one instruction of its kind for it?  By these the report finds the trips of SASS's loops. */
+static bool
+is_marked(const ThreadNode *n)
+{
+	if (n->kind == NODE_MMA)                        /* fp8 may be converted, and takes several then */
+		return !dtype_is_float(n->mma->a) || dtype_info[n->mma->a].bits != 8;
+	bool copies = n->kind == NODE_PRIM && n->op >= PRIM_CP_ASYNC && n->op <= PRIM_CP_ASYNC_LINE;
+	bool shuffles = n->kind == NODE_PRIM && n->op >= PRIM_SHUFFLE && n->op <= PRIM_REDUX_XOR;
+	bool global = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL;
+	return n->kind == NODE_WGMMA || copies || shuffles || global;
+}
+
 static void
 issued_take(void *user, const ThreadNode *n, double times, double issue)
 {
 	Issued *x = user;
 	LineCosts *lines = x->facts->lines;
-	bool accesses = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL && issue > 0;
+	bool marked = is_marked(n) && issue > 0;
 	const Place *at = n->place.line > 0 ? &n->place : &x->f->place;
 	int i = 0;
 	while (lines && i < lines->n && (lines->at[i].line != at->line || lines->at[i].file != at->file))
@@ -344,7 +356,7 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 	if (i == lines->n)
 		vec_push(x->m->mem, lines, ((LineCost){.file = at->file, .line = at->line, .used.warps = x->warps}));
 	lines->at[i].used.issue += x->is_fitted ? 0 : issue;
-	lines->at[i].accesses += accesses ? times : 0;
+	lines->at[i].marks += marked ? times : 0;
 }
 
 enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form of more compiles (pass coalesce) */
@@ -367,7 +379,8 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 		}
 	}
 	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
-	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || blocks_elements(f) > ELEMENTS_MOST;
+	bool counts_all = x.is_fitted && facts->lines && is_built;      /* for the marks of lines alone */
+	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || (!counts_all && blocks_elements(f) > ELEMENTS_MOST);
 	x.m = is_left ? NULL : lower_func(f, t, mem);
 	if (!x.m)
 		return;

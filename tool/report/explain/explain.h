@@ -215,6 +215,7 @@ void explain_suggest(const Explain *s, Suggestions *all, double us, const char *
 
 const char *explain_moved(const Explain *s); /* bytes of device memory by lines; "" */
 const char *explain_least_mega(const Explain *s);
+bool explain_any_gathered(const Explain *s); /* has an access indices that are data, or a tile of them? */
 void explain_access_suggestions(const Explain *s, Suggestions *all);
 void explain_wider_suggestions(const Explain *s, Suggestions *all);
 

@@ -70,6 +70,20 @@ is_behind(const Explain *s, const LineBill *l)
 	       l->line > last;
 }
 
+/* "181 instructions of a warp for a program, by PTX …", where SASS was counted. */
+static const char *
+with_count(const Explain *s, int line, const char *mix)
+{
+	const char *pipe = json_string_value(json_object_get(s->counted, "pipe"));
+	double n = json_number_value(json_object_get(
+	    json_object_get(s->counted, "lines"), arena_printf(s->mem, "%d", line)));
+	if (n <= 0)
+		return mix;
+	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s%s%s%s",
+	    explain_round(s, n), pipe ? ", most by the pipe for " : "", pipe ? pipe : "",
+	    pipe ? ", of half the rate" : "", *mix ? ", " : "", mix);
+}
+
 /* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
 static const char *
 lines_of(const Explain *s, BillPart p)
@@ -85,11 +99,8 @@ lines_of(const Explain *s, BillPart p)
 		if (explain_spent_us(s, l, p) < part / 10)
 			break;
 		const char *mix = p == BILL_ISSUE && all.n == 0 ? explain_mix(s, l->line) : "";
-		if (json_is_object(s->counted) && p == BILL_ISSUE && all.n == 0)
-			mix = arena_printf(s->mem, "%s instructions of a warp for a program%s%s",
-			    explain_round(s, l->part[BILL_ISSUE] * 4 * s->x->t->rates->issue_rate /
-						 func_warps(s->x->f)),
-			    *mix ? ", " : "", mix);
+		if (p == BILL_ISSUE && all.n == 0)
+			mix = with_count(s, l->line, mix);
 		bool ring = p == BILL_ISSUE && has_ring(s, l->line);
 		bool arithmetic =
 		    p == BILL_ISSUE || p == BILL_SPECIAL ||

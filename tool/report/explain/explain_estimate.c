@@ -12,11 +12,16 @@ typedef struct ModelError {
 	double least, most;
 } ModelError;
 
+/* Of the floor: device memory gives a little more where it is mostly read.  Of 569 kernels on an H200 13 took 0.95 to 1
+ * of their floor, and six less, of whose tensors the data left a part unread or the L2 cache had one. */
+static const double READ_ALONE = .95;
+
 static const ModelError *
 model_error(const Explain *s)
 {
 	static const ModelError
 	    memory = {"that device memory bounds by the model", 336, .95, 1.14},
+	    places = {"that device memory bounds by the model, with rows or elements that data names,", 17, .87, 1.26},
 	    narrow = {"with accesses that could be wider, that device memory bounds by the model",
 		54, .87, 1.26},
 	    issue = {"that instructions bound by the model", 52, .88, 1.33},
@@ -34,7 +39,9 @@ model_error(const Explain *s)
 			       LITTLE * explain_part(s, most)
 			   ? &plain
 			   : &products;
-	return most == BILL_MEMORY    ? explain_any_narrow(s) ? &narrow : &memory
+	return most == BILL_MEMORY    ? explain_any_gathered(s) ? &places
+				      : explain_any_narrow(s) ? &narrow
+							      : &memory
 	       : most == BILL_ISSUE   ? &issue
 	       : most == BILL_WAITING ? &waiting
 				      : &other;
@@ -80,10 +87,12 @@ const char *
 explain_estimate(const Explain *s)
 {
 	const ModelError *e = model_error(s);
+	bool memory;
+	double outside, least = explain_least(s, &memory, &outside);
 	return *explain_guessed(s) || s->x->t->rates->is_public
 		   ? explain_micro(s, s->us)
 		   : arena_printf(s->mem, "%s (%s to %s)", explain_micro(s, s->us),
-			 explain_micro(s, MIN(e->least, 1) * s->us),
+			 explain_micro(s, MAX(MIN(e->least, 1) * s->us, READ_ALONE * least)),
 			 explain_micro(s, MAX(e->most, 1) * s->us));
 }
 
@@ -101,8 +110,9 @@ say_floor(const Explain *s)
 			     ? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
 				   explain_micro(s, s->wgmma_us * (1 - outside)))
 			     : "products by this instruction";
-	return arena_printf(s->mem, "The floor, %s alone%s: %s; the estimate is %s times that.", of,
-	    padded, explain_micro(s, least), explain_round(s, s->us / least));
+	return arena_printf(s->mem, "The floor, %s alone%s%s: %s; the estimate is %s times that.", of,
+	    padded, memory ? " (reads alone up to 5 % less)" : "", explain_micro(s, least),
+	    explain_round(s, s->us / least));
 }
 
 const char *

@@ -50,8 +50,8 @@ is_data(const Value *v, int depth)
 }
 
 /* Has an access indices that are data, or a tile of them? */
-static bool
-any_is_gathered(const Explain *s)
+bool
+explain_any_gathered(const Explain *s)
 {
 	enum { DEEP = 8 };
 	for (int i = 0; i < s->lines.n; i++) {
@@ -76,7 +76,7 @@ why_more(const Explain *s)
 			"%.0f %% is what a loop reads once more, when the L2 cache has kept no "
 			"more of it",
 			100 * s->x->bill.reread));
-	if (any_is_gathered(s))
+	if (explain_any_gathered(s))
 		explain_add(s, &why,
 		    "rows and elements that data or a tile of indices names come in blocks of 64 "
 		    "bytes, slower than in "
