@@ -321,14 +321,16 @@ mbarriers_way(const Op *op, Arena *mem)
 	return way;
 }
 
-/* Warps that hold a row of what is reduced together, and exchange its states. */
+/* Warps that hold a row of what is reduced or sorted together, and exchange its states. */
 static int
 warps_across(const Op *op)
 {
 	ReducePlan p;
 	int bits = 0;
-	if (op->kind == OP_SORT || op->kind == OP_TOPK || op->kind == OP_HISTOGRAM || !op->in[0]->layout)
+	if (op->kind == OP_HISTOGRAM || !op->in[0]->layout)
 		return 1;
+	if (op->kind == OP_SORT || op->kind == OP_TOPK)
+		return 1 << layout_bits_along(op->in[0]->layout, IN_WARP, attr_axis(op));
 	plan_reduce(op, &p);
 	for (int i = 0; i < p.nruns; i++)
 		bits += p.run[i].in == IN_WARP ? p.run[i].n : 0;

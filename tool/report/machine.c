@@ -189,7 +189,8 @@ marks_in(const Code *c, const CodeLoop *l, int line)
 }
 
 /* The trips of a loop are the marks that its lines have by the thread IR, but for those outside of loops, divided by those
- * of a trip in SASS: of the line that has most.  What ptxas unrolls has a second loop for the trips that are left, which has fewer. */
+ * of a trip in SASS: of the line that has most.  What ptxas unrolls has a second loop for the trips that are left, which
+ * has fewer. */
 static void
 time_loops(Code *c, const Inspection *x, int lines, double once)
 {

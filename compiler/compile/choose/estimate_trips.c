@@ -380,7 +380,8 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 	}
 	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
 	bool counts_all = x.is_fitted && facts->lines && is_built;      /* for the marks of lines alone */
-	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || (!counts_all && blocks_elements(f) > ELEMENTS_MOST);
+	bool is_large = blocks_elements(f) > ELEMENTS_MOST && !counts_all;
+	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || is_large;
 	x.m = is_left ? NULL : lower_func(f, t, mem);
 	if (!x.m)
 		return;

@@ -161,13 +161,6 @@ explain_resident(const Explain *s)
 	return MIN(s->x->blocks, (int)MIN(each, (double)INT_MAX));
 }
 
-bool
-explain_spills(const Explain *s)
-{
-	enum { FEW_BYTES = 128 }; /* of a thread, stored and loaded once: worth no word */
-	return s->x->spills >= FEW_BYTES;
-}
-
 const char *
 explain_behind(const Explain *s, const char *head)
 {

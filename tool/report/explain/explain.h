@@ -2,6 +2,7 @@
  * the whole kernel.
  *
  *     explain.c          figures as they are read, lists; all of it as JSON, which the page shows
+ *     explain_spill.c    whether what spills weighs
  *     explain_code.c     what stages' text says of a line: barriers, divisions, 64-bit indices
  *     explain_access.c   coalescing, widths, bank conflicts
  *     explain_padding.c  elements outside of tensors
@@ -95,7 +96,8 @@ int explain_resident(const Explain *s);  /* blocks at once on a multiprocessor, 
 /* With that of the same reason, if there is one. */
 void explain_merge(const Explain *s, ExplainLines *all, const ExplainLine *l);
 ExplainLines explain_merged(const Explain *s, int line);
-bool explain_spills(const Explain *s);              /* has the code much that registers do not hold? */
+/* Has the code much that registers do not hold, in its innermost loops if it has loops? */
+bool explain_spills(const Explain *s);
 /* What the summary has behind that, to its line's end; "". */
 const char *explain_behind(const Explain *s, const char *head);
 
@@ -132,8 +134,9 @@ const char *explain_widen(
     const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
 /* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */
 const char *explain_padding(const Explain *s, double *share, double *whole);
-double explain_cost(
-    const Explain *s, const ExplainLine *l); /* µs at most of sectors and passes beyond the fewest */
+/* µs at most of sectors, turns of a warp or passes beyond the fewest, and which of these it is. */
+double explain_cost(const Explain *s, const ExplainLine *l, BillPart *part);
+double explain_fewest(const Explain *s, const ExplainLine *l); /* the launch without all of these, µs */
 /* "costs at most 4.6 µs of the launch", of sectors and passes beyond the fewest; "": there are none, or it is not known.
  * *weighs: may it be worth a change? */
 const char *explain_waste(const Explain *s, const ExplainLine *l, bool *weighs);

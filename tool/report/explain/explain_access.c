@@ -57,20 +57,54 @@ explain_banks(const ExplainLine *l)
 	return NULL;
 }
 
-double
-explain_cost(const Explain *s, const ExplainLine *l)
+/* A warp's access takes a turn for four sectors. */
+static double
+turns(double sectors)
+{
+	enum { AT_ONCE = 4 };
+	return MAX(ceil(sectors / AT_ONCE), 1);
+}
+
+/* What its sectors, turns and passes beyond the fewest take of the launch's parts, µs. */
+static void
+beyond(const Explain *s, const ExplainLine *l, double less[BILL_PARTS])
 {
 	const LineBill *spent = explain_spent(s, l->line);
-	double least, over = 0, passes = 0, n = explain_sectors(l, &least);
-	if (least > 0 && n >= 0)
-		over = 1 - 1 / ratio(l);
+	double least, passes = 0, n = explain_sectors(l, &least);
+	memset(less, 0, BILL_PARTS * sizeof *less);
 	for (int i = 0; i < 2; i++) {
 		const BankPlan *b = i ? &l->x->out : &l->x->in;
 		if (b->bytes && b->passes > b->least)
 			passes = MAX(passes, 1 - (double)b->least / b->passes);
 	}
-	return over * explain_spent_us(s, spent, BILL_SECTORS) +
-	       passes * explain_spent_us(s, spent, BILL_SHARED);
+	less[BILL_SHARED] = passes * explain_spent_us(s, spent, BILL_SHARED);
+	if (least <= 0 || n < 0)
+		return;
+	less[BILL_SECTORS] = (1 - 1 / ratio(l)) * explain_spent_us(s, spent, BILL_SECTORS);
+	less[BILL_REQUESTS] = (1 - MIN(turns(least) / turns(least * ratio(l)), 1)) *
+			      explain_spent_us(s, spent, BILL_REQUESTS);
+}
+
+double
+explain_cost(const Explain *s, const ExplainLine *l, BillPart *part)
+{
+	double less[BILL_PARTS];
+	beyond(s, l, less);
+	bool requests = explain_part(s, BILL_REQUESTS) > explain_part(s, BILL_SECTORS);
+	*part = less[BILL_SHARED] > 0                  ? BILL_SHARED
+		: requests && less[BILL_REQUESTS] > 0 ? BILL_REQUESTS
+						      : BILL_SECTORS;
+	return less[*part];
+}
+
+double
+explain_fewest(const Explain *s, const ExplainLine *l)
+{
+	double less[BILL_PARTS], most = 0;
+	beyond(s, l, less);
+	for (int p = 0; p < BILL_PARTS; p++)
+		most = MAX(most, explain_part(s, (BillPart)p) - less[p]);
+	return s->us - explain_part(s, explain_longest(s, -1)) + most;
 }
 
 /* Do its accesses have sectors in common, so that together they take the fewest? */
@@ -83,11 +117,9 @@ is_shared(const ExplainLine *l)
 const char *
 explain_waste(const Explain *s, const ExplainLine *l, bool *weighs)
 {
-	double least, n = explain_sectors(l, &least), cost = s->us > 0 ? explain_cost(s, l) : 0;
-	BillPart part = explain_banks(l) ? BILL_SHARED : BILL_SECTORS;
-	double gain =
-	    s->us - explain_with(s, part,
-			cost); /* less than the cost where another part is then the longest */
+	BillPart part;
+	double least, n = explain_sectors(l, &least), cost = explain_cost(s, l, &part);
+	double gain = s->us - explain_fewest(s, l); /* less than the cost where another part is then the longest */
 	bool any = (least > 0 && n > least && !is_shared(l)) || explain_banks(l),
 	     is_much = explain_matters(s, cost);
 	*weighs =
@@ -346,7 +378,8 @@ add_access(const Explain *s, const ExplainLine *l, Accesses *a)
 static int
 by_cost(const Explain *s, const ExplainLine *x, const ExplainLine *y)
 {
-	double a = explain_cost(s, x), b = explain_cost(s, y);
+	BillPart part;
+	double a = explain_cost(s, x, &part), b = explain_cost(s, y, &part);
 	return a > b ? -1 : a < b;
 }
 

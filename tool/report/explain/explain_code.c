@@ -134,6 +134,33 @@ is_function(const Op *op)
 	       (cost == COST_SFU || cost == COST_DIVIDE || cost == COST_LONG);
 }
 
+/* Has the text that word, by itself? */
+static bool
+says(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+	for (const char *at = strstr(text, word); n && at; at = strstr(at + 1, word)) {
+		bool begins = at == text || !(char_is_letter(at[-1]) || char_is_digit(at[-1]) || at[-1] == '_');
+		if (begins && !char_is_letter(at[n]) && !char_is_digit(at[n]) && at[n] != '_')
+			return true;
+	}
+	return false;
+}
+
+/* "tanh (as sigmoid)": a function by the name that the line has it by, which passes may have rewritten. */
+static const char *
+written(const Explain *s, int line, OpKind kind)
+{
+	const char *name = op_info[kind].text;
+	const char *text = line > 0 && line <= s->source.n ? s->source.at[line - 1] : name;
+	for (int k = 0; k < OP_COUNT && !says(text, name); k++) {
+		OpCost cost = op_info[k].cost;
+		if ((cost == COST_SFU || cost == COST_LONG) && says(text, op_info[k].text))
+			return arena_printf(s->mem, "%s (as %s)", op_info[k].text, name);
+	}
+	return name;
+}
+
 const char *
 explain_functions(const Explain *s, int line)
 {
@@ -153,7 +180,7 @@ explain_functions(const Explain *s, int line)
 				first = first ? first : o;
 				n++;
 			}
-		const char *name = op->kind == OP_DIV ? "division" : op_info[op->kind].text;
+		const char *name = op->kind == OP_DIV ? "division" : written(s, line, op->kind);
 		if (first == op)
 			explain_add(s, &found,
 			    n > 1 && !loops ? arena_printf(s->mem, "%d %s%s", n, name,

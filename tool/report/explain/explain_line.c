@@ -189,8 +189,9 @@ is_one_of_many(const Explain *s, const ExplainLines *own, int i)
 		    strcmp(o->what, l->what) != 0 || !alike(own, k))
 			continue;
 		n++;
-		worse += explain_cost(s, o) > explain_cost(s, l) ||
-			 (explain_cost(s, o) == explain_cost(s, l) && k < i);
+		BillPart part;
+		double mine = explain_cost(s, l, &part), other = explain_cost(s, o, &part);
+		worse += other > mine || (other == mine && k < i);
 	}
 	return n > 3 && worse >= 2;
 }

@@ -186,11 +186,11 @@ add_accesses(const Explain *s, Suggestions *all)
 		if (twice)
 			continue;
 		if (least > 0 && n > least && !explain_banks(l) && !is_spread_cause(s, l))
-			explain_suggest(s, all, explain_with(s, BILL_SECTORS, explain_cost(s, l)),
+			explain_suggest(s, all, explain_fewest(s, l),
 			    arena_printf(s->mem, "if line %d's %s took the fewest sectors", l->line,
 				l->what));
 		if (explain_banks(l))
-			explain_suggest(s, all, explain_with(s, BILL_SHARED, explain_cost(s, l)),
+			explain_suggest(s, all, explain_fewest(s, l),
 			    arena_printf(
 				s->mem, "if line %d's %s had no bank conflicts", l->line, l->what));
 		if (l->x->not_ahead)
@@ -225,7 +225,7 @@ add_spread(const Explain *s, Suggestions *all)
 	const char *others = cause ? wider_by(s, "") : "";
 	if (!cause)
 		return;
-	double us = explain_with(s, BILL_SECTORS, explain_cost(s, cause));
+	double us = explain_fewest(s, cause);
 	explain_suggest(s, all, us < SAID_WORTH * s->us ? us : 0,
 	    arena_printf(s->mem, "with line %d's %s of elements that are adjacent (%s): %s%s%s",
 		cause->line, cause->what, cause->x->cause, explain_widen(s, cause),
