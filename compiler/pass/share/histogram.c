@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-/* Places at random of four times as many bins lie in nearly all of their sectors, so that an atomic of all bins asks for few
- * more.  Two of 64 experts for each of 16 rows a program, 262,144 rows, take an H200 158 us by 32 atomics each, 44 where
- * blocks that stay count 32 rows at a time. */
+/* Places at random of four times as many bins lie in nearly all of their sectors, so that an atomic of all bins asks for
+ * few more.  Two of 64 experts for each of 16 rows a program, 262,144 rows, take an H200 158 us by 32 atomics each, 44
+ * where blocks that stay count 32 rows at a time. */
 enum { BINS_MOST = 4096, BINS_EACH = 4 };
 
 /* The dimension whose index is a tile, all others being numbers; -1. */
