@@ -178,6 +178,8 @@ copy_all(TglContext *cx, const char *folder, bool out, int64_t *n)
 {
 	Cache *other = cache_open(&(CacheOptions){.folder = folder, .limit = INT64_MAX});
 	Copy c = {out ? context_cache(cx) : other, out ? other : context_cache(cx), 0};
+	if (out)
+		cache_database(other, true);    /* what has nothing to export can be imported, too */
 	cache_each(c.from, copy_entry, &c);
 	const char *why = cache_warning(other);
 	if (why)

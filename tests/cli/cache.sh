@@ -37,6 +37,8 @@ expect 0 "scale: BLOCK = 128, warps = 2  (scale.tgl)" cache list
 expect 0 '"values": "BLOCK = 256"' cache list --json
 holds python3 -m json.tool "$out" /dev/null
 expect 0 "^2 exported" cache export "$work/shared"
+TEGULA_CACHE_DIR="$work/none" expect 0 "^0 exported" cache export "$work/empty"
+expect 0 "^0 imported" cache import "$work/empty"
 expect 0 "^0 exported" cache export "$work/shared"
 expect 2 "cache export takes a folder" cache export
 TEGULA_CACHE_DIR="$work/there" expect 0 "^2 imported" cache import "$work/shared"
