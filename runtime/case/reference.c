@@ -55,7 +55,8 @@ reference_least(DType t)
 	return floats[t].least > 0 ? floats[t].least : 0x1p-1074;
 }
 
-/* Whether an op's results are elements of its operands, or without rounding error. */
+/* Whether an op's results are elements of its operands, or without rounding error.  A table's are
+ * not: pass table rounds what it has of functions and conversions. */
 static bool
 is_exact(const Op *op)
 {
@@ -64,7 +65,7 @@ is_exact(const Op *op)
 
 	switch (op_info[op->kind].rounding) {
 	case ROUNDING_EXACT:
-		return true;
+		return op->kind != OP_LOOKUP;
 	case ROUNDING_BY_FN:
 		return strcmp(fn, "sum") != 0 && strcmp(fn, "prod") != 0 && strcmp(fn, "add") != 0;
 	case ROUNDING_BY_TYPE:
@@ -108,7 +109,7 @@ coarsest(const Block *b, const bool *used, Reference *r)
 		for (int i = 0; i < op->nout; i++) {
 			const Type *t = op->out[i].type;
 			if (t->ptr || !dtype_is_float(t->elem) ||
-			    (op->kind == OP_CAST && !used[op->out[i].id]))
+			    ((op->kind == OP_CAST || op->kind == OP_LOOKUP) && !used[op->out[i].id]))
 				continue;
 			r->roundoff = MAX(r->roundoff, reference_roundoff(t->elem));
 			r->least = MAX(r->least, reference_least(t->elem));
