@@ -60,14 +60,16 @@ of_param(Asking *a, const char *fact, const char *param)
 	return refuse(a, arena_printf(a->mem, "there is no fact '%s' of a parameter; expected vector or sectors", fact));
 }
 
+/* A fact of every dot says nothing of a kernel that has none: a sum, say, that the compiler is to make a product of. */
 static double
 of_kernel(Asking *a, const char *name)
 {
 	const Inspection *x = a->x;
+	bool any = ANY_OF(i, x->lines.n, x->lines.at[i].kind == INSPECT_DOT);
 	const struct { const char *name; double value; bool known; } facts[] = {
 		{"bank_conflicts", x->bank_conflicts, true}, {"conversions", x->conversions, true},
 		{"shared_bytes", (double)x->f->shared_bytes, true}, {"warps", x->f->schedule.warps, true},
-		{"mma", x->all_mma, true}, {"wgmma", x->all_wgmma, true},
+		{"mma", any && x->all_mma, true}, {"wgmma", any && x->all_wgmma, true},
 		{"split", MAX(MAX(x->f->schedule.split, x->f->stream), 1), true},
 		{"parted", func_warps(x->f) != x->f->schedule.warps, true},
 		{"cluster", func_cluster(x->f), true},

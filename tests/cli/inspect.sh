@@ -483,6 +483,7 @@ expect 1 "there is no kernel 'nothing'" inspect expect_wrong.tgl nothing
 expect 1 "no target is called 'sm_1'" inspect expect_wrong.tgl --target=sm_1
 expect 1 "vector(x) == 16 *good" check expect_wrong.tgl
 expect 1 "warps >= 8 *WRONG: it is 2" check expect_wrong.tgl
+holds grep -q "mma *WRONG" "$out"                      # there is no dot
 expect 0 "1 good, 0 wrong" check --device cpu expect_wrong.tgl
 expect 1 "there is no fact 'speed'; expected vector(x)" check expect_fact.tgl
 expect 1 "there is no fact 'width' of a parameter" check expect_fact.tgl
