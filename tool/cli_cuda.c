@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEARCH "PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin\" "
+#define SEARCH "PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin\" && "
 
 /* A folder with `in.ptx` and what the tools make of it. */
 typedef struct Work {
@@ -187,7 +187,7 @@ cli_resources(const Target *t, const Text *ptx, int seconds, int *registers, int
 	if (!work_open(&w, ptx))
 		return false;
 	if (seconds)
-		snprintf(limit, sizeof limit, "ulimit -t %d && ", seconds);
+		snprintf(limit, sizeof limit, "ulimit -t %d && exec ", seconds);        /* no shell reports a kill */
 	snprintf(command, sizeof command, "%sptxas %s-v -arch=%s in.ptx -o out.cubin 2>&1", limit, linked(ptx), t->name);
 	bool ok = has_tool(&w, "ptxas") && run(&w, command, &said) == 0 && said.n;
 	if (ok) {

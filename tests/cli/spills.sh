@@ -54,6 +54,18 @@ expect 0 'W1220' build mm.tgl --target=sm_90a --emit=cubin -o k.cubin
 expect 0 '' build mm.tgl --target=sm_90a --emit=ptx
 refuse W1220
 expect 0 "80 bytes of stores and loads spill them to local memory .W1220" build mm.tgl --target=sm_90a --emit=ptx -D warps=1
+# where only the toolkit's folder has one; one that takes too long
+mkdir -p few toolkit/bin
+cp bin/ptxas toolkit/bin
+toolkit() {
+	PATH="$PWD/few" CUDA_HOME="$PWD/toolkit" "$tegula" build mm.tgl --target=sm_90a --emit=ptx -D warps=1 >"$out" 2>"$err"
+}
+holds toolkit
+holds grep -q '80 bytes of stores and loads spill them to local memory .W1220' "$err"
+printf '#!/bin/sh\nwhile :; do :; done\n' >toolkit/bin/ptxas
+holds toolkit
+holds grep -q 'by an estimate of what is live, of 255 .W1220' "$err"
+refuse Killed
 # half of a tile that the source computes from a row would leave out half of the row
 cat >row.tgl <<'END'
 kernel mm<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R]) grid(r: R) { y[r] = sum(x[r, 0 +: B]); }
