@@ -77,6 +77,7 @@ double reference_least(DType t);        /* the least number above 0 */
 /* timing.c */
 
 Func *case_func(TglCase *c, TglStatus *s);      /* the tile IR of its kernel; NULL: *s, with reports */
+Func *case_source(TglCase *c, TglStatus *s);    /* before the passes of a GPU, of which table folds roundings into tables */
 /* The median of n times, at least one, which it sorts. */
 double median_of(double *v, int n);
 

@@ -55,8 +55,7 @@ reference_least(DType t)
 	return floats[t].least > 0 ? floats[t].least : 0x1p-1074;
 }
 
-/* Whether an op's results are elements of its operands, or without rounding error.  A table's are
- * not: pass table rounds what it has of functions and conversions. */
+/* Whether an op's results are elements of its operands, or without rounding error. */
 static bool
 is_exact(const Op *op)
 {
@@ -65,7 +64,7 @@ is_exact(const Op *op)
 
 	switch (op_info[op->kind].rounding) {
 	case ROUNDING_EXACT:
-		return op->kind != OP_LOOKUP;
+		return true;
 	case ROUNDING_BY_FN:
 		return strcmp(fn, "sum") != 0 && strcmp(fn, "prod") != 0 && strcmp(fn, "add") != 0;
 	case ROUNDING_BY_TYPE:
@@ -109,7 +108,7 @@ coarsest(const Block *b, const bool *used, Reference *r)
 		for (int i = 0; i < op->nout; i++) {
 			const Type *t = op->out[i].type;
 			if (t->ptr || !dtype_is_float(t->elem) ||
-			    ((op->kind == OP_CAST || op->kind == OP_LOOKUP) && !used[op->out[i].id]))
+			    (op->kind == OP_CAST && !used[op->out[i].id]))
 				continue;
 			r->roundoff = MAX(r->roundoff, reference_roundoff(t->elem));
 			r->least = MAX(r->least, reference_least(t->elem));
@@ -378,8 +377,8 @@ reference_make(TglCase *c)
 		return TGL_ERROR_NAME;
 	}
 	TglStatus s;
-	Func *f = case_func(c, &s);
-	if (!f)
+	Func *f = case_func(c, &s), *source = case_source(c, &s);
+	if (!f || !source)
 		return s;
 	Arena *keep = compile_into(cx, c->b.mem);
 	Module *m = reference_module(k, &c->b.bound);
@@ -388,6 +387,7 @@ reference_make(TglCase *c)
 		return TGL_ERROR_SOURCE;
 	c->reference = calloc(1, sizeof *c->reference);
 	if (!c->reference || !fetch_inputs(c, c->reference) || !measure_arithmetic(f, c->reference) ||
+	    !measure_arithmetic(source, c->reference) ||
 	    !make_outputs(c, m->funcs.at[0], c->reference))
 		return TGL_ERROR_MEMORY;
 	s = run_all(c, cx, m->funcs.at[0], c->reference);

@@ -4,6 +4,7 @@
  * Tensors that a kernel changes get their first values back between launches, untimed.  Replays are for kernels that are
  * shorter than a launch. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/case/case.h"
 
@@ -43,6 +44,19 @@ case_func(TglCase *c, TglStatus *s)
 	Func *f = in ? instance_func(c->k, in, &c->b) : NULL;
 	if (in)
 		*s = f ? TGL_OK : TGL_ERROR_SOURCE;
+	return f;
+}
+
+Func *
+case_source(TglCase *c, TglStatus *s)
+{
+	const Device *d = &c->dev->dev;
+	Func *f = case_func(c, s);
+	Instance *in = f ? instance_find(c->k, &c->b, c->dev, s) : NULL;
+	if (!in || d->load_artefact || strcmp(d->target, "cpu") == 0)
+		return in ? f : NULL;
+	f = instance_source(c->k, in, &c->b);
+	*s = f ? TGL_OK : TGL_ERROR_SOURCE;
 	return f;
 }
 

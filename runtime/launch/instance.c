@@ -265,16 +265,19 @@ fill_instance(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev,
 }
 
 Func *
-instance_func(TglKernel *k, Instance *in, const Binding *b)
+instance_source(TglKernel *k, Instance *in, const Binding *b)
 {
 	PassOptions opt = {.only = "simplify,licm", .source = in->dev->dev.source};
-	if (in->func)
-		return in->func;
 	Arena *before = compile_into(k->program->compile, in->mem);
 	Module *m = compile_kernel(k->k, &b->bound, in->dev->dev.target, NULL, &opt);
 	compile_into(k->program->compile, before);
-	if (m)
-		in->func = m->funcs.at[0];
+	return m ? m->funcs.at[0] : NULL;
+}
+
+Func *
+instance_func(TglKernel *k, Instance *in, const Binding *b)
+{
+	in->func = in->func ? in->func : instance_source(k, in, b);
 	return in->func;
 }
 

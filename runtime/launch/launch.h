@@ -111,8 +111,9 @@ Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatu
 Instance *instance_adopt(TglKernel *k, const Binding *b, TglDevice *dev, Artefact *take, TglStatus *status);
 /* The kernel after the pipeline of the device's target; NULL after errors. */
 Module *instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions *assumptions);
-/* The tile IR, simplified; NULL after errors. */
+/* The tile IR: what the device runs, or, of an artefact, simplified; NULL after errors. */
 Func *instance_func(TglKernel *k, Instance *in, const Binding *b);
+Func *instance_source(TglKernel *k, Instance *in, const Binding *b);    /* simplified, made anew */
 void instance_close_all(TglKernel *k);
 
 /* ---- launch_cache.c: a launch like an earlier one, with other pointers ---- */
