@@ -147,18 +147,21 @@ says(const char *text, const char *word)
 	return false;
 }
 
-/* "tanh (as sigmoid)": a function by the name that the line has it by, which passes may have rewritten. */
+/* "tanh (as sigmoid)", which passes have rewritten: by the one function of the line's text that no op of it is. */
 static const char *
 written(const Explain *s, int line, OpKind kind)
 {
-	const char *name = op_info[kind].text;
+	const char *name = op_info[kind].text, *other = NULL;
 	const char *text = line > 0 && line <= s->source.n ? s->source.at[line - 1] : name;
 	for (int k = 0; k < OP_COUNT && !says(text, name); k++) {
-		OpCost cost = op_info[k].cost;
-		if ((cost == COST_SFU || cost == COST_LONG) && says(text, op_info[k].text))
-			return arena_printf(s->mem, "%s (as %s)", op_info[k].text, name);
+		bool is_long = op_info[k].cost == COST_SFU || op_info[k].cost == COST_LONG;
+		bool is_gone = is_long && says(text, op_info[k].text) &&
+			       !ANY_OP(op, s->x->f->body, op->kind == (OpKind)k && op->place.line == line);
+		if (is_gone && other)
+			return name;
+		other = is_gone ? op_info[k].text : other;
 	}
-	return name;
+	return other ? arena_printf(s->mem, "%s (as %s)", other, name) : name;
 }
 
 const char *
