@@ -421,6 +421,7 @@ pass_pipeline(Func *f, const Target *t)
 	pipeline_sink(f);
 	pipeline_early(f);
 	walk(f->module, t, f, f->body);
+	axis_drop(f->module);
 	pipeline_fixed(f, t);
 	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
