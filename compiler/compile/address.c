@@ -254,6 +254,15 @@ selected(Walk *w, const Op *op, const int64_t *at)
 	return mixed(op, x);
 }
 
+/* Of the axis along which a block computes for neighbours as for one (pass batch), so many, by which blocks begin. */
+static int64_t
+neighbours(const Op *op)
+{
+	const Op *first = op->kind == OP_PROGRAM_AT && attr_axis(op) == attr_along(op) ? op->in[0]->def : NULL;
+	const Attr *n = first && first->kind == OP_MUL ? value_const(first->in[1]) : NULL;
+	return n && n->i == attr_ranks(op) ? n->i : 1;
+}
+
 /* The program of an axis that is looked at, or its last one.  Every axis is gone over evenly, and
  * each beside other programs of the rest: of a triangle not the diagonal alone. */
 enum { TURN = 32, SHIFT = 421 };
@@ -261,14 +270,14 @@ enum { TURN = 32, SHIFT = 421 };
 static Num
 program(const Walk *w, const Op *op)
 {
-	int64_t dim = attr_dim(op), per = attr_per(op);
+	int64_t dim = attr_dim(op), per = attr_per(op), by = neighbours(op);
 	const InspectArg *count = dim >= 0 && per > 0 ? &w->arg[dim] : NULL;
 	if (w->wraps && !(count && count->known))
 		return (Num){.is_guess = true};
 	Walk turn = {.nth = w->nth + (w->wraps ? attr_axis(op) * SHIFT * (w->nth / TURN) : 0),
 	    .wraps = w->wraps};
 	return (Num){
-	    .v = count && count->known ? nth_of(&turn, MAX(count->value - 1, 0) / per) : w->nth};
+	    .v = count && count->known ? nth_of(&turn, MAX(count->value - 1, 0) / per / by) * by : w->nth};
 }
 
 static Num
@@ -295,7 +304,8 @@ evaluated(Walk *w, const Value *v, const int64_t *at)
 	case OP_PROGRAM_ID:
 		return program(w, op);
 	case OP_PROGRAM_AT: case OP_BLOCK_ID:
-		return w->wraps && op->kind == OP_PROGRAM_AT ? program(w, op) : (Num){.v = w->nth, .is_guess = w->wraps};
+		return w->wraps && op->kind == OP_PROGRAM_AT ? program(w, op)
+			   : (Num){.v = w->nth * (op->kind == OP_PROGRAM_AT ? neighbours(op) : 1), .is_guess = w->wraps};
 	case OP_SPLIT_RANK:
 		return (Num){0};
 	case OP_DIM: case OP_STRIDE:

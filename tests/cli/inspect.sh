@@ -362,6 +362,14 @@ expect 0 'read x .* 5 of 4 sectors at worst, 1[.0-9]* times the fewest in the me
 refuse 'write y .* at worst'
 expect 0 '"mean_sectors_ratio": 1' inspect odd.tgl --json
 expect 0 'read x .* 5 of 4 sectors (a warp begins where data says, at worst 28 bytes into a sector)' inspect addresses.tgl based
+# a block of 16 neighbours begins at every 16th program
+cat >scaled.tgl <<'END'
+kernel scaled<B = 64, warps = 1, batch = 16>(x: in u8[R, C], s: in f16[R, cdiv(C, 64)], y: out f16[R, C]) grid(g: cdiv(C, B), r: R) {
+    y[r, g * B +: B] = (x[r, g * B +: B] as f16) * s[r, g];
+}
+example scaled { R = 512; C = 8192; x = integers(0, 200); s = normal(0, 1); }
+END
+expect 0 'read s .* 1 access of 2 bytes a thread, 1 of 1 sectors;' inspect scaled.tgl
 cat >left.tgl <<'END'
 kernel left<B = 128>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = x[p * B - 1 +: B]; }
 example left { N = 4096; x = normal(0, 1); }
