@@ -127,6 +127,7 @@ void explain_coalesced(const Explain *s, Answer *out);
 const char *explain_line_list(const Explain *s, const TextList *l); /* "lines 3, 4 and 9" of numbers */
 /* Is an access of few bytes, where its rows would permit more, and has it much of what the kernel moves? */
 bool explain_is_narrow(const Explain *s, const ExplainLine *l);
+bool explain_is_beside_whole(const Explain *s, const ExplainLine *l);
 bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
 bool explain_has_tile(const Explain *s); /* a parameter for the size of its tiles */
 bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */

@@ -322,7 +322,7 @@ explain_widen(const Explain *s, const ExplainLine *l)
 static void
 add_narrow(const Explain *s, const ExplainLine *l, Accesses *a)
 {
-	if (is_narrow(s, l))
+	if (is_narrow(s, l) && !explain_is_beside_whole(s, l))
 		explain_add(s, &a->narrow,
 		    arena_printf(s->mem,
 			"line %d %s, %d access%s of %d bytes a thread where %d bytes would be "

@@ -22,7 +22,7 @@ model_error(const Explain *s)
 	static const ModelError
 	    memory = {"that device memory bounds by the model", 336, .95, 1.14},
 	    places = {"that device memory bounds by the model, with rows or elements that data names,", 17, .87, 1.26},
-	    narrow = {"with accesses that could be wider, that device memory bounds by the model",
+	    narrow = {"with accesses of few bytes, that device memory bounds by the model",
 		54, .87, 1.26},
 	    issue = {"that instructions bound by the model", 52, .88, 1.33},
 	    waiting = {"that waiting bounds by the model", 69, .68, 1.08},

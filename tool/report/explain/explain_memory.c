@@ -133,6 +133,18 @@ takes(const Explain *s, const ExplainLine *l)
 	return most >= s->us / 20 && !explain_is_rare(l);
 }
 
+/* Do its threads hold the elements of a whole access, as a read of u4 those of a write of bf16?  Of
+ * more, the lanes of that would lie apart. */
+bool
+explain_is_beside_whole(const Explain *s, const ExplainLine *l)
+{
+	enum { WHOLE = 16 };
+	return ANY_OF(i, s->lines.n,
+	    op_is_access(s->lines.at[i].x->op) && s->lines.at[i].x->bytes >= WHOLE &&
+		s->lines.at[i].x->layout && l->x->layout &&
+		layout_equal(s->lines.at[i].x->layout, l->x->layout));
+}
+
 /* "line 3 read x, 4 bytes of 16, line 4 read x, 4 bytes of 16: a larger tile permits that" of the
  * accesses that the same would make wider. */
 static const char *
@@ -142,7 +154,8 @@ wider_by(const Explain *s, const char *how)
 	TextList lines = {0};
 	for (int i = 0; i < s->lines.n; i++) {
 		const ExplainLine *l = &s->lines.at[i];
-		if (explain_is_narrow(s, l) && takes(s, l) && strcmp(explain_widen(s, l), how) == 0)
+		if (explain_is_narrow(s, l) && takes(s, l) && strcmp(explain_widen(s, l), how) == 0 &&
+		    (explain_is_spread(l) || !explain_is_beside_whole(s, l)))
 			explain_add(s, &lines,
 			    arena_printf(s->mem, "line %d %s, %d byte%s of %d", l->line, l->what,
 				l->x->bytes, l->x->bytes == 1 ? "" : "s",
