@@ -112,6 +112,7 @@ const char *explain_doubles(const Explain *s, int line); /* what it computes in 
 /* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
  * of integers"; "": not known. */
 const char *explain_mix(const Explain *s, int line);
+int explain_past_seldom(const Explain *s, int i, int line);
 /* The share of them that are routines of integer divisions by what is no constant, and how many
  * there are. */
 double explain_quotients(const Explain *s, int line, int *n);

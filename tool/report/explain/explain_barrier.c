@@ -416,3 +416,24 @@ explain_barriers(const Explain *s, Answer *answer)
 		    s, &out, arena_printf(s->mem, "Ops of the tile IR in this: %s.", names));
 	answer->says = out;
 }
+
+/* Behind the branch for large angles whose barrier stands at i, which few values take; i where there
+ * is none. */
+int
+explain_past_seldom(const Explain *s, int i, int line)
+{
+	const char *at = s->code.line[i] + strspn(s->code.line[i], " \t"), *to = NULL;
+	if (s->code.source[i] != line || !s->holds[line] || strncmp(at, "bar.warp.sync", 13) != 0)
+		return i;
+	for (int k = i + 1; k < s->code.n; k++) {
+		const char *t = s->code.line[k] + strspn(s->code.line[k], " \t");
+		size_t n = to ? strcspn(to, "; \n") : 0;
+		if (to && strncmp(t, to, n) == 0 && t[n] == ':')
+			return k;
+		if (!to && *t == '@')
+			to = strstr(t, "$L_");
+		else if (!to && strncmp(t, "bra", 3) == 0)
+			break;
+	}
+	return i;
+}

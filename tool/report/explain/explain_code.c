@@ -450,7 +450,7 @@ count_work(const Explain *s, int line, Work out[WORKS], double *all)
 	else if (explain_casts(s, line))
 		out[WORK_WIDE].of = "64-bit tiles, indices and addresses";
 	*all = 0;
-	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+	for (int i = 0; s->is_ptx && i < s->code.n; i = explain_past_seldom(s, i, line) + 1) {
 		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
 		if (!at)
 			continue;
