@@ -3,7 +3,7 @@
 one process, on the same tensors.
 
     bench/run [--only TEXT] [--rounds N] [--library libtegula.so] [--tune SECONDS] [--quick] [--output FILE.md]
-    bench/run --dry-run [--matmul | --types | --attention | --rows | --grouped | --batches]
+    bench/run --dry-run [--matmul | --types | --attention | --gradients | --rows | --grouped | --batches]
 
 --dry-run needs no GPU, no PyTorch and no Triton: it lists the rows with their peers and looks whether each kernel and each
 handwritten one is there and takes what the row gives it.
@@ -148,7 +148,7 @@ def eager_into(problem):
 
 def run(problem, args, tegula, log):
     one = problem.make()
-    total = sum(size(v) for v in one.values())
+    total = sum(size(v) for v in one.values() if isinstance(v, torch.Tensor))
     count = max(2, min(64, -(-4 * L2 // total)))
     sets = [one] + [problem.make() for _ in range(count - 1)]
     launches = max(count, min(200, int(2000 / max(1, total / 4e6))))
@@ -250,6 +250,7 @@ def main():
     a.add_argument("--matmul", action="store_true", help="matrix products instead of the memory-bound table")
     a.add_argument("--types", action="store_true", help="products of other types and orders, batches, a convolution, an epilogue")
     a.add_argument("--attention", action="store_true", help="attention forward against cuDNN")
+    a.add_argument("--gradients", action="store_true", help="gradients of attention against cuDNN's")
     a.add_argument("--rows", action="store_true", help="products of few rows")
     a.add_argument("--grouped", action="store_true", help="products of groups of rows, as of a mixture's experts")
     a.add_argument("--batches", action="store_true", help="batches of small products against cuBLAS")
@@ -260,7 +261,7 @@ def main():
     a.add_argument("--dry-run", action="store_true", help="say what would be measured, and look whether it is there")
     args = a.parse_args()
     lines = []
-    tables = {"grouped": lambda: groups.group_problems(P.Problem), "batches": lambda: groups.batch_problems(P.Problem), "types": P.type_problems, "matmul": P.matmul_problems, "attention": P.attention_problems, "rows": P.row_problems}
+    tables = {"grouped": lambda: groups.group_problems(P.Problem), "batches": lambda: groups.batch_problems(P.Problem), "types": P.type_problems, "matmul": P.matmul_problems, "attention": P.attention_problems, "gradients": P.gradient_problems, "rows": P.row_problems}
     todo = next((make for name, make in tables.items() if getattr(args, name)), P.memory_problems)()
     todo = [p for p in todo if not args.only or any(o in p.name for o in args.only)]
     if args.dry_run:

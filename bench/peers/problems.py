@@ -15,8 +15,9 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
 class Problem:
     def __init__(self, name, make, outputs, reference, triton, eager, tegula, cuda=None, flops=0, tolerance=None,
-                 compiled=True):
+                 compiled=True, before=None):
         self.name, self.make, self.outputs, self.reference = name, make, outputs, reference
+        self.before = before        # as `tegula`: a kernel that each call launches first, and that counts
         self.triton, self.eager, self.tegula, self.cuda, self.flops = triton, eager, tegula, cuda, flops
         self.tolerance, self.compiled = tolerance, compiled
 
@@ -270,6 +271,57 @@ def attention_problems():
                              lambda t, d, c=causal: attended(t, d, c), None, attention_by(backend, causal),
                              ("attention_causal" if causal else "attention", {"T": "bf16"}, f"q k v y scale={D ** -0.5!r}"),
                              flops=work, compiled=False))
+    return p
+
+
+def gradient_tensors(B, H, S, D, causal):
+    """What the forward leaves is cuDNN's; `_saved` is what its backward asks for."""
+    def make():
+        t = {name: randn(B, H, S, D, dtype=BF16) for name in ("q", "k", "v", "dy")}
+        y, lse, _, _, most_q, most_k, seed, offset, _ = torch.ops.aten._scaled_dot_product_cudnn_attention(
+            t["q"], t["k"], t["v"], None, True, 0.0, causal, False)
+        t |= {name: torch.empty(B, H, S, D, device="cuda", dtype=BF16) for name in ("dk", "dv")}
+        return t | {"y": y.contiguous(), "lse": lse.reshape(B, H, S).contiguous(), "dq": torch.empty(B, H, S, D, device="cuda"),
+                    "delta": torch.empty(B, H, S, device="cuda"), "_saved": lse, "_seed": seed, "_offset": offset,
+                    "_most": (most_q, most_k)}
+    return make
+
+
+def gradients(t, d, causal):
+    """A head at a time, as all scores of long sequences are too many."""
+    out = {"d" + name: torch.empty_like(t[name], dtype=d) for name in "qkv"}
+    scale = t["q"].shape[-1] ** -0.5
+    for b, h in ((b, h) for b in range(t["q"].shape[0]) for h in range(t["q"].shape[1])):
+        q, k, v, dy = (t[name][b, h].to(d) for name in ("q", "k", "v", "dy"))
+        s = q @ k.T * scale
+        if causal:
+            s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), float("-inf"))
+        p = torch.softmax(s, -1)
+        dp = dy @ v.T
+        ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * scale
+        out["dq"][b, h], out["dk"][b, h], out["dv"][b, h] = ds @ k, ds.T @ q, p.T @ dy
+    return out
+
+
+def cudnn_gradients(causal):
+    def call(t):
+        t["_dq"], t["_dk"], t["_dv"] = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            t["dy"], t["q"], t["k"], t["v"], t["y"], t["_saved"], t["_seed"], t["_offset"], None, None, None, *t["_most"], 0.0, causal)
+        return t["_dq"]
+    return call
+
+
+def gradient_problems():
+    """Gradients of attention by one kernel and the one of delta before it, against cuDNN's."""
+    p, file = [], "attention_backward"
+    for B, H, S, D in ((4, 16, 4096, 128), (4, 16, 4096, 64), (2, 16, 4096, 96), (3, 10, 1500, 128)):
+        for causal in (False, True):
+            p.append(Problem(f"gradients {'causal' if causal else 'full'} b{B} h{H} s{S} d{D}", gradient_tensors(B, H, S, D, causal),
+                             ["dq", "dk", "dv"], lambda t, d, c=causal: gradients(t, d, c), None, cudnn_gradients(causal),
+                             (f"{file}:attention_gradients", {"T": "bf16", "CAUSAL": causal},
+                              f"q k v dy lse delta dq dk dv scale={D ** -0.5!r}"),
+                             flops=10 * B * H * S * S * D // (2 if causal else 1), compiled=False,
+                             before=(f"{file}:attention_delta", {"T": "bf16"}, "y dy delta")))
     return p
 
 

@@ -89,12 +89,25 @@ class Tegula:
         for name, value in constants.items():
             if isinstance(value, str):
                 out.append(Arg(name.encode(), 5, None, NAMES[value], 0, None))
+            elif isinstance(value, bool):
+                out.append(Arg(name.encode(), 4, None, value, 0, None))
             else:
                 out.append(Arg(name.encode(), 2, None, value, 0, None))
         return (Arg * len(out))(*out), len(out)
 
     def call(self, problem, sets, constants):
-        name, fixed, spec = problem.tegula
+        launch = self.launcher(problem.tegula, sets, constants)
+        if not problem.before:
+            return launch
+        first = self.launcher(problem.before, sets, {})
+
+        def both(s):
+            first(s)
+            launch(s)
+        return both
+
+    def launcher(self, tegula, sets, constants):
+        name, fixed, spec = tegula
         k = self.kernel(name)
         made = {id(s): self.args(spec, {**fixed, **constants}, s) for s in sets}
 
