@@ -53,6 +53,7 @@ context_unref(TglContext *cx)
 	if (--cx->refs > 0)
 		return;
 	compile_close(cx->own);
+	references_close(cx->references);
 	cache_close(cx->cache);
 	text_close(&cx->text);
 	text_close(&cx->json);

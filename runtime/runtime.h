@@ -28,6 +28,7 @@ struct TglContext {
 	TglCompileOptions compile;      /* texts are this context's copies */
 	DeviceProbe probe;              /* what tgl_device_list said last */
 	Cache *cache;                   /* NULL until needed */
+	struct Reference *references;   /* of cases, for others with the same one (runtime/case/kept.c) */
 	TglTuning tuning;
 	int64_t compiled, found;        /* artefacts made, and found in the cache */
 };
@@ -88,6 +89,7 @@ TglStatus context_end(TglContext *cx, TglStatus s, Compile *program);
 /* The status that the last report of `cx` makes: memory, the device, or `otherwise`. */
 TglStatus report_status(const Compile *cx, TglStatus otherwise);
 void context_unref(TglContext *cx);
+void references_close(struct Reference *r); /* all of the list (runtime/case/kept.c) */
 /* True, and reported: an argument is NULL.  `f` is the function, `what` the argument. */
 bool context_null(TglContext *cx, const void *p, const char *f, const char *what);
 /* Begins a call of `f`; false, and reported, if its argument `what` is NULL. */

@@ -26,7 +26,7 @@ typedef struct Totals {
 	const char *only;                                   /* the kernel asked for; NULL: all */
 	bool found;
 	PathList names;                                     /* of kernels, where it was not found */
-	bool every_target;                                  /* of the emulator: the same code runs once */
+	bool runs_once;                                     /* on the emulator, the same code for several targets */
 	VEC(Ran) ran;
 } Totals;
 
@@ -134,11 +134,11 @@ hash_code(TglKernel *k, int example, const char *target, const Text *code)
 
 /* The target on whose emulator the case's code ran already; NULL: it is new, and will. */
 static const char *
-ran_as(Session *s, Totals *t, TglCase *c, TglKernel *k, int example)
+ran_as(Session *s, Totals *t, TglCase *c, TglKernel *k, int example, const char *device)
 {
 	const Target *target = target_named(s->dev->dev.target);
 	Text code = {0};
-	if (!t->every_target || case_thread_text(c, &code) != TGL_OK) {
+	if (!t->runs_once || strncmp(device, "simt", 4) != 0 || case_thread_text(c, &code) != TGL_OK) {
 		text_close(&code);
 		return NULL;
 	}
@@ -161,7 +161,7 @@ check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char
 	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
 	session_warnings(s);
-	const char *same = c ? ran_as(s, t, c, k, index) : NULL;
+	const char *same = c ? ran_as(s, t, c, k, index, device) : NULL;
 	bool ran = c && (same || tgl_case_run(c, NULL) == TGL_OK);
 	if (ran)
 		session_warnings(s);
@@ -266,7 +266,6 @@ static bool
 check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 {
 	const Target *target;
-	t->every_target = true;
 	for (int i = 0; (target = target_at(i)); i++)
 		if (target->kind == TARGET_PTX &&
 		    !check_device(s, arena_printf(s->cli->mem, "simt:%s", target->name), paths, seed, t))
@@ -274,15 +273,27 @@ check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 	return true;
 }
 
-/* On the device asked for, or on all that are there. */
+/* On those of "cpu,simt:sm_80". */
+static bool
+check_listed(Session *s, const char *list, const PathList *paths, uint64_t seed, Totals *t)
+{
+	t->runs_once = strcmp(list, "simt") == 0 || strchr(list, ',');
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		const char *name = arena_strndup(s->cli->mem, list, n);
+		if (strcmp(name, "simt") == 0 ? !check_simt(s, paths, seed, t) : !check_device(s, name, paths, seed, t))
+			return false;
+	}
+	return true;
+}
+
+/* On the devices asked for, or on all that are there. */
 static bool
 check_devices(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 {
 	TglDeviceInfo info;
-	if (cli_has(s->cli, OPT_DEVICE) && strcmp(s->cli->value[OPT_DEVICE], "simt") == 0)
-		return check_simt(s, paths, seed, t);
 	if (cli_has(s->cli, OPT_DEVICE))
-		return check_device(s, s->cli->value[OPT_DEVICE], paths, seed, t);
+		return check_listed(s, s->cli->value[OPT_DEVICE], paths, seed, t);
 	bool cpu_only = cli_has(s->cli, OPT_SANITIZE) || cli_has(s->cli, OPT_BREAK_NAN) || cli_has(s->cli, OPT_TRACE);
 	for (int d = 0; tgl_device_list(s->cx, d, &info); d++)
 		if (info.available && (!cpu_only || strcmp(info.name, "cpu") == 0) &&

@@ -205,7 +205,7 @@ close_case(TglCase *c)
 		free(c->first[i]);
 	free(c->first);
 	if (c->reference)
-		reference_close(c->reference);
+		reference_unref(c->reference);
 	binding_close(&c->b);
 	free(c);
 }

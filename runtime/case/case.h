@@ -1,8 +1,10 @@
-/* Cases: a kernel with everything that it needs to run (case.c, input.c); its reference (reference.c) and the comparison
- * with it (check.c); what a launch takes (timing.c) and computes (work.c); its code (case_code.c); asserts (assert.c). */
+/* Cases: a kernel with everything that it needs to run (case.c, input.c); its reference (reference.c, kept.c) and
+ * the comparison with it (check.c); what a launch takes (timing.c) and computes (work.c); its code (case_code.c);
+ * asserts (assert.c). */
 #ifndef TEGULA_CASE_H
 #define TEGULA_CASE_H
 
+#include "runtime/cache/hash.h"
 #include "runtime/launch/launch.h"
 
 /* work.c: floating point operations of one launch, from the tile IR; -1: not known */
@@ -60,6 +62,9 @@ typedef struct Output {
 } Output;
 
 typedef struct Reference {
+	int refs;                       /* cases, and the context, which keeps it */
+	struct Reference *next;         /* among those that the context keeps */
+	Hash key;                       /* of all that it was made from */
 	Image *image;                   /* in order of Kernel.params; NULL: the host reads tensors as they are */
 	int nimages;
 	int nruns;                      /* 1 if the kernel calculates with integers alone */
@@ -70,9 +75,16 @@ typedef struct Reference {
 } Reference;
 
 TglStatus reference_make(TglCase *c);   /* into c->reference, which may be half done on failure */
-void reference_close(Reference *r);
+void reference_unref(Reference *r);
 double reference_roundoff(DType t);     /* unit roundoff; 0: no float */
 double reference_least(DType t);        /* the least number above 0 */
+
+/* kept.c */
+
+/* What it is made from; false: too large to be kept, or not to be read. */
+bool reference_key(const TglCase *c, const Module *m, Reference *r);
+Reference *reference_find(const TglContext *cx, const Hash *key);
+void reference_keep(TglContext *cx, Reference *r);
 
 /* timing.c */
 

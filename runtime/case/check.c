@@ -159,7 +159,7 @@ check(TglCase *c, int i, TglCheck *out, bool *more)
 	TglStatus s = c->reference ? TGL_OK : reference_make(c);
 	if (s != TGL_OK) {
 		if (c->reference)
-			reference_close(c->reference);
+			reference_unref(c->reference);
 		c->reference = NULL;
 		return s;
 	}

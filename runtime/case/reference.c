@@ -13,12 +13,22 @@
 
 #include "runtime/case/case.h"
 
-void
-reference_close(Reference *r)
+static void
+drop_images(Reference *r)
 {
 	for (int i = 0; i < r->nimages; i++)
 		free(r->image[i].memory);
 	free(r->image);
+	r->image = NULL;
+	r->nimages = 0;
+}
+
+void
+reference_unref(Reference *r)
+{
+	if (--r->refs > 0)
+		return;
+	drop_images(r);
 	for (int i = 0; i < r->n; i++) {
 		for (int j = 0; j < REFERENCE_RUNS; j++)
 			free(r->out[i].buffer[j]);
@@ -385,13 +395,28 @@ reference_make(TglCase *c)
 	compile_into(cx, keep);
 	if (!m)
 		return TGL_ERROR_SOURCE;
-	c->reference = calloc(1, sizeof *c->reference);
-	if (!c->reference || !fetch_inputs(c, c->reference) || !measure_arithmetic(f, c->reference) ||
-	    !measure_arithmetic(source, c->reference) ||
-	    !make_outputs(c, m->funcs.at[0], c->reference))
+	Reference *r = c->reference = calloc(1, sizeof *r);
+	if (!r)
 		return TGL_ERROR_MEMORY;
-	s = run_all(c, cx, m->funcs.at[0], c->reference);
+	r->refs = 1;
+	if (!measure_arithmetic(f, r) || !measure_arithmetic(source, r))
+		return TGL_ERROR_MEMORY;
+	bool keeps = reference_key(c, m, r);
+	Reference *kept = keeps ? reference_find(c->dev->cx, &r->key) : NULL;
+	if (kept) {
+		c->reference = kept;
+		reference_unref(r);
+		return TGL_OK;
+	}
+	if (!fetch_inputs(c, r) || !make_outputs(c, m->funcs.at[0], r))
+		return TGL_ERROR_MEMORY;
+	s = run_all(c, cx, m->funcs.at[0], r);
+	drop_images(r);
 	if (s != TGL_OK)
 		return s;
-	return measure_deviation(c->reference) ? TGL_OK : TGL_ERROR_MEMORY;
+	if (!measure_deviation(r))
+		return TGL_ERROR_MEMORY;
+	if (keeps)
+		reference_keep(c->dev->cx, r);
+	return TGL_OK;
 }

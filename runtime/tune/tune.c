@@ -35,7 +35,7 @@ drop_reference(TglCase *c, const Bound *now)
 		if (const_equal(&c->b.bound.ct[i].value, &now->ct[i].value) ||
 		    !list_mentions(&k->reference->body, now->ct[i].name))
 			continue;
-		reference_close(c->reference);
+		reference_unref(c->reference);
 		c->reference = NULL;
 	}
 }

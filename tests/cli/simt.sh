@@ -29,6 +29,17 @@ expect 0 '^sure .* simt:sm_90a *y .* good$' check k.tgl --device=simt --unchecke
 expect 0 '^sure .* simt:sm_80 .* the code of sm_75$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_100a .* the code of sm_90a$' check k.tgl --device=simt
 expect 0 '^sure .* simt:sm_100a *y .* good$' check k.tgl --device=simt:sm_100a
+expect 0 '^sure .* simt:sm_86 .* the code of sm_80$' check k.tgl --device=simt:sm_80,simt:sm_86
+# the reference of one device is kept for the next, and no other input, first value or scalar has it
+cat >kept.tgl <<'END4'
+kernel kept(x: in i32[N], s: i32, y: inout i32[N]) grid(i: cdiv(N, 64)) { y[i * 64 +: 64] = y[i * 64 +: 64] + x[i * 64 +: 64] * s; }
+reference kept { y[:] = y[:] + x[:] * s; }
+example kept "a" { N = 64; x = ones; s = 1; y = zeros; }
+example kept "b" { N = 64; x = zeros; s = 1; y = zeros; }
+example kept "c" { N = 64; x = ones; s = 2; y = zeros; }
+example kept "d" { N = 64; x = ones; s = 1; y = ones; }
+END4
+expect 0 '8 good, 0 wrong, 0 failed' check kept.tgl --device=cpu,simt:sm_80
 expect 1 'assertion failed in program 2 at element 0: too great 2 2.5' \
     run k.tgl sure --arg 'x=where(iota([250], 0) < 200, 1.0, 11.0)' --device=simt
 # of a tile and of a fourth scalar the cpu device alone tells the values
