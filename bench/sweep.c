@@ -1,6 +1,6 @@
 /* Times many forms of many kernels in few seconds of a GPU.
  *
- *     bench_sweep LIST [WORKERS]
+ *     bench_sweep LIST [WORKERS [SECONDS]]
  *
  * A line of LIST is FILE KERNEL EXAMPLE FORM...; a form is name=value,name=value of compile-time parameters and schedule
  * names, or "-" for what the compiler chooses.  Workers, processes of their own, make inputs and compile beside each other;
@@ -11,14 +11,18 @@
 #include "bench/bench.h"
 #include "runtime/tgl.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LINES_MOST = 1024, FORMS_MOST = 64, SETS_MOST = 12, ARGS_MOST = 96, NAMES_MOST = 16, ROUNDS = 9, LINE_BYTES = 1 << 14 };
-static const double BURST_SECONDS = 1e-3, CACHED_BYTES = 130e6;
+static const double BURST_SECONDS = 1e-3, CACHED_BYTES = 130e6, SECONDS_MOST = 1e9;
+static const double PREPARE_LONG = 5, PREPARE_LAST = 2;         /* seconds: what is told; before the limit none begins */
+static const double SLOW = 6;                           /* times the fastest so far: once is enough */
 
 typedef struct Line {
 	char *file, *kernel, *example, *form[FORMS_MOST];
@@ -40,10 +44,21 @@ typedef struct Job {
 	} form[FORMS_MOST];
 } Job;
 
-/* What workers share. */
+/* What workers share: whether each is ready to measure, has done so or gone.  One that is not ready by `limit`, since a
+ * compiler works long on one of its forms, is left out. */
+enum { WORKERS_MOST = 128 };
+typedef enum State { PREPARES, READY, DONE } State;
 typedef struct Shared {
-	int next, ready, turn;
+	int next, state[WORKERS_MOST];
+	double limit;                                   /* by the clock */
 } Shared;
+
+static State
+state_of(const Shared *s, int worker)
+{
+	int state = __atomic_load_n(&s->state[worker], __ATOMIC_SEQ_CST);
+	return state == PREPARES && now() > s->limit ? DONE : (State)state;
+}
 
 static int
 read_lines(const char *path, Line *out)
@@ -120,7 +135,7 @@ open_sets(TglDevice *dev, Job *j)
 
 /* Inputs, and each form compiled and launched once; NULL: there is no such kernel or example. */
 static Job *
-prepare(TglContext *cx, TglDevice *dev, const Line *l)
+prepare(TglContext *cx, TglDevice *dev, const Line *l, double limit)
 {
 	Job *j = calloc(1, sizeof *j);
 	TglProgram *p = tgl_program_file(cx, l->file);
@@ -130,7 +145,8 @@ prepare(TglContext *cx, TglDevice *dev, const Line *l)
 		fprintf(stderr, "%s: %s\n", l->kernel, tgl_error(cx)->text);
 		return NULL;
 	}
-	for (int f = 0; f < l->n; f++) {
+	for (int f = 0; f < l->n && now() < limit - PREPARE_LAST; f++) {
+		double begun = now();
 		for (int i = 0; i < j->nset; i++) {
 			j->form[f].args[i] = calloc(ARGS_MOST, sizeof(TglArg));
 			j->form[f].nargs = form_args(j->set[i], l->form[f], j->form[f].args[i]);
@@ -139,6 +155,8 @@ prepare(TglContext *cx, TglDevice *dev, const Line *l)
 				  tgl_device_sync(dev) == TGL_OK;
 		if (!j->form[f].runs)
 			fprintf(stderr, "%s %s: %s\n", l->kernel, l->form[f], tgl_error(cx)->text);
+		if (now() - begun > PREPARE_LONG)
+			fprintf(stderr, "%s %s: %.1f s to prepare\n", l->kernel, l->form[f], now() - begun);
 	}
 	return j;
 }
@@ -176,20 +194,27 @@ static void
 measure(TglDevice *dev, Job *j)
 {
 	TglEvent *from = tgl_event_open(dev), *to = tgl_event_open(dev);
+	bool slow[FORMS_MOST] = {false};
+	double least = 0;
 	for (int f = 0; f < j->line->n; f++) {
 		j->form[f].launches = j->nset;
 		double one = j->form[f].runs ? burst(dev, j, f, from, to) : BURST_SECONDS;
 		int times = one > 0 ? (int)(BURST_SECONDS / one) : 1;
 		times = times < 3 ? 3 : times > 200 ? 200 : times;
 		j->form[f].launches = (times + j->nset - 1) / j->nset * j->nset;
+		slow[f] = j->form[f].runs && least > 0 && one > SLOW * least;
+		least = j->form[f].runs && (least <= 0 || one < least) ? one : least;
+		for (int round = 0; slow[f] && round < ROUNDS; round++)
+			j->form[f].seconds[round] = one;
 	}
 	for (int round = 0; round < ROUNDS; round++)
 		for (int k = 0; k < j->line->n; k++) {
 			int f = (k + round) % j->line->n;
-			if (j->form[f].runs)
+			if (j->form[f].runs && !slow[f])
 				j->form[f].seconds[round] = burst(dev, j, f, from, to);
 		}
 	print_row(j);
+	fflush(stdout);
 	tgl_event_close(&from);
 	tgl_event_close(&to);
 }
@@ -203,16 +228,18 @@ work(const Line *lines, int n, int workers, int me, Shared *s)
 	TglDevice *dev = tgl_device_open(cx, "cuda", NULL);
 	if (!dev)
 		fprintf(stderr, "%s\n", tgl_error(cx)->text);
-	for (int i; dev && (i = __atomic_fetch_add(&s->next, 1, __ATOMIC_SEQ_CST)) < n;)
-		if ((job[njob] = prepare(cx, dev, &lines[i])))
+	for (int i; dev && now() < s->limit - PREPARE_LAST && (i = __atomic_fetch_add(&s->next, 1, __ATOMIC_SEQ_CST)) < n;)
+		if ((job[njob] = prepare(cx, dev, &lines[i], s->limit)))
 			njob++;
-	__atomic_fetch_add(&s->ready, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&s->ready, __ATOMIC_SEQ_CST) < workers || __atomic_load_n(&s->turn, __ATOMIC_SEQ_CST) != me)
-		usleep(500);
+	if (now() > s->limit)
+		return;
+	__atomic_store_n(&s->state[me], READY, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < workers; i++)
+		while (state_of(s, i) == PREPARES || (i < me && state_of(s, i) != DONE))
+			usleep(500);
 	for (int i = 0; i < njob; i++)
 		measure(dev, job[i]);
-	fflush(stdout);
-	__atomic_fetch_add(&s->turn, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->state[me], DONE, __ATOMIC_SEQ_CST);
 }
 
 int
@@ -221,16 +248,31 @@ main(int argc, char **argv)
 	static Line lines[LINES_MOST];
 	int n = argc > 1 ? read_lines(argv[1], lines) : 0, workers = argc > 2 ? atoi(argv[2]) : 1, status = 0;
 	Shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (n == 0 || workers < 1 || s == MAP_FAILED) {
-		fputs("usage: bench_sweep LIST [WORKERS]; LIST has lines FILE KERNEL EXAMPLE FORM...\n", stderr);
+	pid_t pid[WORKERS_MOST];
+	if (n == 0 || workers < 1 || workers > WORKERS_MOST || s == MAP_FAILED) {
+		fputs("usage: bench_sweep LIST [WORKERS [SECONDS]]; LIST has lines FILE KERNEL EXAMPLE FORM...\n", stderr);
 		return 2;
 	}
+	s->limit = now() + (argc > 3 ? atof(argv[3]) : SECONDS_MOST);
 	for (int w = 0; w < workers; w++)
-		if (fork() == 0) {
+		if ((pid[w] = fork()) == 0) {
 			work(lines, n, workers, w, s);
 			_exit(0);
 		}
-	for (int one; wait(&one) > 0;)
-		status |= one;
+	for (int left = workers; left > 0; usleep(500))
+		for (int w = 0; w < workers; w++) {
+			int one = 0;
+			bool is_late = pid[w] > 0 && state_of(s, w) == DONE && __atomic_load_n(&s->state[w], __ATOMIC_SEQ_CST) != DONE;
+			if (is_late)
+				kill(pid[w], SIGKILL);
+			if (pid[w] <= 0 || waitpid(pid[w], &one, is_late ? 0 : WNOHANG) <= 0)
+				continue;
+			if (is_late)
+				fputs("a worker was not ready in time\n", stderr);
+			status |= one;
+			pid[w] = 0;
+			__atomic_store_n(&s->state[w], DONE, __ATOMIC_SEQ_CST);
+			left--;
+		}
 	return status != 0;
 }

@@ -34,9 +34,8 @@ typedef struct Run {
 	int64_t times, n;                               /* n: different ones */
 } Run;
 
-/* The line of numbers that an index is along dimension d of its tile, and the same along others; NULL. */
-static const Value *
-line_of(const Value *v, int d)
+const Value *
+flatten_line(const Value *v, int d)
 {
 	int64_t n = v->type->extent[d];
 	for (int i = 0; i < DEPTH && v->type->rank > 1; i++) {
@@ -157,14 +156,14 @@ find_lines(const Op *op, int first, int last, int along[KERNEL_RANK], int alone[
 	const char *index = attr_index(op);
 	int rank = op->in[1 + first]->type->rank, now = -1;
 	memset(alone, 0, KERNEL_RANK * sizeof *alone);
-	*turned = rank == 2 && !line_of(op->in[1 + first], 0);
+	*turned = rank == 2 && !flatten_line(op->in[1 + first], 0);
 	for (int d = first; d <= last; d++) {
 		int t = 0;
 		if (index[d] == 'p')
 			return false;
 		if (index[d] != 'g')
 			continue;
-		while (t < rank && !line_of(op->in[1 + d], t))
+		while (t < rank && !flatten_line(op->in[1 + d], t))
 			t++;
 		if (t == rank || (*turned ? 1 - t : t) < now)
 			return false;
@@ -185,7 +184,7 @@ find_parts(Builder *b, const Op *op, int first, int last, Outer *o)
 	for (int d = first; d <= last; d++) {
 		if (attr_index(op)[d] != 'g')
 			continue;
-		const Value *line = line_of(op->in[1 + d], along[d]);
+		const Value *line = flatten_line(op->in[1 + d], along[d]);
 		if (alone[along[d]] == 1 && flatten_fits(line) && find_run(b, line, &o->run[d])) {
 			any = true;
 			is_repeated |= o->run[d].times > 1;

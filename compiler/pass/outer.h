@@ -12,7 +12,9 @@ Value *flatten_start(Builder *b, const Value *v);
 /* Are its numbers as they would be in 64 bits? */
 bool flatten_fits(const Value *v);
 
-/* outer.c: such an access becomes one of parts; false: it stays. */
+/* outer.c: the line of numbers that an index is along dimension d of its tile, and the same along others; NULL. */
+const Value *flatten_line(const Value *v, int d);
+/* Such an access becomes one of parts; false: it stays. */
 bool flatten_outer(Op *op);
 /* Writes what a word is shifted by so that its repetition shows. */
 void flatten_shift(Op *shift);

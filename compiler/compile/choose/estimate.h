@@ -40,7 +40,9 @@ double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
 double estimate_join(const Target *t, int split, double bytes);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
-/* estimate_scattered.c: bytes of device memory, at the rate of rows in order, of accesses of which data says where, and of
+/* estimate_scattered.c: of `sectors` that an access touches at random in its tensor, how many are different. */
+double estimate_at_random(const Bound *b, const Op *op, double sectors);
+/* Bytes of device memory, at the rate of rows in order, of accesses of which data says where, and of
  * the tensors that they go to; `each`, or NULL, gets those of each parameter added. */
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);

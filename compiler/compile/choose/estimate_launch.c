@@ -285,6 +285,7 @@ launch_sectors(void *user, const Op *op)
 		return 1 + 32.0 * dtype_info[v->type->elem].bits / 8 / SECTOR;
 	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
 	double all = inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
+	all = estimate_at_random(l->b, op, all);
 	return picks(op) ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
 }
 

@@ -60,6 +60,17 @@ table_bytes(const Bound *b, int param)
 	return bytes;
 }
 
+double
+estimate_at_random(const Bound *b, const Op *op, double sectors)
+{
+	const Value *tensor = op->in[0];
+	bool is_tensor = tensor->type->kind == TYPE_TENSOR && !tensor->def && !tensor->block->parent;
+	bool is_gather = op->kind == OP_READ && is_tensor && tensor->index < b->kernel->params.n &&
+	    strchr(attr_index(op), 'g');
+	double there = is_gather ? table_bytes(b, tensor->index) / SECTOR_BYTES : 0;
+	return there > 0 ? MIN(sectors, there * (1 - exp(-sectors / there))) : sectors;
+}
+
 /* What a scalar index comes from. */
 typedef struct Source {
 	bool data, neighbours;                          /* neighbours on the grid have others */

@@ -6,6 +6,8 @@
 #include "model/model.h"
 #include "pass/layout/assign.h"
 
+#include <string.h>
+
 enum { CACHE = 1024, BARRIERS = 60, BARRIERS_ROLES = 300, ACCESS = 4 };
 enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
 
@@ -107,6 +109,18 @@ row_bytes(const Op *op, int bytes)
 	return is_row && t->extent[t->rank - 1] > 0 ? t->extent[t->rank - 1] * bytes : FAR;
 }
 
+/* Elements of a small table stay in the first cache, wherever a warp's lie in it. */
+static bool
+is_small_table(const Op *op)
+{
+	enum { SMALL_BYTES = 4096 };
+	const Type *t = op->in[0]->type;
+	int64_t n = op->kind == OP_READ && t->kind == TYPE_TENSOR && strchr(attr_index(op), 'g') ? element_bits(t) : 0;
+	for (int d = 0; d < t->rank && n > 0 && n <= 8 * SMALL_BYTES; d++)
+		n *= MAX(t->extent[d], 0);
+	return n > 0 && n <= 8 * SMALL_BYTES;
+}
+
 /* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches.  What pass drain
  * serves is put into shared memory, and a tensor map stores it. */
 static double
@@ -121,6 +135,8 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 		n = MAX((double)registers(l) / (1 << records) / t->extent[t->rank - 1], 1);
 		n *= (double)op->in[0]->type->extent[op->in[0]->type->rank - 1];
 		touched = MAX((1 << l->in[IN_LANE]) * (bytes << records) / 32, 1);
+	} else if (is_small_table(op)) {
+		touched = 1;
 	} else if (l->in[IN_LANE] <= 5 && bytes * vector <= 64) {
 		layout_sectors(l, bytes, l->rank > 0 ? row_bytes(op, bytes) : 0, log, &touched, &least);
 	}

@@ -107,8 +107,10 @@ static AxisInfo
 rule_rem(const Type *t, const AxisInfo *l, const AxisInfo *r)
 {
 	AxisInfo x = axis_unknown(t);
-	for (int d = 0; d < MAX(x.rank, 1); d++)
+	for (int d = 0; d < MAX(x.rank, 1); d++) {
 		x.equal[d] = MIN(l->equal[d], r->equal[d]);
+		x.div[d] = MIN(axis_div(l, 0), axis_div(r, 0));
+	}
 	if (is_power(r) && l->lo >= 0)
 		for (int d = 0; d < MAX(x.rank, 1); d++) {
 			int k = log2_ceil(r->lo), group = MIN(MIN(l->contig[d], k), l->div[d]);
