@@ -97,8 +97,9 @@ void cli_progress_end(const Cli *cli);
 bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
 
 /* The instructions of a kernel's PTX as `nvdisasm` prints them, each run of them below a line that says which line of the
- * source it is for.  False, and nothing printed, where there is no ptxas or no nvdisasm. */
-bool cli_listing(const Target *t, const Text *ptx, Text *out);
+ * source it is for; `control`: six digits for each, which say when it goes.  False, and nothing printed, where there is no
+ * ptxas or no nvdisasm. */
+bool cli_listing(const Target *t, const Text *ptx, Text *out, Text *control);
 
 /* Is there a ptxas? */
 bool cli_has_assembler(void);

@@ -114,15 +114,34 @@ disassemble(const Work *w, Text *out)
 	return false;
 }
 
-/* From the first instruction on: what stands before is the section's header. */
+/* The upper half of an instruction's 16 bytes begins with 23 bits that say when it goes, which become six digits.
+ *
+ *     0050   @!P0 EXIT ;    0x000000000000094d
+ *                                 0x000fea0003800000           00 07f5
+ */
 static void
-put_instructions(const char *text, Text *out)
+put_control(const char *upper, Text *out)
 {
+	enum { CONTROL = 41 };
+	text_printf(out, "%06x", (unsigned)(strtoull(upper, NULL, 16) >> CONTROL));
+}
+
+/* From the first instruction on, without the bytes of each: what stands before is the section's header. */
+static void
+put_instructions(const char *text, Text *out, Text *control)
+{
+	static const char bytes[] = "/* 0x";
 	const char *at = strstr(text, "\n.text."), *line = at ? strchr(at + 1, '\n') : NULL;
 	for (line = line ? line + 1 : text; *line;) {
 		size_t n = strcspn(line, "\n"), blanks = strspn(line, " \t");
-		if (blanks < n && line[blanks] != '.')
-			text_printf(out, "%.*s\n", (int)n, line);
+		const char *hex = strstr(line, bytes);
+		size_t shown = hex && hex < line + n ? (size_t)(hex - line) : n;
+		while (shown < n && shown > blanks && (line[shown - 1] == ' ' || line[shown - 1] == '\t'))
+			shown--;
+		if (shown < n && shown <= blanks)
+			put_control(hex + sizeof bytes - 3, control);
+		else if (blanks < n && line[blanks] != '.')
+			text_printf(out, "%.*s\n", (int)shown, line);
 		else if (n > 1 && line[0] == '.' && line[1] == 'L')
 			text_printf(out, "%.*s\n", (int)n, line);
 		line += n + (line[n] == '\n');
@@ -137,7 +156,7 @@ linked(const Text *ptx)
 }
 
 bool
-cli_listing(const Target *t, const Text *ptx, Text *out)
+cli_listing(const Target *t, const Text *ptx, Text *out, Text *control)
 {
 	Work w;
 	char command[200];
@@ -146,9 +165,9 @@ cli_listing(const Target *t, const Text *ptx, Text *out)
 		return false;
 	snprintf(command, sizeof command, "ptxas %s-lineinfo -arch=%s in.ptx -o out.cubin 2>&1", linked(ptx), t->name);
 	bool ok = has_tool(&w, "ptxas") && has_tool(&w, "nvdisasm") && run(&w, command, &ignored) == 0 &&
-	    run(&w, "nvdisasm -g -c out.cubin 2>/dev/null", &said) == 0 && said.n;
+	    run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &said) == 0 && said.n;
 	if (ok)
-		put_instructions(said.at, out);
+		put_instructions(said.at, out, control);
 	work_close(&w);
 	text_close(&said);
 	text_close(&ignored);

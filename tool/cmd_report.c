@@ -70,12 +70,23 @@ report_file(const Cli *cli, Compile *cx, int file, const Target *t)
 	return status;
 }
 
+static bool
+is_time(const char *text)
+{
+	static const double MOST = 1e12;
+	char *end;
+	double us = number_read(text, &end);
+	return *text && !*end && us > 0 && us < MOST;
+}
+
 int
 cmd_report(const Cli *cli)
 {
 	const Target *t = target_named("sm_90a");
 	if (!cli_operands(cli, 1, 2))
 		return EXIT_MISUSE;
+	if (cli_has(cli, OPT_MEASURED) && !is_time(cli->value[OPT_MEASURED]))
+		return cli_misuse("--measured takes microseconds above 0, as in --measured=51.7");
 	if (!cli_has(cli, OPT_OUTPUT) && !cli->json)
 		return cli_misuse("report writes a page: say where with -o, as in -o report.html");
 	Compile *cx = compile_open();

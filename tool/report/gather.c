@@ -1,6 +1,7 @@
 /* Compiles a kernel the whole way and keeps every stage on it, with the figures of `inspect`. */
 #include "tool/report/report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void
@@ -41,11 +42,15 @@ add_dumps(json_t *stages, char *dumps)
 static bool
 add_sass(json_t *stages, const Text *ptx, const Target *t)
 {
-	Text listing = {0};
-	bool ok = cli_listing(t, ptx, &listing);
-	if (ok)
+	Text listing = {0}, control = {0};
+	bool ok = cli_listing(t, ptx, &listing, &control);
+	if (ok) {
 		add_stage(stages, "SASS", REPORT_SASS, listing.at, ptx->at);
+		json_object_set_new(json_array_get(stages, json_array_size(stages) - 1), REPORT_CONTROL,
+		    json_string(control.at ? control.at : ""));
+	}
 	text_close(&listing);
+	text_close(&control);
 	return ok;
 }
 
@@ -346,6 +351,22 @@ profile_json(const Cli *cli, const Kernel *k)
 	return out;
 }
 
+/* Of a launch, µs: as given, else the default's of the tuner, else the profile's, with counters on; 0: not known. */
+static double
+measured_us(const Cli *cli, const json_t *tuning, const json_t *profile)
+{
+	const json_t *c;
+	size_t i;
+	char *end;
+	if (cli_has(cli, OPT_MEASURED))
+		return number_read(cli->value[OPT_MEASURED], &end);
+	json_array_foreach(json_object_get(tuning, "candidates"), i, c)
+		if (json_is_true(json_object_get(c, "default")) && !cli_has(cli, OPT_DEFINE) &&
+		    json_number_value(json_object_get(c, "measured_us")) > 0)
+			return json_number_value(json_object_get(c, "measured_us"));
+	return 1e6 * json_number_value(json_object_get(profile, "seconds"));
+}
+
 json_t *
 report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 {
@@ -377,8 +398,10 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
 		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text)));
-	if (out)
+	if (out) {
 		json_object_set_new(out, "code", counted);
+		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
+	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);
 	text_close(&why.chosen);

@@ -10,13 +10,11 @@
  *     .L_x_0:
  *             4a20                   BRA `(.L_x_0);         the end, behind which there is padding
  */
-#include "tool/report/report.h"
+#include "tool/report/machine.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { REGISTERS = 256 };
 
 const char *
 report_instruction(const char *line)
@@ -30,17 +28,17 @@ report_instruction(const char *line)
 	return *at >= 'A' && *at <= 'Z' ? at : NULL;
 }
 
-static bool
-is_named(const char *at, const char *name)
+bool
+code_is(const char *at, const char *name)
 {
 	size_t n = strlen(name);
 	return strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == '.' || at[n] == ';');
 }
 
-static bool
-is_one_of(const char *at, const char *const *name, int n)
+bool
+code_is_one_of(const char *at, const char *const *name, int n)
 {
-	return ANY_OF(i, n, is_named(at, name[i]));
+	return ANY_OF(i, n, code_is(at, name[i]));
 }
 
 /* Loads, stores and copies of global memory, products, and exchanges between lanes, of which the thread IR has as many. */
@@ -49,41 +47,8 @@ is_mark(const char *op)
 {
 	static const char *const name[] = {"LDG", "STG", "LDGSTS", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "HMMA", "IMMA",
 	    "DMMA", "BMMA", "SHFL", "REDUX"};
-	return is_one_of(op, name, LEN(name));
+	return code_is_one_of(op, name, LEN(name));
 }
-
-/* Of the pipe for integers, comparisons and selections, of half the rate (CUDA's guide, throughput
- * of arithmetic instructions); 1: of the pipe that multiplies integers, of the same rate; -1: of
- * others. */
-static int
-half_pipe(const char *op)
-{
-	static const char *const name[] = {"IADD3", "VIADD", "ISETP", "FSETP", "HSETP2", "SEL", "FSEL",
-	    "FMNMX", "IMNMX", "VIMNMX", "HMNMX2", "LOP3", "PLOP3", "SHF", "PRMT", "LEA", "IABS", "SGXT",
-	    "BMSK", "F2FP", "FCHK", "P2R", "R2P"};
-	return is_one_of(op, name, LEN(name)) ? 0 : is_named(op, "IMAD") ? 1 : -1;
-}
-
-typedef struct Instruction {
-	const char *op;
-	int source, n; /* line of the source; of SASS */
-	bool is_guarded;
-	double times; /* that a warp executes it for one program */
-} Instruction;
-
-/* Of instructions: [from, to). */
-typedef struct CodeLoop {
-	int from, to;
-	double times; /* trips for one program; -1: not known yet */
-} CodeLoop;
-
-typedef struct Code {
-	VEC(Instruction) at;
-	VEC(CodeLoop) loops;
-	Arena *mem;
-	const char **label; /* by lines of SASS: the text of one that is a label; NULL */
-	int nline;
-} Code;
 
 /* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
 static int
@@ -91,10 +56,10 @@ code_end(const Code *c)
 {
 	static const double FEW = .1;
 	for (int i = 0; i < c->at.n; i++)
-		if (is_named(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
+		if (code_is(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
 			bool rest = false;
 			for (int k = i + 1; k < c->at.n; k++)
-				rest |= is_named(c->at.at[k].op, "LDG") || is_named(c->at.at[k].op, "STG");
+				rest |= code_is(c->at.at[k].op, "LDG") || code_is(c->at.at[k].op, "STG");
 			return rest || i < FEW * c->at.n ? -1 : i + 1;
 		}
 	return c->at.n;
@@ -123,11 +88,11 @@ find_loops(Code *c)
 {
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
-		bool own = is_named(in->op, "CALL") && !strstr(in->op, "slowpath") && !strstr(in->op, "_div_") &&
+		bool own = code_is(in->op, "CALL") && !strstr(in->op, "slowpath") && !strstr(in->op, "_div_") &&
 			   !strstr(in->op, "_rem_");
-		if (own || is_named(in->op, "BRX") || is_named(in->op, "JMP"))
+		if (own || code_is(in->op, "BRX") || code_is(in->op, "JMP"))
 			return false;
-		int to = is_named(in->op, "BRA") ? target_of(c, in) : i + 1;
+		int to = code_is(in->op, "BRA") ? target_of(c, in) : i + 1;
 		bool had = false;
 		for (int k = 0; k < c->loops.n && to >= 0 && to <= i; k++)
 			if (c->loops.at[k].from == to) {
@@ -143,20 +108,36 @@ find_loops(Code *c)
 }
 
 static bool
-read_code(Code *c, const char *text, const json_t *lines)
+read_code(Code *c, const char *text, const json_t *lines, const char *control)
 {
+	enum { DIGITS = 6 };
+	size_t ncontrol = control ? strlen(control) / DIGITS : 0, known = 0;
+	bool starts = false; /* behind a routine, of divisions, that stands before the kernel */
 	c->label = NEW_ARRAY(c->mem, const char *, json_array_size(lines) + 1);
 	for (const char *at = text; *at && c->nline < (int)json_array_size(lines);
 	     at += strcspn(at, "\n"), at += *at == '\n', c->nline++) {
 		const char *line = arena_strndup(c->mem, at, strcspn(at, "\n"));
 		const char *op = report_instruction(line);
 		c->label[c->nline] = *at == '.' || *at == '$' ? line : NULL;
-		if (op)
-			vec_push(c->mem, &c->at,
-			    ((Instruction){op,
-				(int)json_integer_value(json_array_get(lines, (size_t)c->nline)), c->nline,
-				strchr(line, '@') && strchr(line, '@') < op, 1}));
+		if (!op)
+			continue;
+		unsigned when = 0;
+		if (known < ncontrol)
+			when = (unsigned)strtoul(arena_strndup(c->mem, control + DIGITS * known, DIGITS), NULL, 16);
+		known++;
+		if (code_is(op, "RET") && !ANY_OF(i, c->at.n, code_is(c->at.at[i].op, "EXIT"))) {
+			starts = true;
+			c->at.n = 0;
+			continue;
+		}
+		starts &= code_is(op, "BRA") || code_is(op, "NOP"); /* padding */
+		if (starts)
+			continue;
+		vec_push(c->mem, &c->at,
+		    ((Instruction){op, (int)json_integer_value(json_array_get(lines, (size_t)c->nline)), c->nline,
+			strchr(line, '@') && strchr(line, '@') < op, 1, when}));
 	}
+	c->has_control = known == ncontrol;
 	int n = code_end(c);
 	c->at.n = MAX(n, 0);
 	return n > 0 && find_loops(c);
@@ -258,7 +239,7 @@ is_seldom(const Code *c, const Inspection *x, int from, int to)
 	int calls = 0;
 	for (int i = from; i < to; i++) {
 		const Op *op = x->f->body->first;
-		calls += is_named(c->at.at[i].op, "CALL");
+		calls += code_is(c->at.at[i].op, "CALL");
 		while (is_long && op &&
 		       !(op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
 			   op->place.line == c->at.at[i].source))
@@ -275,22 +256,27 @@ scale(Code *c, int from, int to, double by)
 		c->at.at[i].times *= by;
 }
 
-/* Branches around what few values need: routines of divisions, which are called, and angles that
- * are large; of two ways, where one goes on behind the other, the shorter, as a warp's threads
- * mostly go one. */
+/* Leaves out what few values need, behind a branch around it: routines of divisions, which are called, and what reduces
+ * angles beyond 105,615; `left` has how many instructions that is, by lines of the source. Of two ways, where one goes on
+ * behind the other, the shorter counts as a tenth, as a warp's threads mostly go one. */
 static void
-leave_seldom(Code *c, const Inspection *x)
+leave_seldom(Code *c, const Inspection *x, double *left, int lines)
 {
 	static const double SELDOM = .1; /* estimate_trips.c has the same */
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
-		int to = is_named(in->op, "BRA") && in->is_guarded ? target_of(c, in) : -1;
+		int to = code_is(in->op, "BRA") && in->is_guarded ? target_of(c, in) : -1;
 		if (to <= i + 1)
 			continue;
 		const Instruction *last = &c->at.at[to - 1];
-		int join = is_named(last->op, "BRA") && !last->is_guarded ? target_of(c, last) : -1;
+		int join = code_is(last->op, "BRA") && !last->is_guarded ? target_of(c, last) : -1;
 		bool two = join > to && join - to < 4 * (to - i);
-		if (is_seldom(c, x, i + 1, to) || (two && to - i <= join - to)) {
+		if (is_seldom(c, x, i + 1, to)) {
+			for (int k = i + 1; k < to; k++)
+				left[c->at.at[k].source <= lines ? c->at.at[k].source : 0] += c->at.at[k].times;
+			scale(c, i + 1, to, 0);
+			i = to - 1;
+		} else if (two && to - i <= join - to) {
 			scale(c, i + 1, to, SELDOM);
 			i = to - 1;
 		} else if (two) {
@@ -299,118 +285,106 @@ leave_seldom(Code *c, const Inspection *x)
 	}
 }
 
-/* What a walk through straight code has counted. */
+/* What its instructions take. */
 typedef struct Walk {
-	int lines;       /* of the source; line 0: of none */
-	double *of;      /* instructions of each */
-	double *half[2], halves[2]; /* of these, and of all, those of pipes of half the rate */
-	int *steps;      /* waits for loads that it began */
-	double n, loaded, stored; /* bytes of a warp */
-	int loads, waits;
-	int begun[REGISTERS]; /* one more than the line whose load fills a register; 0: none does */
+	int lines;  /* of the source; line 0: of none */
+	double *of; /* instructions of each */
+	double *pipe[PIPES], pipes[PIPES]; /* cycles of pipes, of each and of all */
+	double n, *loaded, *stored; /* bytes of a warp, of each */
+	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
 } Walk;
 
-/* Does a text name a register that a load fills (R12, not UR12)?  The line of that load. */
-static bool
-awaits(const Walk *w, const char *at, const char *end, int *line)
-{
-	for (; at < end; at++) {
-		bool names =
-		    *at == 'R' && char_is_digit(at[1]) && !char_is_letter(at[-1]) && at[-1] != '_';
-		int r = names ? atoi(at + 1) : REGISTERS;
-		if (r < REGISTERS && w->begun[r]) {
-			*line = w->begun[r] - 1;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Of a thread's access. */
-static int
-bytes_of(const char *op)
+int
+code_bytes(const char *op)
 {
 	bool half = strstr(op, ".U16") || strstr(op, ".S16"), byte = strstr(op, ".U8") || strstr(op, ".S8");
 	return strstr(op, ".128") ? 16 : strstr(op, ".64 ") ? 8 : half ? 2 : byte ? 1 : 4;
 }
 
-/* Loads are under way until something reads what one of them brings, which waits for all of them.
- */
-static void
-take_loads(Walk *w, const char *op, int source)
-{
-	const char *at = op + strcspn(op, " ;"), *end = op + strlen(op), *to = strchr(at, 'R');
-	bool loads = is_named(op, "LDG");
-	const char *from = loads && strchr(at, ',') ? strchr(at, ',') : at;
-	int line = 0;
-	if (awaits(w, from, end, &line)) {
-		memset(w->begun, 0, sizeof w->begun);
-		w->steps[line]++;
-		w->waits++;
-	}
-	if (!loads || !to || !char_is_digit(to[1]))
-		return;
-	int n = MAX(bytes_of(op) / 4, 1);
-	for (int r = atoi(to + 1); n > 0 && r < REGISTERS; n--, r++)
-		w->begun[r] = source + 1;
-	w->loads++;
-}
-
 static void
 walk(Walk *w, const Code *c)
 {
+	static const char *const ahead[] = {"LDGSTS", "UTMALDG", "UBLKCP", "SYNCS", "HGMMA", "IGMMA", "QGMMA", "BGMMA"};
+	enum { LANES = 32 };
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
 		int source = in->source <= w->lines ? in->source : 0;
-		if (!c->loops.n)
-			take_loads(w, in->op, source);
-		w->loaded += is_named(in->op, "LDG") ? bytes_of(in->op) * 32 : 0;
-		w->stored += is_named(in->op, "STG") ? bytes_of(in->op) * 32 : 0;
-		int half = half_pipe(in->op);
-		if (half >= 0) {
-			w->half[half][source] += in->times;
-			w->halves[half] += in->times;
+		double bytes = code_bytes(in->op) * LANES * in->times;
+		w->loaded[source] += code_is(in->op, "LDG") ? bytes : 0;
+		w->stored[source] += code_is(in->op, "STG") ? bytes : 0;
+		w->ahead += code_is_one_of(in->op, ahead, LEN(ahead));
+		Pipe p;
+		double taken = code_pipe(in->op, &p) * in->times;
+		if (taken > 0) {
+			w->pipe[p][source] += taken;
+			w->pipes[p] += taken;
 		}
 		w->of[source] += in->times;
 		w->n += in->times;
 	}
 }
 
-/* Of what loads bring, the share that device memory has to send: the rest, as of windows that overlap, is in caches.  What
- * those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's latency, 2212 so) and a pooling
- * (276, 551, 274). */
-static double
-latency_of(const Walk *w, const Inspection *x)
+static LineBill *
+line_bill(const Walk *w, Inspection *x, int k)
 {
-	static const double CACHED = 250;
-	const TargetRates *r = x->t->rates;
-	double bytes = x->bill.part[BILL_MEMORY] * r->memory_rate / r->multiprocessors / func_warps(x->f);
-	double sent = MIN(MAX(bytes - w->stored, 0) / MAX(w->loaded, 1), 1);
-	return CACHED + (r->latency - CACHED) * sent;
+	LineBill *l = &x->spent.at[k];
+	return l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines ? l : NULL;
 }
 
-/* More waiting than the model counts, where the code's loads wait for one another: ptxas has not
- * the registers for all at once.  A softmax of 5001 f16 a row has 64 loads in 27 steps: 536 us on
- * an H200, of which the model has 162. */
-static void
-wait_by_code(const Walk *w, Inspection *x)
+/* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
+ * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
+ * latency, 2212 so) and a pooling (276, 551, 274). */
+static double *
+latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 {
-	static const char memory[] = "memory's latency";
-	double each = latency_of(w, x) / MAX(x->blocks, 1), modelled = 0;
-	for (int i = 0; i < x->spent.n; i++)
-		modelled += strcmp(x->spent.at[i].wait, memory) == 0
-				? x->spent.at[i].part[BILL_WAITING]
-				: 0;
-	if (x->blocks <= 0 || w->waits * each <= modelled)
-		return;
-	x->bill.part[BILL_WAITING] += w->waits * each - modelled;
-	for (int i = 0; i < x->spent.n; i++) {
-		LineBill *l = &x->spent.at[i];
-		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines;
-		double now = own ? w->steps[l->line] * each : 0;
-		bool was = strcmp(l->wait, memory) == 0;
-		l->part[BILL_WAITING] = now + (was ? 0 : l->part[BILL_WAITING]);
-		l->wait = now > l->part[BILL_WAITING] / 2 ? memory : l->wait;
+	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one, for what all read */
+	static const double DRAWS = 2; /* of its share of the bus, while others compute */
+	const TargetRates *r = x->t->rates;
+	double *all = NEW_ARRAY(mem, double, w->lines + 1), block = 32 * func_warps(x->f);
+	for (int s = 0; s <= w->lines; s++) {
+		all[s] = CACHED;
+		each_byte[s] = block / r->l2_rate;
+	}
+	for (int k = 0; k < x->spent.n; k++) {
+		const LineBill *l = line_bill(w, x, k);
+		if (!l || w->loaded[l->line] <= 0)
+			continue;
+		double bytes = l->part[BILL_MEMORY] * r->memory_rate / r->multiprocessors / func_warps(x->f);
+		double sent = MIN(MAX(bytes - w->stored[l->line], 0) / w->loaded[l->line], 1);
+		all[l->line] = sent < FEW ? FIRST : CACHED + (r->latency - CACHED) * sent;
+		each_byte[l->line] = block * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate), 1 / r->l2_rate);
+	}
+	return all;
+}
+
+/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
+ * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps. */
+static void
+wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
+{
+	static const char *const name[CODE_WAITS] = {
+	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
+	    [WAIT_BARRIER] = "other warps, at a barrier", [WAIT_ARITHMETIC] = "results of arithmetic"};
+	const TargetRates *r = x->t->rates;
+	Bill *b = &x->bill;
+	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1);
+	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, p);
+	double turns = MAX(MAX(p->turns, b->part[BILL_ISSUE]), b->part[BILL_SPECIAL]);
+	double start = b->stays ? 0 : r->start_latency;
+	double path = start + p->waits + turns, each = b->part[BILL_WAITING] / b->path;
+	b->part[BILL_WAITING] = path * each;
+	b->fill *= path / b->path;
+	b->path = path;
+	for (int k = 0; k < x->spent.n; k++) {
+		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
+		double most = 0, all = 0;
+		for (int i = 0; i < CODE_WAITS && own; i++) {
+			double cycles = p->of[i][l->line] * (i == WAIT_ARITHMETIC ? turns / p->turns : 1);
+			all += cycles;
+			l->wait = cycles > most ? name[i] : l->wait;
+			most = MAX(most, cycles);
+		}
+		l->part[BILL_WAITING] = all * each;
 	}
 }
 
@@ -433,68 +407,88 @@ turn_by_code(const Walk *w, Inspection *x)
 	}
 }
 
-/* By the schedulers, or by a pipe of half the rate that has more than half of them: its name; NULL. */
+static const char *const pipe_name[PIPES] = {
+    [PIPE_INTEGERS] = "integers, comparisons and selections", [PIPE_PRODUCTS] = "products of integers",
+    [PIPE_DOUBLES] = "floats of 64 bits"};
+
+/* By the schedulers, or by a pipe that is busy longer: its name; NULL. */
 static const char *
 issue_by_code(const Walk *w, Inspection *x)
 {
 	const TargetRates *r = x->t->rates;
-	int most = w->halves[1] > w->halves[0];
-	bool half = w->halves[most] / r->integer_rate > w->n / r->issue_rate;
-	const double *of = half ? w->half[most] : w->of;
-	double each = func_warps(x->f) / (4 * (half ? r->integer_rate : r->issue_rate));
-	x->bill.part[BILL_ISSUE] = (half ? w->halves[most] : w->n) * each;
+	double each = func_warps(x->f) / 4.0, slots = w->n / r->issue_rate;
+	int most = PIPE_INTEGERS;
+	for (int p = 0; p < PIPE_SPECIAL; p++)
+		most = w->pipes[p] > w->pipes[most] ? p : most;
+	bool piped = w->pipes[most] > slots;
+	x->bill.part[BILL_ISSUE] = MAX(w->pipes[most], slots) * each;
+	x->bill.part[BILL_SPECIAL] = w->pipes[PIPE_SPECIAL] * each;
 	for (int k = 0; k < x->spent.n; k++) {
-		LineBill *l = &x->spent.at[k];
-		bool own = l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines;
-		l->part[BILL_ISSUE] = own ? of[l->line] * each : 0;
+		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
+		double of = !own ? 0 : piped ? w->pipe[most][l->line] : w->of[l->line] / r->issue_rate;
+		l->part[BILL_ISSUE] = of * each;
+		l->part[BILL_SPECIAL] = own ? w->pipe[PIPE_SPECIAL][l->line] * each : 0;
 	}
-	return !half ? NULL : most ? "products of integers" : "integers, comparisons and selections";
+	return piped ? pipe_name[most] : NULL;
 }
 
 /* {"122": 640.5}: instructions of a warp for a program, by lines of the source. */
 static json_t *
-by_lines(const Walk *w)
+by_lines(const double *of, int lines)
 {
 	json_t *all = json_object();
 	char line[16];
-	for (int i = 0; i <= w->lines; i++) {
+	for (int i = 0; i <= lines; i++) {
 		snprintf(line, sizeof line, "%d", i);
-		if (w->of[i] > 0)
-			json_object_set_new(all, line, json_real(w->of[i]));
+		if (of[i] > 0)
+			json_object_set_new(all, line, json_real(of[i]));
 	}
 	return all;
 }
 
-json_t *
-report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem)
+static Walk
+walk_new(int lines, Arena *mem)
 {
-	const json_t *sass = json_array_get(stages, json_array_size(stages) - 1);
+	Walk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double, lines + 1),
+	    .stored = NEW_ARRAY(mem, double, lines + 1)};
+	for (int p = 0; p < PIPES; p++)
+		w.pipe[p] = NEW_ARRAY(mem, double, lines + 1);
+	return w;
+}
+
+json_t *
+report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
+{
+	json_t *sass = json_array_get(stages, json_array_size(stages) - 1);
 	Bill *b = &x->bill;
-	Walk w = {.lines = lines,
-	    .of = NEW_ARRAY(mem, double, lines + 1),
-	    .half = {NEW_ARRAY(mem, double, lines + 1), NEW_ARRAY(mem, double, lines + 1)},
-	    .steps = NEW_ARRAY(mem, int, lines + 1)};
+	Walk w = walk_new(lines, mem);
 	Code c = {.mem = mem};
-	if (b->cycles <= 0 || func_find(x->f, OP_ROLES) ||
-	    strcmp(json_string_value(json_object_get(sass, "kind")), "sass") != 0 ||
-	    !read_code(&c, json_string_value(json_object_get(sass, "text")), json_object_get(sass, "lines")))
+	CodePath path = {.loads = 0};
+	bool ok = b->cycles > 0 && !func_find(x->f, OP_ROLES) &&
+		  strcmp(json_string_value(json_object_get(sass, "kind")), "sass") == 0 &&
+		  read_code(&c, json_string_value(json_object_get(sass, "text")), json_object_get(sass, "lines"),
+		      json_string_value(json_object_get(sass, REPORT_CONTROL)));
+	json_object_del(sass, REPORT_CONTROL);
+	if (!ok)
 		return json_null();
 	double once = b->once > 0 ? b->once : 1;
 	time_loops(&c, x, lines, once);
 	if (!time_instructions(&c, once))
 		return json_null();
-	leave_seldom(&c, x);
+	double *left = NEW_ARRAY(mem, double, lines + 1);
+	leave_seldom(&c, x, left, lines);
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
-	if (c.loops.n)
+	bool whole = c.has_control && !w.ahead && b->path > 0 && b->each > 0;
+	if (!whole && c.loops.n)
 		turn_by_code(&w, x);
 	const char *pipe = issue_by_code(&w, x);
-	if (!c.loops.n)
-		wait_by_code(&w, x);
+	if (whole)
+		wait_by_code(&w, &c, x, &path);
 	if (b->each > 0)
 		bill_again(b);
 	else
 		b->cycles += (b->part[bill_most(b)] - before) * b->programs;
-	return json_pack("{s:f, s:i, s:i, s:s?, s:o}", "instructions", w.n, "loads", w.loads, "waits",
-	    w.waits, "pipe", pipe, "lines", by_lines(&w));
+	return json_pack("{s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "loads", path.loads, "waits",
+	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left", by_lines(left, lines));
 }

@@ -9,7 +9,8 @@
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
  *     pack.c          the text of stages in a fourth of its bytes
- *     machine.c       instructions of the machine code, where it has no loop
+ *     machine.c       instructions of the machine code, and the pipes that they go through
+ *     path.c          how long one warp takes alone, by what ptxas wrote into them
  *     explain/           sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
 #ifndef TEGULA_REPORT_H
@@ -69,11 +70,14 @@ json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *la
 
 /* machine.c */
 
+/* Of the stage of SASS: six digits for each instruction, which say when it goes; gone once they are counted. */
+#define REPORT_CONTROL "control"
+
 /* The name of a line's instruction in SASS, behind its predicate; NULL: it is none. */
 const char *report_instruction(const char *line);
 /* Counts the bill's instructions, and waits for loads one after the other, by the stage of SASS, where there is one without
  * loops, of a source of so many lines; what was counted, or null. */
-json_t *report_count_code(const json_t *stages, int lines, Inspection *x, Arena *mem);
+json_t *report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem);
 
 /* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);

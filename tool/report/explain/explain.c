@@ -345,6 +345,7 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	    .counted = json_object_get(kernel, "code"),
 	    .summary = json_string_value(json_object_get(kernel, "summary")),
 	    .us = x->bill.cycles > 0 ? x->bill.cycles / clock : 0,
+	    .measured = json_number_value(json_object_get(kernel, "measured_us")),
 	    .compared = x->compared / clock,
 	    .wgmma_us = json_number_value(json_object_get(bill, "wgmma_products_us")),
 	    .bytes_us = json_number_value(json_object_get(bill, "memory_bytes_us"))};

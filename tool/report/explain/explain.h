@@ -14,6 +14,7 @@
  *     explain_memory.c   the bytes that device memory moves, and what can be changed of accesses
  *     explain_compared.c the schedules that were compared
  *     explain_suggest.c  what can be changed, by what that is worth
+ *     explain_change.c   the same of one part of the bill
  *     explain_line.c     all that stands beside a line */
 #ifndef TEGULA_EXPLAIN_H
 #define TEGULA_EXPLAIN_H
@@ -58,6 +59,7 @@ typedef struct Explain {
 	const char *summary; /* what inspect --explain prints */
 	TextList source;     /* lines of the text */
 	double us;           /* of the launch by the model; 0: not known */
+	double measured;     /* the same, µs; 0: it was not */
 	double compared;     /* the same as schedules are compared */
 	double wgmma_us;     /* that products would take by wgmma; 0: they do, or cannot */
 	double bytes_us;     /* of device memory */
@@ -175,6 +177,11 @@ const json_t *explain_wgmma_variant(
 /* "135 µs (130 to 167 µs)", with the range of times, which has the estimate inside. */
 const char *explain_estimate(const Explain *s);
 const char *explain_time(const Explain *s);     /* what the range is of, and the floor */
+/* Is a time known that is more than a fourth off the estimate?  Then what the model knows to leave out. */
+bool explain_is_off(const Explain *s);
+const char *explain_off(const Explain *s);
+/* "line 9's loop runs 32 trips of a program", where data says how many, and that is the most; "" */
+const char *explain_most_trips(const Explain *s);
 
 /* explain_bound.c: paragraphs, the most important first */
 
@@ -207,14 +214,25 @@ typedef struct Suggestion {
 	double us; /* of the launch with it; 0: not known */
 	const char *text;
 	bool tiles; /* other values of the header's tiles */
+	int part; /* of the bill, that it makes less; -1: several */
+	bool said;
 } Suggestion;
 
 typedef VEC(Suggestion) Suggestions;
 
-void explain_suggestions(const Explain *s, TextList *out);
+Suggestions explain_collect(const Explain *s);
+void explain_suggestions(const Explain *s, const Suggestions *all, TextList *out); /* but for those that are said */
 const char *explain_tiles(const Explain *s); /* "with BM = 128 41.7 µs", the best of other tiles that were compiled; "" */
 double explain_built_us(const json_t *variant); /* as it is built; 0: it was not, or spills */
-void explain_suggest(const Explain *s, Suggestions *all, double us, const char *text); /* in its place, if it is worth it */
+/* In its place, if it is worth it; part: as of a Suggestion. */
+void explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text);
+
+/* explain_change.c: of one part of the bill */
+
+void explain_fast_suggestions(const Explain *s, Suggestions *all);
+void explain_angle_suggestions(const Explain *s, Suggestions *all);
+/* What makes it less, of all that was found for it, which is then said; or of its kind, or that nothing does. */
+const char *explain_change(const Explain *s, BillPart p, Suggestions *all);
 
 /* explain_memory.c */
 

@@ -379,7 +379,9 @@ static int
 by_cost(const Explain *s, const ExplainLine *x, const ExplainLine *y)
 {
 	BillPart part;
-	double a = explain_cost(s, x, &part), b = explain_cost(s, y, &part);
+	double a = explain_cost(s, x, &part), b = explain_cost(s, y, &part), least;
+	if (a <= 0 && b <= 0) /* where data says, before what is known to be good */
+		return (explain_sectors(y, &least) < 0) - (explain_sectors(x, &least) < 0);
 	return a > b ? -1 : a < b;
 }
 

@@ -182,6 +182,7 @@ behind_products(const Explain *s)
 typedef struct Taken {
 	double us;
 	const char *name, *lines;
+	int part; /* of the bill; -1: behind products */
 } Taken;
 
 enum { SHOWN = 3 };
@@ -196,7 +197,8 @@ list_taken(const Explain *s, Taken out[SHOWN + 1])
 	for (; n < SHOWN && (n == 0 || s->x->bill.part[part[n]] >= .1 * s->x->bill.part[part[0]]);
 	     n++)
 		out[n] = (Taken){
-		    explain_part(s, part[n]), bill_part_names[part[n]], lines_of(s, part[n])};
+		    explain_part(s, part[n]), bill_part_names[part[n]], lines_of(s, part[n]),
+		    (int)part[n]};
 	if (behind < .1 * explain_part(s, part[0]))
 		return n;
 	while (at < n && out[at].us >= behind)
@@ -204,7 +206,7 @@ list_taken(const Explain *s, Taken out[SHOWN + 1])
 	for (int i = n; i > at; i--)
 		out[i] = out[i - 1];
 	const char *lines = behind_products(s);
-	out[at] = (Taken){behind, BEHIND, *lines ? arena_printf(s->mem, " (%s)", lines) : ""};
+	out[at] = (Taken){behind, BEHIND, *lines ? arena_printf(s->mem, " (%s)", lines) : "", -1};
 	return n + 1;
 }
 
@@ -249,11 +251,14 @@ brief_of(const Explain *s)
 	double outside, least = explain_least(s, &memory, &outside);
 	const char *by = bound_by(s, &n);
 	Text t = {0};
+	if (s->measured > 0)
+		text_printf(&t, "%s measured, ", explain_micro(s, s->measured));
 	text_printf(&t, "%s by the model%s, bound by %s%s", explain_estimate(s),
 	    *explain_guessed(s) ? ", of guessed trips" : "", by, n > 1 ? " alike" : lines_bound(s));
 	if (least > s->us / 50)
-		text_printf(&t, "; the floor, of %s, is %s", memory ? "device memory" : "products",
-		    explain_micro(s, least));
+		text_printf(&t, "; the floor, of %s%s, is %s, %.0f %% of that", memory ? "device memory" : "products",
+		    *explain_most_trips(s) ? " in so many trips" : "", explain_micro(s, least),
+		    100 * MIN(least / s->us, 1));
 	if (*explain_tiles(s))
 		text_printf(&t, "; %s by the model", explain_tiles(s));
 	text_put(&t, ".");
@@ -285,8 +290,20 @@ say_total(const Explain *s)
 	return text_take(&t, s->mem);
 }
 
+/* " To change: …" of what bounds the launch, or is not far from it. */
+static const char *
+change_of(const Explain *s, const Taken *taken, bool is_first, Suggestions *all)
+{
+	static const double NEAR = .6;
+	if (!is_first && taken->us < NEAR * explain_part(s, explain_longest(s, -1)) && taken->part >= 0)
+		return " Hidden behind 1.";
+	return arena_printf(s->mem, " To change: %s.",
+	    taken->part < 0 ? "fewer instructions behind the products"
+			    : explain_change(s, (BillPart)taken->part, all));
+}
+
 static void
-say_parts(const Explain *s, TextList *out)
+say_parts(const Explain *s, Suggestions *all, TextList *out)
 {
 	Taken taken[SHOWN + 1];
 	int n = list_taken(s, taken), behind = 0;
@@ -303,8 +320,9 @@ say_parts(const Explain *s, TextList *out)
 		       : ""));
 	for (int i = 0; i < n; i++)
 		explain_add(s, out,
-		    arena_printf(s->mem, "%d. %s %s%s.", i + 1, taken[i].name,
-			explain_micro(s, taken[i].us), taken[i].lines));
+		    arena_printf(s->mem, "%d. %s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
+			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
+			change_of(s, &taken[i], i == 0, all)));
 	if (longest < ALONE * s->us)
 		explain_add(s, out, say_total(s));
 	text_put(&t, "");
@@ -398,13 +416,15 @@ explain_bound(const Explain *s, Answer *out)
 	out->brief = brief_of(s);
 	bound_by(s, &n);
 	explain_add(s, &out->says, explain_time(s));
+	explain_add(s, &out->says, explain_off(s));
 	if (n > 1)
 		explain_add(s, &out->says,
 		    "These parts are closer to each other than the model's estimates are to times: "
 		    "each may bound the kernel, "
 		    "and less of one alone gains little.");
-	explain_suggestions(s, &out->says);
-	say_parts(s, &out->says);
+	Suggestions all = explain_collect(s);
+	say_parts(s, &all, &out->says);
+	explain_suggestions(s, &all, &out->says);
 	explain_add(s, &out->says, explain_moved(s));
 	explain_add(s, &out->says, explain_rounds(s));
 	explain_add(s, &out->says, say_remarks(s));

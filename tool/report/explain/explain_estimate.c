@@ -1,6 +1,7 @@
 /* The time by the model, how far that may be off, and the least that bytes and products take. */
 #include "tool/report/explain/explain.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What times were of estimates, of kernels by what the model took to bound them: eight in ten from
@@ -68,19 +69,79 @@ explain_least(const Explain *s, bool *memory, double *outside)
 	return MAX(moves, products);
 }
 
-const char *
-explain_guessed(const Explain *s)
+/* "line 9's loop runs 16 trips of a program", of the summary's "line 9's loop runs as often as data says: the model guesses
+ * 16 trips of a program". */
+static const char *
+trips_of(const Explain *s, const char *word)
 {
-	static const char guess[] = "the model guesses ", loop[] = "'s loop runs";
-	const char *at = strstr(s->summary, guess), *line = at;
+	static const char loop[] = "'s loop runs";
+	const char *at = strstr(s->summary, word), *line = at;
 	while (line && line > s->summary && line[-1] != '\n')
 		line--;
 	const char *end = line ? strstr(line, loop) : NULL;
-	if (!end)
+	if (!end || end > at)
 		return "";
 	line += strspn(line, " ");
-	return arena_printf(s->mem, "%.*s%s %.*s", (int)(end - line), line, loop,
-	    (int)strcspn(at + sizeof guess - 1, "\n"), at + sizeof guess - 1);
+	at += strlen(word);
+	return arena_printf(s->mem, "%.*s%s %.*s", (int)(end - line), line, loop, (int)strcspn(at, "\n"), at);
+}
+
+const char *
+explain_guessed(const Explain *s)
+{
+	return trips_of(s, "the model guesses ");
+}
+
+const char *
+explain_most_trips(const Explain *s)
+{
+	return *explain_guessed(s) ? "" : trips_of(s, "the model counts ");
+}
+
+bool
+explain_is_off(const Explain *s)
+{
+	static const double OFF = 1.25;
+	return s->measured > 0 && s->us > 0 && (s->measured > OFF * s->us || s->us > OFF * s->measured);
+}
+
+/* What the estimate has not, of this kernel. */
+static void
+add_left_out(const Explain *s, TextList *out)
+{
+	const json_t *n;
+	const char *line;
+	json_object_foreach((json_t *)json_object_get(s->counted, "left"), line, n)
+	    explain_add(s, out,
+		arena_printf(s->mem,
+		    "%s instructions of line %s, %s, which a warp executes where data has such values",
+		    explain_round(s, json_number_value(n)), line, explain_functions(s, atoi(line))));
+	if (explain_any_narrow(s))
+		explain_add(s, out, "what accesses of few bytes take beyond their sectors");
+	if (explain_any_gathered(s))
+		explain_add(s, out, "which rows and elements data names: it counts them as at random");
+	if (explain_spills(s))
+		explain_add(s, out, "how often registers are spilled");
+}
+
+const char *
+explain_off(const Explain *s)
+{
+	TextList left = {0};
+	if (!explain_is_off(s))
+		return "";
+	if (s->measured > s->us)
+		add_left_out(s, &left);
+	const char *trips = *explain_guessed(s) ? explain_guessed(s) : explain_most_trips(s);
+	explain_add(s, &left, *trips ? arena_printf(s->mem, "how many trips data makes it (%s)", trips) : "");
+	return arena_printf(s->mem,
+	    "The measured time, %s, is %s times the estimate: what follows is by the model, and explains %s. %s%s.",
+	    explain_micro(s, s->measured), explain_round(s, s->measured / s->us),
+	    s->measured > s->us
+		? arena_printf(s->mem, "%s of it at most", explain_micro(s, s->us))
+		: "more than there is, so that its parts, or one of them, are counted too high",
+	    left.n ? "The model does not know: " : "Nothing is known that the model leaves out of this kernel",
+	    explain_join(s, &left, "; "));
 }
 
 const char *
@@ -89,7 +150,8 @@ explain_estimate(const Explain *s)
 	const ModelError *e = model_error(s);
 	bool memory;
 	double outside, least = explain_least(s, &memory, &outside);
-	return *explain_guessed(s) || s->x->t->rates->is_public
+	return *explain_most_trips(s) ? arena_printf(s->mem, "%s at most", explain_micro(s, s->us))
+	       : *explain_guessed(s) || s->x->t->rates->is_public
 		   ? explain_micro(s, s->us)
 		   : arena_printf(s->mem, "%s (%s to %s)", explain_micro(s, s->us),
 			 explain_micro(s, MAX(MIN(e->least, 1) * s->us, READ_ALONE * least)),
@@ -119,17 +181,19 @@ const char *
 explain_time(const Explain *s)
 {
 	Text t = {0};
-	double seconds = json_number_value(json_object_get(s->profile, "seconds"));
 	const ModelError *e = model_error(s);
-	if (seconds > 0)
-		text_printf(
-		    &t, "Measured, with counters on: %s. ", explain_micro(s, seconds * 1e6));
+	if (s->measured > 0)
+		text_printf(&t, "Measured: %s. ", explain_micro(s, s->measured));
 	if (*explain_guessed(s))
 		text_printf(&t,
 		    "The estimate, %s, is for a guess: %s. How often it does is data's or an "
 		    "argument's, and the time "
 		    "with it.",
 		    explain_micro(s, s->us), explain_guessed(s));
+	else if (*explain_most_trips(s))
+		text_printf(&t,
+		    "The estimate, %s, is for the most trips: %s. Data says how many there are, and the time goes with it.",
+		    explain_micro(s, s->us), explain_most_trips(s));
 	else if (s->x->t->rates->is_public)
 		text_printf(&t,
 		    "The estimate, %s, is by published figures of such a chip, on which no kernel "

@@ -49,7 +49,7 @@ is_data(const Value *v, int depth)
 	return is;
 }
 
-/* Has an access indices that are data, or a tile of them? */
+/* Has an access indices that are data, a scalar or an element each? */
 bool
 explain_any_gathered(const Explain *s)
 {
@@ -58,7 +58,8 @@ explain_any_gathered(const Explain *s)
 		const Op *op = s->lines.at[i].x->op;
 		bool has = s->lines.at[i].x->bytes > 0 && op_is_access(op);
 		for (int k = 1; has && k < op->nin && k != access_data(op); k++)
-			if (strchr(attr_index(op), 'g') || is_data(op->in[k], DEEP))
+			if (is_data(op->in[k], DEEP) ||
+			    (!s->lines.at[i].x->sectors_known && s->lines.at[i].x->accesses > 0))
 				return true;
 	}
 	return false;
@@ -78,7 +79,7 @@ why_more(const Explain *s)
 			100 * s->x->bill.reread));
 	if (explain_any_gathered(s))
 		explain_add(s, &why,
-		    "rows and elements that data or a tile of indices names come in blocks of 64 "
+		    "rows and elements that data names come in blocks of 64 "
 		    "bytes, slower than in "
 		    "order, and parts of a block are read to be written");
 	if (!why.n)
@@ -196,19 +197,21 @@ add_accesses(const Explain *s, Suggestions *all)
 		for (int k = 0; k < i && !twice; k++)
 			twice = s->lines.at[k].line == l->line &&
 				strcmp(s->lines.at[k].what, l->what) == 0;
+		BillPart part;
+		explain_cost(s, l, &part);
 		if (twice)
 			continue;
 		if (least > 0 && n > least && !explain_banks(l) && !is_spread_cause(s, l))
-			explain_suggest(s, all, explain_fewest(s, l),
+			explain_suggest(s, all, explain_fewest(s, l), part,
 			    arena_printf(s->mem, "if line %d's %s took the fewest sectors", l->line,
 				l->what));
 		if (explain_banks(l))
-			explain_suggest(s, all, explain_fewest(s, l),
+			explain_suggest(s, all, explain_fewest(s, l), BILL_SHARED,
 			    arena_printf(
 				s->mem, "if line %d's %s had no bank conflicts", l->line, l->what));
 		if (l->x->not_ahead)
 			explain_suggest(s, all,
-			    explain_with(s, BILL_WAITING, explain_spent_us(s, own, BILL_WAITING)),
+			    explain_with(s, BILL_WAITING, explain_spent_us(s, own, BILL_WAITING)), BILL_WAITING,
 			    arena_printf(s->mem,
 				"if line %d's %s were copied ahead, without the %s for "
 				"which that line waits "
@@ -219,7 +222,7 @@ add_accesses(const Explain *s, Suggestions *all)
 		if (strcmp(l->what, "get") == 0 && l->x->out.bytes == 1 &&
 		    explain_spent_us(s, own, BILL_SHARED) >
 			.1 * explain_part(s, explain_longest(s, -1)))
-			explain_suggest(s, all, 0,
+			explain_suggest(s, all, 0, BILL_SHARED,
 			    arena_printf(s->mem,
 				"line %d gets single bytes from shared memory, %s of it and %s of "
 				"instructions in that line: a tensor that lies along K in memory "
@@ -239,7 +242,7 @@ add_spread(const Explain *s, Suggestions *all)
 	if (!cause)
 		return;
 	double us = explain_fewest(s, cause);
-	explain_suggest(s, all, us < SAID_WORTH * s->us ? us : 0,
+	explain_suggest(s, all, us < SAID_WORTH * s->us ? us : 0, -1,
 	    arena_printf(s->mem, "with line %d's %s of elements that are adjacent (%s): %s%s%s",
 		cause->line, cause->what, cause->x->cause, explain_widen(s, cause),
 		*others ? "; threads then hold so as well what is narrow now: " : "", others));
@@ -257,7 +260,7 @@ explain_wider_suggestions(const Explain *s, Suggestions *all)
 			explain_add(s, &sorts, wider_by(s, how));
 	}
 	if (sorts.n)
-		explain_suggest(s, all, 0,
+		explain_suggest(s, all, 0, (int)explain_longest(s, -1),
 		    arena_printf(s->mem,
 			"wider accesses, whose gain the model counts too small or not at all (%s)",
 			explain_join(s, &sorts, "; ")));

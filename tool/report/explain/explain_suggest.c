@@ -7,15 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double ANOTHER =
-    1.5; /* times the least: another text may do better (depthwise, 99 us on an H200, cuDNN 65) */
 static const double FEW = 1.1;  /* times the least: nothing is left */
-static const double MORE = 1.3; /* times the least: what the code has is worth a look */
 static const double KEYS =
     0.6; /* of a line that compares keys: its instructions that go without them */
 
 static void
-add(const Explain *s, Suggestions *all, double us, const char *text, bool tiles)
+add(const Explain *s, Suggestions *all, double us, int part, const char *text, bool tiles)
 {
 	bool memory;
 	double outside, least = explain_least(
@@ -23,7 +20,7 @@ add(const Explain *s, Suggestions *all, double us, const char *text, bool tiles)
 	us = us > 0 ? MAX(us, least) : us;
 	if (us > SAID_WORTH * s->us)
 		return;
-	vec_push(s->mem, all, ((Suggestion){us, text, tiles}));
+	vec_push(s->mem, all, ((Suggestion){us, text, tiles, part, false}));
 	for (int k = all->n - 1;
 	     k > 0 && us > 0 && (all->at[k - 1].us <= 0 || all->at[k - 1].us > us); k--) {
 		Suggestion more = all->at[k - 1];
@@ -33,9 +30,9 @@ add(const Explain *s, Suggestions *all, double us, const char *text, bool tiles)
 }
 
 void
-explain_suggest(const Explain *s, Suggestions *all, double us, const char *text)
+explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text)
 {
-	add(s, all, us, text, false);
+	add(s, all, us, part, text, false);
 }
 
 /* Does a part take so much of the longest one that less of it may be worth something? */
@@ -75,13 +72,13 @@ add_variants(const Explain *s, Suggestions *all)
 		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
 			     s->x->bill.part[BILL_PRODUCTS] > 0;
 		if (us > 0 && us <= CLEARLY * s->us)
-			explain_suggest(s, &own, us,
+			explain_suggest(s, &own, us, -1,
 			    arena_printf(s->mem, "with %s%s",
 				json_string_value(json_object_get(v, "values")),
 				wgmma ? ", its products by wgmma" : ""));
 	}
 	for (int k = 0; k < MIN(own.n, SHOWN); k++)
-		add(s, all, own.at[k].us, own.at[k].text, true);
+		add(s, all, own.at[k].us, -1, own.at[k].text, true);
 }
 
 static void
@@ -99,7 +96,7 @@ add_spills(const Explain *s, Suggestions *all)
 		if (help && strstr(json_string_value(json_object_get(w, "message")), "spill"))
 			text_printf(&t, ": %s", help);
 	}
-	explain_suggest(s, all, 0, text_take(&t, s->mem));
+	explain_suggest(s, all, 0, -1, text_take(&t, s->mem));
 }
 
 /* ---- lines ---- */
@@ -110,7 +107,7 @@ add_own_reads(const Explain *s, Suggestions *all)
 	const json_t *own = explain_own_reads(s);
 	const char *name = own ? json_string_value(json_object_get(own, "read")) : "";
 	if (own)
-		explain_suggest(s, all, 0,
+		explain_suggest(s, all, 0, BILL_WAITING,
 		    arena_printf(s->mem,
 			"%s read a trip before its use (a var that the next trip takes), or at "
 			"once for several trips, so "
@@ -126,7 +123,7 @@ add_steps(const Explain *s, Suggestions *all)
 	int waits = (int)json_integer_value(json_object_get(s->counted, "waits"));
 	int loads = (int)json_integer_value(json_object_get(s->counted, "loads"));
 	if (waits > 2 * FEW_STEPS && is_near(s, BILL_WAITING))
-		explain_suggest(s, all, 0,
+		explain_suggest(s, all, 0, BILL_WAITING,
 		    arena_printf(s->mem,
 			"loads that are under way at once: a warp waits for its %d in %d steps, "
 			"one after the other, as registers "
@@ -154,7 +151,7 @@ add_starts(const Explain *s, Suggestions *all)
 		tried |= c->cycles >= 0 && v && v->value.i > 0;
 	}
 	const char *why = explain_behind(s, "which takes long to start: ");
-	explain_suggest(s, all, explain_with(s, BILL_START, us - next),
+	explain_suggest(s, all, explain_with(s, BILL_START, us - next), BILL_START,
 	    arena_printf(s->mem, "with fewer blocks: %.0f take turns to start, %s%s",
 		s->x->bill.launched, explain_micro(s, us),
 		tried
@@ -170,7 +167,7 @@ add_products(const Explain *s, Suggestions *all)
 {
 	double products = explain_part(s, BILL_PRODUCTS);
 	if (s->wgmma_us > 0 && s->wgmma_us < .99 * products)
-		explain_suggest(s, all, explain_with(s, BILL_PRODUCTS, products - s->wgmma_us),
+		explain_suggest(s, all, explain_with(s, BILL_PRODUCTS, products - s->wgmma_us), BILL_PRODUCTS,
 		    "with products by wgmma (what that takes: below, which "
 		    "matrix instruction)");
 }
@@ -198,16 +195,9 @@ add_padding(const Explain *s, Suggestions *all)
 	if (slower || (compared && share > 0)) /* other tiles have a time of their own */
 		return;
 	if (*text && share > 0)
-		explain_suggest(s, all, with_less(s, share), arena_printf(s->mem, "with %s", text));
+		explain_suggest(s, all, with_less(s, share), -1, arena_printf(s->mem, "with %s", text));
 	else if (*text && !share && with_less(s, whole) <= SAID_WORTH * s->us)
-		explain_suggest(s, all, 0, text);
-}
-
-/* ", 25 exp" */
-static const char *
-more_of(const Explain *s, const char *text)
-{
-	return *text ? arena_printf(s->mem, ", %s", text) : "";
+		explain_suggest(s, all, 0, -1, text);
 }
 
 /* Tiles of integers of 64 bits that could have 32, of all lines that compute with them. */
@@ -230,7 +220,7 @@ add_casts(const Explain *s, Suggestions *all)
 		explain_add(s, &lines, arena_printf(s->mem, "%d", line));
 	}
 	if (lines.n)
-		explain_suggest(s, all, explain_with(s, BILL_ISSUE, less),
+		explain_suggest(s, all, explain_with(s, BILL_ISSUE, less), BILL_ISSUE,
 		    arena_printf(s->mem,
 			"if the tiles of i64 of %s had 32 bits: about %.0f %% of the instructions "
 			"there in PTX compute in 64, each of which takes two; i32 from the start, or "
@@ -251,7 +241,7 @@ add_instructions(const Explain *s, Suggestions *all)
 		if (d->file == s->x->f->place.file &&
 		    explain_spent_us(s, d, BILL_ISSUE) > .1 * all_us &&
 		    explain_divides(s, d->line)) {
-			explain_suggest(s, all, 0,
+			explain_suggest(s, all, 0, BILL_ISSUE,
 			    arena_printf(s->mem,
 				"line %d divides: of a warp that has a numerator or divisor of 0, "
 				"or one close to the "
@@ -267,7 +257,7 @@ add_instructions(const Explain *s, Suggestions *all)
 	int quotients;
 	double routines = explain_quotients(s, l->line, &quotients);
 	if (routines > .1)
-		explain_suggest(s, all, with_less(s, routines * own / all_us),
+		explain_suggest(s, all, with_less(s, routines * own / all_us), BILL_ISSUE,
 		    arena_printf(s->mem,
 			"without line %d's %d divisions and remainders of integers by "
 			"what is no constant: about "
@@ -276,7 +266,7 @@ add_instructions(const Explain *s, Suggestions *all)
 			"subtraction do (x >= n ? x - n : x), and 32 bits take half of 64",
 			l->line, quotients, 100 * routines));
 	if (*explain_keys(s, l->line))
-		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * KEYS),
+		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * KEYS), BILL_ISSUE,
 		    arena_printf(s->mem,
 			"if line %d had no %s, which compares keys of 64 bits, an element and its "
 			"index in one, by about ten instructions an element: a max or min alone "
@@ -285,15 +275,8 @@ add_instructions(const Explain *s, Suggestions *all)
 			l->line, explain_keys(s, l->line)));
 	else
 		add_casts(s, all);
-	bool memory;
-	double outside;
-	if (s->us > MORE * explain_least(s, &memory, &outside) &&
-	    all_us >= REPORT_NEAR * explain_part(s, explain_longest(s, -1)))
-		explain_suggest(s, all, 0,
-		    arena_printf(s->mem,
-			"fewer instructions for each result: line %d has the most, %s%s%s", l->line,
-			explain_micro(s, own), more_of(s, explain_functions(s, l->line)),
-			more_of(s, explain_mix(s, l->line))));
+	explain_fast_suggestions(s, all);
+	explain_angle_suggestions(s, all);
 }
 
 static void
@@ -305,7 +288,7 @@ add_functions(const Explain *s, Suggestions *all)
 	bool is_fast = l && l->line > 0 && l->line <= s->source.n &&
 		       strstr(s->source.at[l->line - 1], "fast::");
 	if (*of && is_near(s, BILL_SPECIAL))
-		explain_suggest(s, all, 0,
+		explain_suggest(s, all, 0, BILL_SPECIAL,
 		    arena_printf(s->mem, "fewer %s: line %d has %s of them, %s%s",
 			converts ? "conversions" : "special functions", l->line,
 			explain_micro(s, explain_spent_us(s, l, BILL_SPECIAL)), of,
@@ -316,8 +299,8 @@ add_functions(const Explain *s, Suggestions *all)
 
 /* ---- all of it ---- */
 
-static Suggestions
-collect(const Explain *s)
+Suggestions
+explain_collect(const Explain *s)
 {
 	Suggestions all = {0};
 	double waits = explain_part(s, BILL_WAITING);
@@ -325,7 +308,7 @@ collect(const Explain *s)
 	    waits > .3 * explain_part(s, explain_longest(s, -1)) ? explain_late_reads(s) : "";
 	if (s->x->t->rates && s->x->bill.launched > 0 &&
 	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
-		explain_suggest(s, &all, 0,
+		explain_suggest(s, &all, 0, -1,
 		    arena_printf(s->mem,
 			"%.0f of %d multiprocessors have a program: more of them, each with less "
 			"of the work, use the rest",
@@ -339,7 +322,7 @@ collect(const Explain *s)
 	add_products(s, &all);
 	add_padding(s, &all);
 	if (*late)
-		explain_suggest(s, &all, 0,
+		explain_suggest(s, &all, 0, BILL_WAITING,
 		    arena_printf(s->mem,
 			"%s: loads stay behind stores, so that nothing hides their latency; read "
 			"into a let before the "
@@ -348,37 +331,6 @@ collect(const Explain *s)
 	add_instructions(s, &all);
 	add_functions(s, &all);
 	return all;
-}
-
-/* What a schedule does not change, and the kernel's text may: by what is far above the floor. */
-static const char *
-another_text(const Explain *s, double least)
-{
-	static const char *const way[BILL_PARTS] = {
-	    [BILL_MEMORY] = "that moves fewer bytes, or each once",
-	    [BILL_SECTORS] =
-		"in which programs have more of their reads in common, or read less of it twice",
-	    [BILL_ATOMICS] =
-		"that joins what goes to one place before an atomic operation takes it there",
-	    [BILL_REQUESTS] = "with fewer, wider accesses",
-	    [BILL_SPECIAL] = "with fewer special functions",
-	    [BILL_SHUFFLES] = "in which threads exchange less",
-	    [BILL_SHARED] = "in which less goes through shared memory",
-	    [BILL_PRODUCTS] = "with fewer products",
-	    [BILL_WAITING] = "that begins more reads before it waits",
-	};
-	static const double MUCH = .15;
-	const LineBill *waits = top(s, BILL_WAITING);
-	BillPart p = explain_longest(s, -1);
-	bool results = p == BILL_WAITING && waits && waits->wait &&
-		       strcmp(waits->wait, "memory's latency") != 0;
-	const char *of = explain_behind_us(s) > MUCH * s->us
-			     ? "with fewer instructions behind the products"
-			 : results ? "with results that do not follow from one another"
-			 : explain_alone(s) > 0 && explain_part(s, p) < FEW * least
-			     ? "in which less waits for what comes before it"
-			     : way[p];
-	return of ? arena_printf(s->mem, " Not tried: another text, %s.", of) : "";
 }
 
 const char *
@@ -430,48 +382,32 @@ say_tiles(const Explain *s, const Suggestions *all, TextList *out)
 }
 
 void
-explain_suggestions(const Explain *s, TextList *out)
+explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 {
-	enum { SHOWN = 8 };
-	bool memory, few;
+	enum { SHOWN = 6 };
+	bool memory;
 	double outside, least = explain_least(s, &memory, &outside);
-	few = s->us < FEW * least;
-	Suggestions all = collect(s), wide = {0};
 	Text t = {0};
-	explain_wider_suggestions(s, &wide);
-	if (few && !wide.n) {
-		text_printf(&t,
-		    "What to change: nothing in the schedule, as the estimate is within %.0f %% of "
-		    "the least; %s",
-		    MAX(100 * (s->us / least - 1), 1),
-		    memory
-			? "only fewer bytes take less: smaller dtypes, or fewer passes over them."
-			: "only fewer or smaller products take less.");
-		explain_add(s, out, text_take(&t, s->mem));
-		return;
-	}
-	say_tiles(s, &all, out);
-	bool any = ANY_OF(i, all.n, all.at[i].tiles), figures = false;
 	int n = 0;
-	for (int i = 0; i < all.n && n < SHOWN; i++) {
-		const Suggestion *r = &all.at[i];
-		if (r->tiles)
+	say_tiles(s, all, out);
+	for (int i = 0; i < all->n && n < SHOWN; i++) {
+		const Suggestion *r = &all->at[i];
+		if (r->tiles || r->said)
 			continue;
-		figures |= r->us > 0;
-		text_printf(&t, "%s%d. %s%s", n ? "; " : "", n + 1,
-		    r->us > 0 ? arena_printf(s->mem, "%s, ", explain_micro(s, s->us - r->us)) : "",
-		    r->text);
+		text_printf(&t, "%s%d. %s%s", n ? "; " : "", n + 1, r->text,
+		    r->us > 0 ? arena_printf(s->mem, " (saves %s at most, by the model)",
+				    explain_micro(s, s->us - r->us))
+			      : "");
 		n++;
 	}
-	const char *other = s->us > ANOTHER * least ? another_text(s, least) : "";
 	if (n)
-		explain_add(s, out,
-		    arena_printf(s->mem, "What to change in the text%s: %s.%s",
-			figures ? ", and the most that it saves by the model" : "", t.at, other));
-	if (!any)
+		explain_add(s, out, arena_printf(s->mem, "What else to change in the text: %s.", t.at));
+	if (s->us < FEW * least)
 		explain_add(s, out,
 		    arena_printf(s->mem,
-			"No other tiles or warps are clearly better by the model.%s",
-			n ? "" : other));
+			"The estimate is within %.0f %% of the floor: no schedule takes clearly less.",
+			MAX(100 * (s->us / least - 1), 1)));
+	else if (!ANY_OF(i, all->n, all->at[i].tiles))
+		explain_add(s, out, "No other tiles or warps are clearly better by the model.");
 	text_close(&t);
 }

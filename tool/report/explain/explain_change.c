@@ -1,0 +1,199 @@
+/* What to change so that a part of the bill is less: what was found for it, with the most that it
+ * saves by the model; else what makes such a part less at all, or that nothing does. */
+#include "tool/report/explain/explain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double FLOOR = 1.1; /* times the bytes that are different: nothing is left */
+
+/* ---- functions ---- */
+
+/* A function that has a form of few instructions, fast::; of a line that uses it not. */
+static bool
+has_fast(const Explain *s, const Op *op, int line)
+{
+	static const OpKind kinds[] = {OP_SIN, OP_COS, OP_TAN, OP_EXP, OP_EXP2, OP_LOG, OP_LOG2,
+	    OP_POW, OP_RSQRT, OP_SQRT, OP_TANH, OP_SIGMOID, OP_DIV};
+	const Value *v = op->nout == 1 ? op->out : NULL;
+	return op->place.line == line && op->place.file == s->x->f->place.file && v &&
+	       v->type->kind == TYPE_TILE && v->type->rank > 0 && dtype_is_float(v->type->elem) &&
+	       ANY_OF(i, LEN(kinds), kinds[i] == op->kind) && !attr_fast(op);
+}
+
+/* The share of a line's instructions that fast:: forms leave out, as the cost model counts ops, and
+ * their names. */
+static double
+left_by_fast(const Explain *s, int line, TextList *names)
+{
+	static const double FAST = 3;
+	double all = 0, less = 0, special;
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		if (op->place.line != line || op->place.file != s->x->f->place.file ||
+		    op->nout != 1 || op->out[0].type->kind != TYPE_TILE)
+			continue;
+		double n = (double)type_count(op->out[0].type), work = cost_work(op, &special);
+		all += n * work;
+		if (!has_fast(s, op, line) || work <= FAST)
+			continue;
+		less += n * (work - FAST);
+		explain_add(s, names, arena_printf(s->mem, "fast::%s", op_info[op->kind].text));
+	}
+	return all > 0 ? less / all : 0;
+}
+
+/* The launch, were so much of a line's arithmetic gone, by whichever part it bounds. */
+static double
+without(const Explain *s, int line, double share)
+{
+	const LineBill *l = explain_spent(s, line);
+	double most = 0, longest = explain_part(s, explain_longest(s, -1));
+	for (int p = 0; p < BILL_PARTS; p++) {
+		bool waits = p == BILL_WAITING && l && l->wait &&
+			     strcmp(l->wait, "results of arithmetic") == 0;
+		double less =
+		    p == BILL_ISSUE || waits ? share * explain_spent_us(s, l, (BillPart)p) : 0;
+		most = MAX(most, explain_part(s, (BillPart)p) - less);
+	}
+	return s->us - longest + most;
+}
+
+void
+explain_fast_suggestions(const Explain *s, Suggestions *all)
+{
+	enum { LINES = 3 };
+	static const double MUCH = .15;
+	SpentLines lines = explain_lines_by(s, BILL_ISSUE);
+	for (int i = 0; i < MIN(lines.n, LINES); i++) {
+		TextList names = {0};
+		int line = lines.at[i]->line;
+		double share = left_by_fast(s, line, &names);
+		if (names.n && share > MUCH)
+			explain_suggest(s, all, without(s, line, share), BILL_ISSUE,
+			    arena_printf(s->mem, "%s in line %d, where its precision suffices",
+				explain_join(s, &names, " and "), line));
+	}
+}
+
+/* Of sines and such, what reduces large angles is left out of the estimate: 8 sin of 8 M numbers of
+ * up to 4 M take an H200 204 us, of up to 800 64. */
+void
+explain_angle_suggestions(const Explain *s, Suggestions *all)
+{
+	static const double MUCH = .2;
+	double whole = json_number_value(json_object_get(s->counted, "instructions"));
+	const json_t *n;
+	const char *line;
+	json_object_foreach((json_t *)json_object_get(s->counted, "left"), line, n)
+	{
+		const char *of = explain_functions(s, atoi(line));
+		bool angles = strstr(of, "sin") || strstr(of, "cos") || strstr(of, "tan");
+		if (angles && json_number_value(n) > MUCH * whole)
+			explain_suggest(s, all, 0, BILL_ISSUE,
+			    arena_printf(s->mem,
+				"where data has angles beyond 105,615, of which the estimate has "
+				"none, a warp takes up to "
+				"%s instructions more in line %s, of %s in all: a - 6.2831853 * "
+				"round(a / 6.2831853) before "
+				"it, or fast::, has no such branch",
+				explain_round(s, json_number_value(n)), line,
+				explain_round(s, whole)));
+	}
+}
+
+/* ---- parts ---- */
+
+/* What most of a part's first line waits for, or asks for. */
+static const LineBill *
+first_of(const Explain *s, BillPart p)
+{
+	SpentLines all = explain_lines_by(s, p);
+	return all.n ? all.at[0] : NULL;
+}
+
+static bool
+is_gathered(const Explain *s, int line)
+{
+	double least;
+	return ANY_OF(i, s->lines.n,
+	    s->lines.at[i].line == line && s->lines.at[i].x->accesses > 0 &&
+		explain_sectors(&s->lines.at[i], &least) < 0);
+}
+
+static const char *
+way_of_waiting(const Explain *s)
+{
+	const LineBill *l = first_of(s, BILL_WAITING);
+	const char *held = explain_behind(s, "warps on a multiprocessor, ");
+	const char *more =
+	    *held ? arena_printf(s->mem, "more warps at once, which are %s", held) : "";
+	const char *of = l && l->wait && strcmp(l->wait, "memory's latency") == 0
+			     ? "reads that begin earlier, or more of them before the first is used"
+			 : l && l->wait && strcmp(l->wait, "other warps, at a barrier") == 0
+			     ? "fewer barriers, or fewer warps at each"
+			     : "results that do not follow from one another";
+	return *more ? arena_printf(s->mem, "%s, or %s", of, more) : of;
+}
+
+static const char *
+way_of_requests(const Explain *s)
+{
+	const LineBill *l = first_of(s, BILL_REQUESTS);
+	return l && is_gathered(s, l->line)
+		   ? arena_printf(s->mem,
+			 "fewer gathers for each result, or indices in order: each lane of line "
+			 "%d's reads a place of its own, "
+			 "so that an access takes a turn for four sectors, up to eight, where "
+			 "adjacent lanes take one",
+			 l->line)
+		   : "fewer, wider accesses";
+}
+
+/* Where nothing was found. */
+static const char *
+way_of(const Explain *s, BillPart p)
+{
+	const LineBill *l = first_of(s, p);
+	switch (p) {
+	case BILL_MEMORY:
+		return explain_part(s, p) <= FLOOR * explain_least_memory(s)
+			   ? "nothing, it is at the floor: each byte goes once, and only smaller "
+			     "dtypes or fewer passes take less"
+			   : "fewer bytes, or each once";
+	case BILL_SECTORS:
+		return "programs that have more of their reads in common, as of larger tiles, or "
+		       "read less of it twice";
+	case BILL_ATOMICS:
+		return "what goes to one place joined before an atomic operation takes it there";
+	case BILL_REQUESTS: return way_of_requests(s);
+	case BILL_ISSUE:
+		return l ? arena_printf(
+			       s->mem, "fewer instructions for each result of line %d", l->line)
+			 : "fewer instructions for each result";
+	case BILL_SPECIAL: return "fewer special functions and conversions";
+	case BILL_SHUFFLES: return "threads that exchange less: more elements of a row in each";
+	case BILL_SHARED: return "less through shared memory";
+	case BILL_PRODUCTS: return "fewer products, or narrower dtypes";
+	case BILL_START: return "fewer, larger programs";
+	default: return way_of_waiting(s);
+	}
+}
+
+const char *
+explain_change(const Explain *s, BillPart p, Suggestions *all)
+{
+	enum { SHOWN = 3 };
+	Text t = {0};
+	int n = 0;
+	for (int i = 0; i < all->n && n < SHOWN; i++) {
+		Suggestion *r = &all->at[i];
+		if (r->part != (int)p || r->tiles || r->said)
+			continue;
+		text_printf(&t, "%s%s%s", n++ ? "; " : "", r->text,
+		    r->us > 0 ? arena_printf(s->mem, " (saves %s at most, by the model)",
+				    explain_micro(s, s->us - r->us))
+			      : "");
+		r->said = true;
+	}
+	return n ? text_take(&t, s->mem) : way_of(s, p);
+}

@@ -1,0 +1,67 @@
+/* What files that read machine code share (machine.c, path.c). */
+#ifndef TEGULA_REPORT_MACHINE_H
+#define TEGULA_REPORT_MACHINE_H
+
+#include "tool/report/report.h"
+
+typedef struct Instruction {
+	const char *op;
+	int source, n; /* line of the source; of SASS */
+	bool is_guarded;
+	double times;     /* that a warp executes it for one program */
+	unsigned control; /* when it goes (path.c) */
+} Instruction;
+
+/* Of instructions: [from, to). */
+typedef struct CodeLoop {
+	int from, to;
+	double times; /* trips for one program; -1: not known yet */
+} CodeLoop;
+
+typedef struct Code {
+	VEC(Instruction) at;
+	VEC(CodeLoop) loops;
+	Arena *mem;
+	const char **label; /* by lines of SASS: the text of one that is a label; NULL */
+	int nline;
+	bool has_control;
+} Code;
+
+/* Is its name one of those, or begins with one and a dot? */
+bool code_is_one_of(const char *op, const char *const *name, int n);
+bool code_is(const char *op, const char *name);
+int code_bytes(const char *op); /* of a thread's access */
+
+/* Of the pipes that take more than a cycle for a warp's instruction.  Products of integers go
+ * through one half of what multiplies floats; those with a result of 64 bits, or its upper half,
+ * take it twice as long. */
+typedef enum Pipe { PIPE_INTEGERS, PIPE_PRODUCTS, PIPE_DOUBLES, PIPE_SPECIAL, PIPES } Pipe;
+
+/* Cycles that an instruction takes one of them, by CUDA's guide (throughput of arithmetic
+ * instructions); 0: none. */
+double code_pipe(const char *op, Pipe *pipe);
+
+/* path.c: the path of one warp, alone, for one program. */
+
+typedef enum CodeWait {
+	WAIT_MEMORY,
+	WAIT_EXCHANGE,
+	WAIT_BARRIER,
+	WAIT_ARITHMETIC,
+	CODE_WAITS
+} CodeWait;
+
+typedef struct CodePath {
+	int lines;              /* of the source; line 0: of none */
+	double *of[CODE_WAITS]; /* cycles of each */
+	double turns,
+	    waits;        /* of all: of arithmetic, which other warps of the block fill; the rest */
+	int loads, steps; /* of global memory; waits for some of them, one after the other */
+} CodePath;
+
+/* Cycles from a load's begin to its end, by the line of the source that it is of, and for 1 byte of
+ * each of a block's threads while all multiprocessors load. */
+void code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
+    int lines, CodePath *out);
+
+#endif

@@ -1,0 +1,186 @@
+/* How long one warp takes alone, by what ptxas wrote into each instruction: the cycles before the
+ * next one may go, which barrier of six it opens until its result is there, and which of them have
+ * to be closed before it goes.
+ *
+ *     stall 2             IMAD.WIDE R2, R12, 0x400, R2       the next goes two cycles later
+ *     stall 1, opens 0    LDG.E.128 R4, [R2.64]
+ *     stall 4, waits 0    FADD R4, R4, 1                     700 cycles after the load, but for
+ * what has gone since
+ *
+ * A loop is gone through twice: as its first trip, which waits for what is loaded before it, and as
+ * all others, which wait for what the trip before them began. */
+#include "tool/report/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+double
+code_pipe(const char *op, Pipe *pipe)
+{
+	static const char *const integers[] = {"IADD3", "VIADD", "ISETP", "FSETP", "HSETP2", "SEL",
+	    "FSEL", "FMNMX", "IMNMX", "VIMNMX", "HMNMX2", "LOP3", "PLOP3", "SHF", "PRMT", "LEA",
+	    "IABS", "SGXT", "BMSK", "F2FP", "I2FP", "FCHK", "P2R", "R2P", "MOV", "VOTE"},
+				 *const doubles[] = {"DADD", "DMUL", "DFMA", "DSETP"},
+				 *const special[] = {
+				     "MUFU", "F2I", "I2F", "F2F", "FRND", "POPC", "FLO", "BREV"};
+	*pipe = code_is_one_of(op, integers, LEN(integers)) ? PIPE_INTEGERS
+		: code_is(op, "IMAD")                       ? PIPE_PRODUCTS
+		: code_is_one_of(op, doubles, LEN(doubles)) ? PIPE_DOUBLES
+		: code_is_one_of(op, special, LEN(special)) ? PIPE_SPECIAL
+							    : PIPES;
+	bool wide = strncmp(op, "IMAD.WIDE", 9) == 0 || strncmp(op, "IMAD.HI", 7) == 0;
+	return *pipe == PIPES ? 0 : *pipe == PIPE_SPECIAL ? 8 : wide ? 4 : 2;
+}
+
+enum { SCOREBOARDS = 6, NESTED_MOST = 4 };
+
+typedef struct Run {
+	const Code *c;
+	const TargetRates *r;
+	const double *latency;
+	const double *each_byte;
+	double now, sent; /* cycles; when what was loaded so far has come over the bus */
+	double ready[SCOREBOARDS];
+	int of[SCOREBOARDS]; /* the line of the source whose result closes it */
+	CodeWait kind[SCOREBOARDS];
+	CodePath *out;
+} Run;
+
+static unsigned
+stall_of(unsigned control)
+{
+	return control & 15;
+}
+
+static int
+opened(unsigned control, bool reads)
+{
+	return (int)(control >> (reads ? 8 : 5)) & 7;
+}
+
+static unsigned
+awaited(unsigned control)
+{
+	return control >> 11 & 63;
+}
+
+static CodeWait
+kind_of(const char *op)
+{
+	static const char *const memory[] = {"LDG", "LD", "ATOMG", "ATOM", "LDL"},
+				 *const exchange[] = {
+				     "LDS", "LDSM", "SHFL", "ATOMS", "REDUX", "VOTE", "MATCH"};
+	return code_is_one_of(op, memory, LEN(memory))       ? WAIT_MEMORY
+	       : code_is_one_of(op, exchange, LEN(exchange)) ? WAIT_EXCHANGE
+							     : WAIT_ARITHMETIC;
+}
+
+/* Until its result is there.  Loads come one behind the other, as all multiprocessors' share of the
+ * bus permits. */
+static double
+end_of(Run *s, const Instruction *in, int line)
+{
+	static const double SLOW = 20, CONSTANT = 40, SHARED_ATOMIC = 60;
+	CodeWait kind = kind_of(in->op);
+	if (kind == WAIT_MEMORY) {
+		s->sent = MAX(s->sent, s->now + s->latency[line]) +
+			  s->each_byte[line] * code_bytes(in->op);
+		return s->sent;
+	}
+	return s->now + (code_is(in->op, "ATOMS")     ? SHARED_ATOMIC
+			    : code_is(in->op, "SHFL") ? s->r->shuffle_latency
+			    : kind == WAIT_EXCHANGE   ? s->r->shared_latency
+			    : code_is(in->op, "LDC")  ? CONSTANT
+						      : SLOW);
+}
+
+static void
+open_barrier(Run *s, int b, double end, int line, CodeWait kind)
+{
+	if (b >= SCOREBOARDS || s->ready[b] >= end)
+		return;
+	s->ready[b] = end;
+	s->of[b] = line;
+	s->kind[b] = kind;
+}
+
+/* Waits for what has to be closed, goes, and opens; `times` it does so for one program. */
+static void
+step(Run *s, const Instruction *in, double times)
+{
+	static const double
+	    READ = 12,
+	    LONG = 100; /* until operands of an access are read; of a wait for memory */
+	int line = in->source <= s->out->lines ? in->source : 0, last = -1;
+	unsigned mask = awaited(in->control);
+	for (int b = 0; b < SCOREBOARDS; b++)
+		if (mask >> b & 1 && s->ready[b] > s->now &&
+		    (last < 0 || s->ready[b] > s->ready[last]))
+			last = b;
+	if (last >= 0) {
+		double wait = s->ready[last] - s->now;
+		s->out->of[s->kind[last]][s->of[last]] += wait * times;
+		*(s->kind[last] == WAIT_ARITHMETIC ? &s->out->turns : &s->out->waits) +=
+		    wait * times;
+		s->out->steps += s->kind[last] == WAIT_MEMORY && wait > LONG && times > 0;
+		s->now = s->ready[last];
+	}
+	open_barrier(s, opened(in->control, false), end_of(s, in, line), line, kind_of(in->op));
+	open_barrier(s, opened(in->control, true), s->now + READ, line, WAIT_ARITHMETIC);
+	double turn = MAX(stall_of(in->control), 1);
+	s->out->of[WAIT_ARITHMETIC][line] += turn * times;
+	s->out->turns += turn * times;
+	if (code_is(in->op, "BAR")) {
+		s->out->of[WAIT_BARRIER][line] += s->r->barrier * times;
+		s->out->waits += s->r->barrier * times;
+		turn += s->r->barrier;
+	}
+	s->out->loads += kind_of(in->op) == WAIT_MEMORY;
+	s->now += turn;
+}
+
+/* The largest loop that begins there, inside of another. */
+static const CodeLoop *
+begins(const Code *c, int at, const CodeLoop *inside)
+{
+	const CodeLoop *most = NULL;
+	for (int k = 0; k < c->loops.n; k++) {
+		const CodeLoop *l = &c->loops.at[k];
+		bool fits = l->from == at && l->times > 0 && l != inside &&
+			    (!inside || l->to <= inside->to) &&
+			    (!inside || l->to - l->from < inside->to - inside->from);
+		if (fits && (!most || l->to > most->to))
+			most = l;
+	}
+	return most;
+}
+
+/* `share`: of the times that its instructions are executed for one program. */
+static void
+pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
+{
+	for (int i = from; i < to; i++) {
+		const CodeLoop *l = depth < NESTED_MOST ? begins(s->c, i, inside) : NULL;
+		if (!l) {
+			step(s, &s->c->at.at[i], share * s->c->at.at[i].times);
+			continue;
+		}
+		double entries = i > 0 ? s->c->at.at[i - 1].times : 1,
+		       first = MIN(MAX(entries, 0) / l->times, 1);
+		pass(s, l->from, l->to, l, share * first, depth + 1);
+		if (first < 1)
+			pass(s, l->from, l->to, l, share * (1 - first), depth + 1);
+		i = l->to - 1;
+	}
+}
+
+void
+code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
+    int lines, CodePath *out)
+{
+	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .out = out};
+	*out = (CodePath){.lines = lines};
+	for (int k = 0; k < CODE_WAITS; k++)
+		out->of[k] = NEW_ARRAY(c->mem, double, lines + 1);
+	pass(&s, 0, c->at.n, NULL, 1, 0);
+}
