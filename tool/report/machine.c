@@ -369,9 +369,11 @@ wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
 	Bill *b = &x->bill;
 	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1);
 	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, p);
-	double turns = MAX(MAX(p->turns, b->part[BILL_ISSUE]), b->part[BILL_SPECIAL]);
-	double start = b->stays ? 0 : r->start_latency;
-	double path = start + p->waits + turns, each = b->part[BILL_WAITING] / b->path;
+	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
+	double path = (b->stays ? 0 : r->start_latency) + p->waits[0] + MAX(p->turns[0], block * (1 - apart)) +
+		      MAX(p->waits[1] + p->turns[1], block * apart);
+	double each = b->part[BILL_WAITING] / b->path, more = path - (b->stays ? 0 : r->start_latency);
+	more = (more - p->waits[0] - p->waits[1]) / (p->turns[0] + p->turns[1]);
 	b->part[BILL_WAITING] = path * each;
 	b->fill *= path / b->path;
 	b->path = path;
@@ -379,7 +381,7 @@ wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
 		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
 		double most = 0, all = 0;
 		for (int i = 0; i < CODE_WAITS && own; i++) {
-			double cycles = p->of[i][l->line] * (i == WAIT_ARITHMETIC ? turns / p->turns : 1);
+			double cycles = p->of[i][l->line] * (i == WAIT_ARITHMETIC ? more : 1);
 			all += cycles;
 			l->wait = cycles > most ? name[i] : l->wait;
 			most = MAX(most, cycles);

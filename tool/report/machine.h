@@ -54,8 +54,9 @@ typedef enum CodeWait {
 typedef struct CodePath {
 	int lines;              /* of the source; line 0: of none */
 	double *of[CODE_WAITS]; /* cycles of each */
-	double turns,
-	    waits;        /* of all: of arithmetic, which other warps of the block fill; the rest */
+	/* cycles of all: of arithmetic, which other warps of a block fill, and the rest; and instructions; [1]: of those
+	 * in loops without a barrier, where one warp computes while another waits */
+	double turns[2], waits[2], n[2];
 	int loads, steps; /* of global memory; waits for some of them, one after the other */
 } CodePath;
 

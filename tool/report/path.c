@@ -39,6 +39,7 @@ typedef struct Run {
 	const TargetRates *r;
 	const double *latency;
 	const double *each_byte;
+	bool apart; /* in a loop without a barrier */
 	double now, sent; /* cycles; when what was loaded so far has come over the bus */
 	double ready[SCOREBOARDS];
 	int of[SCOREBOARDS]; /* the line of the source whose result closes it */
@@ -120,7 +121,7 @@ step(Run *s, const Instruction *in, double times)
 	if (last >= 0) {
 		double wait = s->ready[last] - s->now;
 		s->out->of[s->kind[last]][s->of[last]] += wait * times;
-		*(s->kind[last] == WAIT_ARITHMETIC ? &s->out->turns : &s->out->waits) +=
+		(s->kind[last] == WAIT_ARITHMETIC ? s->out->turns : s->out->waits)[s->apart] +=
 		    wait * times;
 		s->out->steps += s->kind[last] == WAIT_MEMORY && wait > LONG && times > 0;
 		s->now = s->ready[last];
@@ -129,10 +130,11 @@ step(Run *s, const Instruction *in, double times)
 	open_barrier(s, opened(in->control, true), s->now + READ, line, WAIT_ARITHMETIC);
 	double turn = MAX(stall_of(in->control), 1);
 	s->out->of[WAIT_ARITHMETIC][line] += turn * times;
-	s->out->turns += turn * times;
+	s->out->turns[s->apart] += turn * times;
+	s->out->n[s->apart] += times;
 	if (code_is(in->op, "BAR")) {
 		s->out->of[WAIT_BARRIER][line] += s->r->barrier * times;
-		s->out->waits += s->r->barrier * times;
+		s->out->waits[s->apart] += s->r->barrier * times;
 		turn += s->r->barrier;
 	}
 	s->out->loads += kind_of(in->op) == WAIT_MEMORY;
@@ -165,11 +167,14 @@ pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
 			step(s, &s->c->at.at[i], share * s->c->at.at[i].times);
 			continue;
 		}
+		bool outside = s->apart;
+		s->apart |= !ANY_OF(k, l->to - l->from, code_is(s->c->at.at[l->from + k].op, "BAR"));
 		double entries = i > 0 ? s->c->at.at[i - 1].times : 1,
 		       first = MIN(MAX(entries, 0) / l->times, 1);
 		pass(s, l->from, l->to, l, share * first, depth + 1);
 		if (first < 1)
 			pass(s, l->from, l->to, l, share * (1 - first), depth + 1);
+		s->apart = outside;
 		i = l->to - 1;
 	}
 }
