@@ -6,14 +6,23 @@
  *     %c = convert %v : f32[64, 32] #1          shared by all uses of %v in #1 in this block or inside it */
 #include "pass/layout/assign.h"
 
+#include <stdlib.h>
+
 typedef struct Copy {
 	Value *of, *copy;
 	const Layout *layout;
 } Copy;
 
+/* An operand that has an edge: a value may have as many uses as the function has ops, and lists of edges are by value. */
+typedef struct Operand {
+	const Op *op;
+	int index, edge;
+} Operand;
+
 typedef struct Writer {
 	Assign *a;
 	VEC(Copy) copies;
+	Operand *operand;                               /* of all edges, in order of by_op */
 } Writer;
 
 static Value *
@@ -140,28 +149,62 @@ drop_unused(Block *b)
 	}
 }
 
+/* Equal ones by the edge that was made last. */
+static int
+by_op(const void *x, const void *y)
+{
+	const Operand *a = x, *b = y;
+	if (a->op != b->op)
+		return (uintptr_t)a->op < (uintptr_t)b->op ? -1 : 1;
+	return a->index != b->index ? a->index - b->index : b->edge - a->edge;
+}
+
+static Operand *
+sorted_operands(const Assign *a)
+{
+	Operand *all = NEW_ARRAY(a->tmp, Operand, a->edges.n);
+	for (int k = 0; k < a->edges.n; k++)
+		all[k] = (Operand){a->edges.at[k].op, a->edges.at[k].index, k};
+	if (a->edges.n)
+		qsort(all, (size_t)a->edges.n, sizeof *all, by_op);
+	return all;
+}
+
+/* What edges ask for of the operand; NULL: nothing. */
+static const Layout *
+required_of(const Writer *w, const Op *op, int i)
+{
+	const Operand key = {op, i, INT32_MAX};
+	int low = 0, high = w->a->edges.n;
+	while (low < high) {
+		int mid = low + (high - low) / 2;
+		if (by_op(&w->operand[mid], &key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	const Layout *l = NULL;
+	for (; !l && low < w->a->edges.n && w->operand[low].op == op && w->operand[low].index == i; low++)
+		l = assign_required(w->a, &w->a->edges.at[w->operand[low].edge]);
+	return l;
+}
+
 /* In text order: a conversion for one use serves all that come later. */
 static void
 convert_operand(Writer *w, Op *op, int i)
 {
-	Assign *a = w->a;
 	Value *v = op->in[i];
-	if (!value_is_placed(v) || v->id >= a->f->nvalues)
+	if (!value_is_placed(v) || v->id >= w->a->f->nvalues)
 		return;
-	for (int k = a->note[v->id].edges; k >= 0; k = a->edges.at[k].next) {
-		Edge *e = &a->edges.at[k];
-		const Layout *l = e->op == op && e->index == i ? assign_required(a, e) : NULL;
-		if (!l)
-			continue;
+	const Layout *l = required_of(w, op, i);
+	if (l)
 		op_set_in(op, i, in_layout(w, v, l, op));
-		return;
-	}
 }
 
 void
 assign_write(Assign *a)
 {
-	Writer w = {.a = a};
+	Writer w = {.a = a, .operand = sorted_operands(a)};
 	Block *body = a->f->body;
 	set_layouts(a, body);
 	for (Op *op = body->first; op; op = op_after(op, body))
