@@ -117,7 +117,8 @@ call_axis(Call *c, int i, int rank, int *axis)
 		return diag_error(c->e->cx, c->place, DIAG_AXIS_SCALAR, c->def->name);
 	if (a < -rank || a >= rank) {
 		diag_error(c->e->cx, c->arg[i].place, DIAG_AXIS_RANGE, c->def->name, (long long)a, rank);
-		return diag_help(c->e->cx, "axes are 0 to %d, or -1 to -%d from the end", rank - 1, rank);
+		return rank == 1 ? diag_help(c->e->cx, "the axis is 0, or -1 from the end")
+		    : diag_help(c->e->cx, "axes are 0 to %d, or -1 to -%d from the end", rank - 1, rank);
 	}
 	*axis = (int)(a < 0 ? a + rank : a);
 	return true;

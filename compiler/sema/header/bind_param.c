@@ -52,7 +52,8 @@ bind_fill(Binder *b, const KernelParam *p, BoundParam *out)
 	    : out->fill.kind == CONST_INT || (out->fill.kind == CONST_BIG && t == TY_U64);
 	if (fits)
 		return true;
-	return diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
+	diag_error(b->cx, x->place, DIAG_FILL_KIND, const_describe(b->cx, &out->fill), p->name, dtype_info[t].text);
+	return t == TY_BOOL && diag_help(b->cx, "bools are true or false");
 }
 
 /* More elements than addresses: refused here, so that no later arithmetic on sizes can overflow. */
