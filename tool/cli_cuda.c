@@ -41,12 +41,14 @@ work_open(Work *w, const Text *ptx)
 	return false;
 }
 
-/* A command's output, run in the folder; its exit status, or -1. */
+/* A command's output, run in the folder; its exit status, or -1.  An interrupt ends this process while it waits: the shell
+ * removes the folder then. */
 static int
 run(const Work *w, const char *command, Text *out)
 {
-	char line[800], buffer[4096];
-	snprintf(line, sizeof line, "cd '%s' && %s%s", w->folder, SEARCH, command);
+	char line[1000], buffer[4096];
+	snprintf(line, sizeof line, "cd '%s' && trap 'rm -f in.ptx out.cubin; rmdir \"$PWD\"; exit 130' INT && %s%s",
+	    w->folder, SEARCH, command);
 	FILE *p = popen(line, "r");
 	if (!p)
 		return -1;

@@ -7,6 +7,7 @@ cat >bin/ptxas <<'X'
 for a; do
 	case $a in *.ptx) from=$a ;; *.cubin) to=$a ;; esac
 done
+[ -z "${INTERRUPT-}" ] || kill -INT 0
 [ -z "${REFUSE-}" ] || { echo "ptxas fatal: refused"; exit 255; }
 cp "$from" "$to"
 X
@@ -24,6 +25,14 @@ mkdir small
 (ulimit -f 1; TMPDIR=$PWD/small expect 1 "cannot write" build --target=sm_90a --emit=cubin saxpy.tgl -o kept.cubin; [ "$failed" = 0 ]) ||
 	fail "a limit of sizes"
 holds test -z "$(ls small)"
+
+# Nor where all of the group is interrupted, as the terminal does it, while the assembler runs.
+if command -v setsid >/dev/null; then
+	INTERRUPT=1 TMPDIR=$PWD/small setsid -w "$tegula" build --target=sm_90a --emit=cubin saxpy.tgl -o kept.cubin >/dev/null 2>&1
+	holds test $? != 0
+	for i in 1 2 3 4 5 6 7 8 9; do [ -z "$(ls small)" ] || sleep 0.2; done      # the shell may end last
+	holds test -z "$(ls small)"
+fi
 
 expect 0 "^// kernel saxpy of" build --target=sm_90a --emit=ptx saxpy.tgl
 sed 's|^// ||' saxpy.cubin.txt >described
