@@ -141,6 +141,8 @@ note_map(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	text_put(&way, m.windows ? "by tensor map, windows of" : "by tensor map, boxes of");
 	for (int d = 0; d < (m.windows ? 2 : m.rank); d++)
 		text_printf(&way, "%s %d", d ? " x" : "", m.box[d]);
+	if (m.last)
+		text_printf(&way, ", the last of %d", m.last);
 	text_printf(&way, m.swizzle ? ", swizzle %d" : ", no swizzle", m.swizzle);
 	text_put(&way, m.is_added ? ", added to what is there" : "");
 	if (m.ranks > 1)

@@ -20,19 +20,29 @@ add_tensor(AbiList *l, Arena *mem, const Func *f, int i)
 			vec_push(mem, l, ((AbiParam){ABI_EXTENT, i, d, 8}));
 }
 
+typedef VEC(TensorMap) MapList;
+
+static void
+add_map(MapList *l, Arena *mem, const TensorMap *m)
+{
+	for (int i = 0; i < l->n; i++)
+		if (map_equal(m, &l->at[i]))
+			return;
+	vec_push(mem, l, *m);
+}
+
 TensorMap *
 artefact_maps(const Func *f, const Target *t, Arena *mem, int *n)
 {
-	VEC(TensorMap) l = {0};
+	MapList l = {0};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool is_new = op->kind == OP_SEND || op_is_bulk_copy(op);
-		TensorMap m;
-		if (!is_new || plan_map(op, t, &m))
+		TensorMap m, last;
+		if ((op->kind != OP_SEND && !op_is_bulk_copy(op)) || plan_map(op, t, &m))
 			continue;
-		for (int i = 0; i < l.n; i++)
-			is_new = is_new && !map_equal(&m, &l.at[i]);
-		if (is_new)
-			vec_push(mem, &l, m);
+		add_map(&l, mem, &m);
+		last = map_of_last(&m);
+		if (m.last)
+			add_map(&l, mem, &last);
 	}
 	*n = l.n;
 	return l.at;

@@ -76,8 +76,7 @@ void plan_convert(const Layout *src, const Layout *dst, int bytes, ConvertPlan *
 int64_t convert_scratch(const Layout *src, const Layout *dst, int bytes);
 /* The same for a value that an op needs in layout `want`; NULL, or a scalar: any will do. */
 int64_t operand_scratch(const Value *v, const Layout *want);
-/* The most that any operand takes. */
-int64_t operands_scratch(const Op *op, const Layout *want);
+int64_t operands_scratch(const Op *op, const Layout *want);     /* the most that any takes */
 /* How the tile lies in scratch. */
 Layout convert_shared_layout(const Target *t, const Layout *src, const Layout *dst, int bytes);
 /* Does every thread read only what its own warp wrote? */
@@ -195,8 +194,7 @@ void access_dims(const Op *op, int at[KERNEL_RANK]);
 /* The layout of a gather's indices, which stand at dimensions at .. at + rank - 1 of the tile. */
 Layout access_gather_layout(const Layout *layout, int at, int rank);
 int64_t access_scratch(const Op *op, const Layout *layout);
-/* Elements outside of the tensor (masked ones) are 0. */
-bool access_fill_is_zero(const Op *op);
+bool access_fill_is_zero(const Op *op);                 /* elements outside of the tensor (masked ones) are 0 */
 
 /* plan_map.c: bulk copies of boxes by tensor maps */
 
@@ -227,19 +225,21 @@ typedef struct TensorMap {
 	bool is_stored, is_added;                       /* boxes go to the tensor, as floats of 32 bits that are added */
 	int windows;                                    /* dimensions from 1 on along which a box's box[1] rows go on */
 	MapWindow window[WINDOW_RANK];
-	/* of the copy, not the map: boxes of a share; blocks or warps that share them out along a dimension; in all */
-	int boxes[KERNEL_RANK], shares[KERNEL_RANK], ranks;
+	/* of the copy, not the map: boxes of a share; blocks or warps that share them out along a dimension; in all; box[0]
+	 * of the last box of a row, by a map of its own, 0: as of all */
+	int boxes[KERNEL_RANK], shares[KERNEL_RANK], ranks, last;
 } TensorMap;
 
 /* NULL: a tensor map can serve what `op` reads, writes or copies, if its slot lies right; else why not ("because"). */
 const char *map_reason(const Op *op, const Target *t);
 /* The map of a copy or send, by its slot's layout; NULL, or why there is none. */
 const char *plan_map(const Op *op, const Target *t, TensorMap *out);
+int64_t map_row_brought(const Op *op, int64_t need, int64_t box);       /* of `need` elements, by boxes of so many */
+TensorMap map_of_last(const TensorMap *m);              /* that of the last box, which is narrower */
 enum { MAP_ROWS = 32 };         /* of a box, where a copy brings other boxes for those outside along the tile's `dim` */
 bool map_moves_outside(const Op *op, int dim);
 bool map_equal(const TensorMap *a, const TensorMap *b);
-/* A slot's layout; row by row if it has none. */
-Layout slot_layout(const Value *slot);
+Layout slot_layout(const Value *slot);                  /* row by row if it has none */
 
 /* plan_reduce.c: reductions and scans */
 

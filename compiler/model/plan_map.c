@@ -3,6 +3,7 @@
  *     %t = copy %b, %k, %n, %s, %full, %i {index = "pp", extents = [64, 256], kind = "bulk"}     %s: bf16, 128-byte boxes
  *  =>
  *     tensor map of %b: dimensions 1, 0; box 64 x 64; swizzle 128                                4 boxes side by side
+ *     of 224 columns: 3 boxes of 64 and, by a map of its own, one of 32
  *
  * A map's dimensions are the tensor's, the contiguous one first, then those of the tile in the order of the slot, then
  * those that the access takes one element of (box extent 1).  The slot's layout decides boxes and swizzle: it is of
@@ -136,6 +137,34 @@ brought(const Op *op, int d, int64_t extent)
 	return is_less ? attr_valid(op)->at[d] : extent;
 }
 
+int64_t
+map_row_brought(const Op *op, int64_t need, int64_t box)
+{
+	int64_t whole = (need + box - 1) / box * box, size = dtype_tile_size(moved_type(op)->elem);
+	bool is_in_part = op->kind != OP_SEND && attr_undef(op) && size == 2 && need * size % MAP_ALIGN == 0;
+	return is_in_part && !strpbrk(attr_index(op), "gw") ? need : whole;
+}
+
+TensorMap
+map_of_last(const TensorMap *m)
+{
+	TensorMap last = *m;
+	last.box[0] = m->last;
+	last.last = 0;
+	return last;
+}
+
+/* Of 96 columns the last box has 32: each of its rows fills half of a row of the slot's, as the swizzle has it. */
+static void
+narrow_last(const Op *op, int64_t need, TensorMap *out)
+{
+	int last = (int)(map_row_brought(op, need, out->box[0]) % out->box[0]);
+	if (!out->swizzle || last == 0)
+		return;
+	out->last = out->boxes[0] > 1 ? last : 0;
+	out->box[0] = out->boxes[0] > 1 ? out->box[0] : last;
+}
+
 /* Rows of a box that may move: as many as divide what is brought, in whole periods of the swizzle; 0: too few. */
 static int
 moved_rows(int64_t need)
@@ -177,6 +206,8 @@ set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tensor
 		out->boxes[i] = (int)((need + out->box[i] - 1) / out->box[i]);
 		boxes *= out->boxes[i];
 	}
+	if (op->kind == OP_COPY)
+		narrow_last(op, brought(op, order[0], INT64_C(1) << slot->out[order[0]]), out);
 	return boxes;
 }
 
@@ -191,7 +222,7 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	if (attr_mask(op) != (INT64_C(1) << ranks) - 1)
 		return "the blocks that it goes to are not all ranks up to one";
 	for (int i = slot->rank - 1; i >= 0 && ranks > 1; i--)
-		if (out->boxes[i] % ranks == 0) {
+		if (out->boxes[i] % ranks == 0 && (i > 0 || !out->last)) {
 			out->shares[i] = (int)ranks;
 			out->boxes[i] /= (int)ranks;
 			return NULL;
@@ -292,8 +323,8 @@ is_aligned(const Value *slot, const TensorMap *m, int64_t boxes)
 	const Op *owner = buffer_owner(slot);
 	int64_t bytes = owner ? buffer_slot_bytes(owner) : type_count(slot->type) * m->elem_bytes;
 	int64_t period = m->swizzle ? 8 * m->swizzle : MAP_SLOT_ALIGN;
-	int64_t box = m->elem_bytes;
-	for (int i = 0; i < m->rank; i++)
+	int64_t box = m->swizzle ? m->swizzle : m->box[0] * m->elem_bytes;
+	for (int i = 1; i < m->rank; i++)
 		box *= m->box[i];
 	int64_t slots = owner ? owner->out[0].type->slots : slot->type->slots;
 	return (slots == 1 || bytes % period == 0) && (boxes == 1 || box % MAP_SLOT_ALIGN == 0);

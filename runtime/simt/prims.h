@@ -95,6 +95,8 @@ void simt_stores_end(Async *a);
 
 /* ---- bulk_tensor.c ---- */
 
+int simt_box_rows(const SimtTensorMap *m);
+int simt_box_pitch(const SimtTensorMap *m);             /* bytes from one to the next in shared memory: the swizzle's */
 void simt_box_load(const BulkCopy *c, uint8_t *box);
 void simt_box_store(const BulkCopy *c, const uint8_t *box);     /* as it lay in shared memory */
 void simt_box_landed(const BulkCopy *c, int64_t mbarrier);      /* as simt_global_landed */

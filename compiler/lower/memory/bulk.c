@@ -57,7 +57,8 @@ typedef struct Boxes {
 	Layout slot;
 	F2 offset;                                      /* in the slot, elements, of packed coordinates of the tile */
 	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
-	Reg base, param, bar, start[KERNEL_RANK];       /* start: by the map's dimensions */
+	Reg base, bar, start[KERNEL_RANK];              /* start: by the map's dimensions */
+	Reg param, last;                                /* the map; that of the last box along a row, if it is narrower */
 	Reg moved[WINDOW_RANK];                         /* of a copy of windows, by the map's dimensions from 1 on */
 } Boxes;
 
@@ -90,6 +91,8 @@ issue(Lower *l, const Boxes *x, int number)
 	int first = m->is_stored ? 2 : is_shared ? 4 : 3;
 	Reg in[4 + KERNEL_RANK + WINDOW_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
+	if (m->last && number % m->boxes[0] == m->boxes[0] - 1)
+		in[1] = x->last;
 	for (int i = 0; i < m->rank; i++) {
 		int64_t moved = 0;
 		if (attr_index(x->op)[m->dim[i]] == 'p') {
@@ -159,6 +162,8 @@ boxes_make(Lower *l, const Op *op, Boxes *x)
 	if (!f2_invert(&x->slot.map, &x->offset))
 		die("a layout of shared memory that is not one to one");
 	x->param = lower_param(l, ABI_TENSOR_MAP, x->map.param, map_number(l, &x->map));
+	TensorMap last = map_of_last(&x->map);
+	x->last = x->map.last ? lower_param(l, ABI_TENSOR_MAP, last.param, map_number(l, &last)) : 0;
 	x->base = lower_regs(l, op->in[1 + rank])[0];
 	return true;
 }

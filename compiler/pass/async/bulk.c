@@ -66,8 +66,8 @@ pipeline_bulk_bytes(const Op *read)
 	int fast = pipeline_fast_dim(v->layout, v->type->rank - 1);
 	for (int d = 0; d < v->type->rank; d++) {
 		int64_t row = MIN(v->type->extent[d], ROW_BYTES / element_bytes(v->type));
-		int64_t box = d == fast ? row : 1, need = valid ? valid->at[d] : v->type->extent[d];
-		n *= (need + box - 1) / box * box;
+		int64_t need = valid ? valid->at[d] : v->type->extent[d];
+		n *= d == fast ? map_row_brought(read, need, row) : need;
 	}
 	return n;
 }

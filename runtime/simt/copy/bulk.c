@@ -29,12 +29,11 @@ check(SimtThread *t, uint64_t global, uint64_t shared, int64_t bytes, const char
 
 /* ---- loads ---- */
 
-/* A swizzle may move chunks about within the last row of its pattern. */
+/* A swizzle may move chunks about within each row of its pattern. */
 static int
 touched(const BulkCopy *c)
 {
-	int row = c->map ? 16 << c->map->swizzle : 16;
-	return (c->bytes + row - 1) / row * row;
+	return c->map ? simt_box_rows(c->map) * simt_box_pitch(c->map) : (c->bytes + 15) / 16 * 16;
 }
 
 void

@@ -2,9 +2,9 @@
  *
  * In shared memory a box is dense, its fastest dimension first.  A swizzle exchanges the 16-byte chunks of each row: the
  * chunk's number (bits 4 … of its address) is exclusive-ored with bits 7 … of it; 1, 2 or 3 bits for rows of 32, 64 or 128
- * bytes.  Elements outside of the tensor are the fill when loaded and are not stored.  A box that begins at another than a
- * multiple of 16 bytes along a row is an illegal instruction (measured on an H200, with swizzle and without), and so is one
- * that is stored or added and begins before the tensor.
+ * bytes, of which narrower rows fill a part (measured on an H200).  Elements outside of the tensor are the fill when loaded
+ * and are not stored.  A box that begins at another than a multiple of 16 bytes along a row is an illegal instruction
+ * (measured on an H200, with swizzle and without), and so is one that is stored or added and begins before the tensor.
  *
  * A box of windows (im2col) has rows at places: from the first on along dimension 1, by its step, up to the bounding box's
  * end, then on along dimension 2 and so on; each lies an offset further.
@@ -91,8 +91,14 @@ typedef struct Row {
 	int bytes;                                      /* from there */
 } Row;
 
-static int
-row_count(const SimtTensorMap *m)
+int
+simt_box_pitch(const SimtTensorMap *m)
+{
+	return m->swizzle ? 16 << m->swizzle : m->box[0] * map_element_bytes(m);
+}
+
+int
+simt_box_rows(const SimtTensorMap *m)
 {
 	int n = 1;
 	for (int d = 1; d < m->rank; d++)
@@ -154,9 +160,9 @@ swizzled(const BulkCopy *c, uint32_t byte)
 static void
 move_row(const BulkCopy *c, int number, uint8_t *box, uint8_t *row, bool into_box)
 {
-	int bytes = c->map->box[0] * map_element_bytes(c->map);
+	int bytes = c->map->box[0] * map_element_bytes(c->map), pitch = simt_box_pitch(c->map);
 	for (int i = 0; i < bytes; i += CHUNK) {
-		uint8_t *there = box + swizzled(c, (uint32_t)(number * bytes + i));
+		uint8_t *there = box + swizzled(c, (uint32_t)(number * pitch + i));
 		memcpy(into_box ? there : row + i, into_box ? row + i : there, CHUNK);
 	}
 }
@@ -166,7 +172,7 @@ simt_box_load(const BulkCopy *c, uint8_t *box)
 {
 	const SimtTensorMap *m = c->map;
 	uint8_t line[256 * 8];
-	for (int i = 0; i < row_count(m); i++) {
+	for (int i = 0; i < simt_box_rows(m); i++) {
 		Row r = row_of(c, i);
 		memset(line, m->fills_nan ? 0xff : 0, (size_t)(m->box[0] * map_element_bytes(m)));
 		if (r.bytes)
@@ -194,7 +200,7 @@ void
 simt_box_store(const BulkCopy *c, const uint8_t *box)
 {
 	_Alignas(CHUNK) uint8_t line[256 * 8];
-	for (int i = 0; i < row_count(c->map); i++) {
+	for (int i = 0; i < simt_box_rows(c->map); i++) {
 		Row r = row_of(c, i);
 		uint8_t *to = (uint8_t *)(uintptr_t)r.at, *from = line + r.from * map_element_bytes(c->map);
 		move_row(c, i, (uint8_t *)(uintptr_t)box, line, false);
@@ -208,7 +214,7 @@ simt_box_store(const BulkCopy *c, const uint8_t *box)
 void
 simt_box_landed(const BulkCopy *c, int64_t mbarrier)
 {
-	for (int i = 0; i < row_count(c->map); i++) {
+	for (int i = 0; i < simt_box_rows(c->map); i++) {
 		Row r = row_of(c, i);
 		if (r.bytes)
 			simt_global_landed(c->begun_by, r.at, r.bytes, mbarrier);
@@ -244,7 +250,7 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 		simt_fail(t, "%s: the tensor map has %d dimensions, not %d", what, m->rank, rank);
 	if (c.shared % 128)
 		simt_fail(t, "%s: the address %u in shared memory is not a multiple of 128", what, c.shared);
-	c.bytes = m->box[0] * map_element_bytes(m) * row_count(m);
+	c.bytes = m->box[0] * map_element_bytes(m) * simt_box_rows(m);
 	for (int d = 0; d < rank; d++)
 		c.first[d] = (int32_t)(uint32_t)in[at + d];
 	if ((int64_t)c.first[0] * map_element_bytes(m) % CHUNK)
@@ -255,7 +261,7 @@ box_of(SimtThread *t, int rank, const uint64_t *in, int at, unsigned access, con
 			simt_fail(t, "%s: the box begins %lld elements before the tensor: only loads may", what,
 			    -(long long)c.first[d]);
 	check_windows(t, &c, access == SIMT_READ && m->windows ? in + at + rank : NULL, what);
-	for (int i = 0; i < row_count(m); i++) {
+	for (int i = 0; i < simt_box_rows(m); i++) {
 		Row r = row_of(&c, i);
 		if (r.bytes)
 			simt_global_at(t, r.at, r.bytes, map_element_bytes(m), access | SIMT_ASYNC | SIMT_TENSOR);
