@@ -4,6 +4,9 @@
 
 #include "ir/ir.h"
 
+/* query.c: what an integer of 32 bits or less is between, by the ops that made it; false: nothing is known. */
+bool value_range(const Value *v, int64_t *lo, int64_t *hi);
+
 /* What stands for v, by its id. */
 static inline Value *
 value_mapped(Value *const *map, Value *v)

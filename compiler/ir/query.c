@@ -340,3 +340,74 @@ func_role_registers(const Func *f)
 		n += attr_warps(roles)->at[r] * attr_copies(roles)->at[r] * attr_regs(roles)->at[r];
 	return n ? (int)((n + func_warps(f) - 1) / func_warps(f)) : 0;
 }
+
+/* ---- the range of integers ---- */
+
+/* Through so many ops at most: one that two ops use is visited by each of them. */
+enum { RANGE_VISITS_MOST = 64 };
+
+static bool
+integer_range(const Value *v, int64_t *lo, int64_t *hi, int *left)
+{
+	const Op *op = v->def;
+	DType t = v->type->elem;
+	if (--*left < 0)
+		return false;
+	if (value_int(v, lo)) {
+		*hi = *lo;
+		return true;
+	}
+	int64_t a, b, c, by;
+	bool known = false, has = op && op->nin > 0 && op->in[0]->type->kind == TYPE_TILE &&
+	    dtype_is_int(op->in[0]->type->elem);
+	switch (has ? op->kind : OP_COUNT) {
+	case OP_CAST: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
+		known = integer_range(op->in[0], &a, &b, left);
+		break;
+	case OP_AND:
+		known = value_int(op->in[1], &c) && c >= 0;
+		a = 0, b = known ? c : 0;
+		break;
+	case OP_SHR:
+		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b, left);
+		a = known ? a >> by : 0, b = known ? b >> by : 0;
+		break;
+	case OP_JOIN:
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
+		a = known ? MIN(a, c) : 0, b = known ? MAX(b, by) : 0;
+		break;
+	case OP_OR: case OP_XOR:
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left) && a >= 0 &&
+		    c >= 0;
+		b = known ? (INT64_C(1) << log2_ceil(MAX(b, by) + 1)) - 1 : 0;
+		a = 0;
+		break;
+	case OP_ADD: case OP_SUB:
+		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
+		a += known ? op->kind == OP_ADD ? c : -by : 0;
+		b += known ? op->kind == OP_ADD ? by : -c : 0;
+		break;
+	case OP_LOOKUP: {
+		const IntList *bits = attr_bits(op);
+		a = b = 0;
+		for (int i = 0; i < bits->n; i++)
+			a = MIN(a, bits->at[i]), b = MAX(b, bits->at[i]);
+		known = true;
+		break;
+	}
+	default: break;
+	}
+	int bits = dtype_info[t].bits - dtype_is_signed(t);
+	*lo = dtype_is_signed(t) ? -(INT64_C(1) << MIN(bits, 62)) : 0;
+	*hi = (INT64_C(1) << MIN(bits, 62)) - 1;
+	if (known && a >= *lo && b <= *hi)
+		*lo = a, *hi = b;
+	return bits <= 32 || known;
+}
+
+bool
+value_range(const Value *v, int64_t *lo, int64_t *hi)
+{
+	int left = RANGE_VISITS_MOST;
+	return v->type->kind == TYPE_TILE && dtype_is_int(v->type->elem) && integer_range(v, lo, hi, &left);
+}

@@ -98,6 +98,8 @@ lower_lookup(Lower *l, Op *op)
 	for (int i = 0; i < n; i++)
 		padded[i] = bits->at[i];
 	bool repeats = is_inside && is_power_of_two(n);  /* an index modulo n will do */
+	if (repeats && n > SELECTS_MAX && lower_lookup_bytes(l, t, padded, n, in, lower_count(&op->out[0]), out))
+		return;
 	Reg held = held_by_lanes(l, op, t, padded, n + !is_inside, repeats);
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {
 		if (r > 0 && in[r] == in[r - 1]) {

@@ -262,6 +262,10 @@ typedef struct LowerTwin {
 
 /* fields.c: the pairs of registers that hold fields of up to four bits of bytes and words; NULL: one does not. */
 LowerPair *lower_field_pairs(Lower *l, const Reg *in, int n);
+/* The four bits of a word that a register's lowest so many bits are, or three and one more; false: it is made otherwise. */
+bool lower_field(Lower *l, Reg r, int bits, Reg *word, int *field);
+/* packed.c: what lower_packed_get kept of two registers, or of what they were before they were extended; false: nothing. */
+bool lower_pair(const Lower *l, Reg first, Reg second, LowerPair *pair);
 
 /* A cast of such a tile to f16 or bf16, two elements at a time; false: there is no such way. */
 bool lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out);
@@ -271,6 +275,10 @@ bool lower_packed_sub(Lower *l, const Op *op, const Reg *zero, Reg *out);
 /* one file a family */
 void lower_print(Lower *l, Op *op);                     /* print.c */
 void lower_lookup(Lower *l, Op *op);                    /* lookup.c */
+/* lookup_bytes.c: of a table of up to 16 elements, by so many indices modulo n; false: they are not fields of four bits. */
+bool lower_lookup_bytes(Lower *l, RegType t, const int64_t *bits, int n, const Reg *in, int count, Reg *out);
+/* The same of a gather from rows that threads have, in layout `rows`. */
+void lower_gather_rows(Lower *l, Op *op, const Layout *rows);
 void lower_elementwise(Lower *l, Op *op);               /* elementwise.c: ELEM ops but math */
 /* One of them on plain elements: operands of t, no constants known. */
 /* gaps.c: of many indices, whose sums have few different terms, in 32 bits; false: otherwise. */

@@ -91,7 +91,9 @@ move_scratch(const Op *op, const Target *t)
 	case OP_FLIP:
 		return flip_exchange(op, &exchange) ? operands_scratch(op, to) : tile_bytes(op->out[0].type);
 	case OP_GATHER:
-		return MAX(plan_turn(op, &turn) ? operand_scratch(op->in[0], to) : gather_piece(op, t),
+		return MAX(gather_row_layout(op, to, &want) ? operand_scratch(op->in[0], &want)
+		           : plan_turn(op, &turn)       ? operand_scratch(op->in[0], to)
+		                                        : gather_piece(op, t),
 		    operand_scratch(op->in[1], to));
 	default:
 		plan_slice(op, &slice);

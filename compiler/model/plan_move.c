@@ -4,11 +4,13 @@
  *     reshape, permute, broadcast  the result's layout seen as one of the operand
  *     split, cat of equal parts    the operand with the pair, or without the bits that number the parts
  *     flip                         a fixed exclusive or of registers and lanes
- *     gather                       the operand in scratch, whole or piece by piece
+ *     gather                       the operand in scratch, whole or piece by piece; or whole rows in registers
  *     scatter, atomics, print      slots, old values, the elements that are shown
  *     get, put                     a tile in a slot of shared memory: bytes of an access, passes over the banks */
 #include "model/model.h"
 #include "model/turn.h"
+
+#include "ir/derive.h"
 
 #include <string.h>
 
@@ -106,8 +108,9 @@ gather_stays_in_warps(const Op *op, const Target *t)
 	const Layout *from = op->in[0]->layout, *to = op->out[0].layout;
 	int axis = (int)attr_axis(op);
 	F2 holder;
+	Layout rows;
 	bool same = from && to && to->in[IN_WARP] > 0 && from->in[IN_WARP] == to->in[IN_WARP];
-	if (!same || from->in[IN_BLOCK] || to->in[IN_BLOCK] ||
+	if (!same || gather_row_layout(op, to, &rows) || from->in[IN_BLOCK] || to->in[IN_BLOCK] ||
 	    gather_piece(op, t) != tile_bytes(op->in[0]->type) || operand_scratch(op->in[1], to) ||
 	    !f2_right_inverse(&from->map, &holder))
 		return false;
@@ -125,6 +128,42 @@ gather_stays_in_warps(const Op *op, const Target *t)
 			return false;
 	}
 	return true;
+}
+
+/* Rows of few elements, as of weights that index a table of 16 that each row has: threads hold those whose elements they
+ * ask for, so that nothing goes through shared memory.
+ *
+ *     %t = read %tables : bf16[64, 16]           a thread has the whole rows that it has elements of in %v, in registers
+ *     %i = cast %w : i32[64, 128]                from u4: no index is outside
+ *     %v = gather %t, %i {axis = 1} : bf16[64, 128]          lower/lookup_bytes.c */
+bool
+gather_looks_up(const Op *op)
+{
+	enum { BITS_MOST = 16 };
+	const Type *x = op->in[0]->type, *i = op->in[1]->type;
+	int axis = (int)attr_axis(op);
+	int64_t n = x->extent[axis], lo, hi;
+	Turn turn;
+	bool narrow = !x->ptr && x->elem != TY_BOOL && !dtype_is_packed(x->elem) && dtype_info[x->elem].bits <= BITS_MOST;
+	if (!narrow || x->rank != i->rank || n > LOOKUP_ENTRIES || n <= 1 || !is_power_of_two(n) ||
+	    type_count(i) <= type_count(x) || gather_turns(op, &turn))
+		return false;
+	return !ANY_OF(d, x->rank, d != axis && x->extent[d] != i->extent[d]) && value_range(op->in[1], &lo, &hi) && lo >= 0 &&
+	    hi < n;
+}
+
+bool
+gather_row_layout(const Op *op, const Layout *to, Layout *rows)
+{
+	enum { REGISTERS_MOST = 7 };                    /* log2 of what a thread holds of the rows */
+	int axis = (int)attr_axis(op);
+	if (!to || !gather_looks_up(op))
+		return false;
+	Layout l = layout_slice(to, axis);
+	l = layout_expand(&l, axis);
+	l = layout_drop_broadcast(&l);
+	*rows = layout_stack(&l, axis, log2_ceil(op->in[0]->type->extent[axis]));
+	return rows->in[IN_REGISTER] <= REGISTERS_MOST;
 }
 
 /* ---- scatter, atomics ---- */

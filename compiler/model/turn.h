@@ -23,6 +23,12 @@ bool gather_turns(const Op *op, Turn *t);               /* whatever the layouts 
 bool plan_turn(const Op *op, Turn *t);                  /* and no element goes to another warp */
 TurnFrom turn_from(const Layout *l, const Turn *t, int r);
 
+enum { LOOKUP_ENTRIES = 16 };                           /* of a table that fields of four bits index */
+
+/* Are the rows of so few elements, and the indices known to be inside, that threads may have whole rows in registers? */
+bool gather_looks_up(const Op *op);
+/* The layout of the operand for that, by the result's; false: that would be too many registers. */
+bool gather_row_layout(const Op *op, const Layout *to, Layout *rows);
 /* Does every thread read only of rows, along the gather's axis, that its own warp staged? */
 bool gather_stays_in_warps(const Op *op, const Target *t);
 

@@ -19,67 +19,6 @@
 /* Values are followed through at most so many ops: one that two ops use is visited by each of them. */
 enum { NARROW_BITS = 8, VISITS_MOST = 64 };
 
-/* ---- integers ---- */
-
-static bool
-integer_range(const Value *v, int64_t *lo, int64_t *hi, int *left)
-{
-	const Op *op = v->def;
-	DType t = v->type->elem;
-	if (--*left < 0)
-		return false;
-	if (value_int(v, lo)) {
-		*hi = *lo;
-		return true;
-	}
-	int64_t a, b, c, by;
-	bool known = false, has = op && op->nin > 0 && op->in[0]->type->kind == TYPE_TILE &&
-	    dtype_is_int(op->in[0]->type->elem);
-	switch (has ? op->kind : OP_COUNT) {
-	case OP_CAST: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
-		known = integer_range(op->in[0], &a, &b, left);
-		break;
-	case OP_AND:
-		known = value_int(op->in[1], &c) && c >= 0;
-		a = 0, b = known ? c : 0;
-		break;
-	case OP_SHR:
-		known = value_int(op->in[1], &by) && by >= 0 && by < 64 && integer_range(op->in[0], &a, &b, left);
-		a = known ? a >> by : 0, b = known ? b >> by : 0;
-		break;
-	case OP_JOIN:
-		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
-		a = known ? MIN(a, c) : 0, b = known ? MAX(b, by) : 0;
-		break;
-	case OP_OR: case OP_XOR:
-		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left) && a >= 0 &&
-		    c >= 0;
-		b = known ? (INT64_C(1) << log2_ceil(MAX(b, by) + 1)) - 1 : 0;
-		a = 0;
-		break;
-	case OP_ADD: case OP_SUB:
-		known = integer_range(op->in[0], &a, &b, left) && integer_range(op->in[1], &c, &by, left);
-		a += known ? op->kind == OP_ADD ? c : -by : 0;
-		b += known ? op->kind == OP_ADD ? by : -c : 0;
-		break;
-	case OP_LOOKUP: {
-		const IntList *bits = attr_bits(op);
-		a = b = 0;
-		for (int i = 0; i < bits->n; i++)
-			a = MIN(a, bits->at[i]), b = MAX(b, bits->at[i]);
-		known = true;
-		break;
-	}
-	default: break;
-	}
-	int bits = dtype_info[t].bits - dtype_is_signed(t);
-	*lo = dtype_is_signed(t) ? -(INT64_C(1) << MIN(bits, 62)) : 0;
-	*hi = (INT64_C(1) << MIN(bits, 62)) - 1;
-	if (known && a >= *lo && b <= *hi)
-		*lo = a, *hi = b;
-	return bits <= 32;
-}
-
 /* ---- what halves hold ---- */
 
 /* How many integers on both sides of 0 are halves. */
@@ -134,7 +73,7 @@ holds_by(const Value *v, DType half, Held *h, int *left)
 		DType from = op->in[0]->type->elem;
 		if (dtype_is_float(from) && dtype_info[from].bits <= NARROW_BITS)
 			return h->decodes = true;
-		h->counts = h->decodes = dtype_is_int(from) && integer_range(op->in[0], &h->lo, &h->hi, left) &&
+		h->counts = h->decodes = dtype_is_int(from) && value_range(op->in[0], &h->lo, &h->hi) &&
 		    h->lo >= -counts_to(half) && h->hi <= counts_to(half);
 		return h->counts;
 	}

@@ -135,3 +135,14 @@ lower_field_pairs(Lower *l, const Reg *in, int n)
 		pair[i] = pair_of(l, &f[2 * i], &f[2 * i + 1]);
 	return pair;
 }
+
+bool
+lower_field(Lower *l, Reg r, int bits, Reg *word, int *field)
+{
+	Field f;
+	if (!find_field(l, r, DEPTH, &f) || f.is_signed || f.shift % BITS_MOST || f.shift >= 32)
+		return false;
+	*word = f.word;
+	*field = f.shift / BITS_MOST;
+	return f.bits == BITS_MOST || (f.bits == BITS_MOST - 1 && bits < BITS_MOST);
+}

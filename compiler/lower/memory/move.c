@@ -6,6 +6,7 @@
  *     join, cat of equal parts     each operand in the result's layout without the bits that number the operands
  *     split                        the operand with the pair in its lowest register bit
  *     flip                         a fixed exclusive or of registers and lanes
+ *     gather from short rows       threads have whole rows (lookup_bytes.c)
  *     gather that turns a line     registers are renamed, or come from other lanes (model/plan_turn.c)
  *
  * Everything else goes through scratch: the operand stands there row by row, and after a barrier each register of the
@@ -392,6 +393,11 @@ lower_gather(Lower *l, Op *op)
 {
 	Value *v = &op->out[0];
 	Turn turn;
+	Layout rows;
+	if (gather_row_layout(op, v->layout, &rows)) {
+		lower_gather_rows(l, op, &rows);
+		return;
+	}
 	if (plan_turn(op, &turn)) {
 		lower_turn(l, op, &turn);
 		return;

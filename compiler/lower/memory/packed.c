@@ -371,17 +371,34 @@ makes_pairs(const Lower *l, DType to)
 	return (is_half || to == TY_BF16) && !(needs & ~l->t->has);
 }
 
+/* An element of 4 bits as it was before it became a longer integer of the same value. */
+static Reg
+before_extension(const Lower *l, Reg r)
+{
+	int at;
+	const ThreadNode *n = thread_node_of(l->b, r, &at);
+	return n && n->kind == NODE_CAST && n->op == CAST_ZEXT ? n->in[0] : r;
+}
+
+bool
+lower_pair(const Lower *l, Reg first, Reg second, LowerPair *pair)
+{
+	first = before_extension(l, first);
+	int twin = (int)first < l->twin_of.n ? l->twin_of.at[first] : 0;
+	if (!twin || l->twins.at[twin - 1].second != before_extension(l, second))
+		return false;
+	*pair = l->twins.at[twin - 1].pair;
+	return true;
+}
+
 /* What lower_packed_get kept of the registers, two and two; NULL: not of all. */
 static LowerPair *
 kept_pairs(Lower *l, const Reg *in, int n)
 {
 	LowerPair *pair = NEW_ARRAY(l->mem, LowerPair, n / 2);
-	for (int i = 0; i < n / 2; i++) {
-		int twin = (int)in[2 * i] < l->twin_of.n ? l->twin_of.at[in[2 * i]] : 0;
-		if (!twin || l->twins.at[twin - 1].second != in[2 * i + 1])
+	for (int i = 0; i < n / 2; i++)
+		if (!lower_pair(l, in[2 * i], in[2 * i + 1], &pair[i]))
 			return NULL;
-		pair[i] = l->twins.at[twin - 1].pair;
-	}
 	return pair;
 }
 

@@ -23,6 +23,7 @@
  * instruction's sums: the instruction has half of the columns at most. */
 #include "pass/layout/axis.h"
 #include "model/model.h"
+#include "model/turn.h"
 #include "pass/layout/dot.h"
 
 #include <string.h>
@@ -53,6 +54,8 @@ is_decoded(const Value *v, int depth)
 		return true;
 	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
 		return is_decoded(op->in[0], depth - 1);
+	case OP_GATHER:
+		return gather_looks_up(op) && is_decoded(op->in[1], depth - 1);
 	default:
 		break;
 	}

@@ -196,6 +196,8 @@ anchor_operand(const Op *op, const Layout *anchor, int i)
 	case OP_EXTRACT:
 		return hold_records(op, anchor);
 	case OP_GATHER:
+		if (i == 0 && gather_row_layout(op, anchor, &l))
+			return layout_intern(op->home->func->module, &l);
 		return i == 1 || gather_turns(op, &turn) ? anchor : NULL;
 	case OP_SCATTER:
 		return i == 0 ? anchor : NULL;

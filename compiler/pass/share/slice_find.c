@@ -14,6 +14,7 @@
  * Loops of few rows are better for it: their products are over at once, so that what an iteration takes is the way from
  * one barrier of the block to the next.  Slices have rings of their own, and no barrier but their warp's. */
 #include "ir/derive.h"
+#include "model/turn.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
@@ -152,6 +153,7 @@ tile_reason(const Slice *s, const Op *op)
 	switch (op->kind) {
 	case OP_READ: return read_reason(s, op);
 	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: case OP_SPLIT: return NULL;
+	case OP_GATHER: return gather_looks_up(op) ? NULL : "it gathers from rows that are no small tables";
 	case OP_REDUCE: return s->merge ? NULL : "it reduces more than products do";
 	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
 	default: return op_has(op, ELEM) ? NULL : "it does more in an iteration than read, compute and multiply";

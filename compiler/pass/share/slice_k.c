@@ -126,18 +126,36 @@ slice_broadcast(Sliced *x, const Op *op)
 	return build1(&x->b, OP_BROADCAST, slice_all(x, v), to);
 }
 
+/* The op along the same axis, which has one dimension more before it. */
 static Value *
-slice_reduce(Sliced *x, const Op *op)
+slice_axis(Sliced *x, const Op *op)
 {
-	Value *in = slice_all(x, op->in[0]);
 	Attr *attr = NEW_ARRAY(x->b.m->cx->tmp, Attr, op->nattr + 1);
+	Value *in[2];
 	int n = 0;
 
+	for (int i = 0; i < op->nin; i++)
+		in[i] = slice_all(x, op->in[i]);
 	for (int i = 0; i < op->nattr; i++)
 		if (op->attr[i].name != ATTR_AXIS)
 			attr[n++] = op->attr[i];
 	attr[n++] = attr_new_axis(x->b.m, attr_axis(op) + 1);
-	return &op_make(&x->b, OP_REDUCE, &in, 1, attr, n, NULL, 0)->out[0];
+	return &op_make(&x->b, op->kind, in, op->nin, attr, n, NULL, 0)->out[0];
+}
+
+/* What was there before the loop is made all slices' there, as tables are that the loop looks elements up in. */
+static Value *
+slice_gather(Sliced *x, const Op *op)
+{
+	Value *table = op->in[0];
+
+	if (!x->all[table->id] && !value_inside(table, x->s->body)) {
+		Builder inside = x->b;
+		x->b = build_before(inside.block->parent);
+		x->all[table->id] = slice_all(x, table);
+		x->b = inside;
+	}
+	return slice_axis(x, op);
 }
 
 /* What grows with the iterations is the first slice's, to which the others' numbers are added where they are used. */
@@ -156,7 +174,8 @@ slice_op(Sliced *x, const Op *op)
 
 	switch (op->kind) {
 	case OP_READ: return slice_read(x, op);
-	case OP_REDUCE: return slice_reduce(x, op);
+	case OP_REDUCE: return slice_axis(x, op);
+	case OP_GATHER: return slice_gather(x, op);
 	case OP_PERMUTE: return slice_permute(x, op);
 	case OP_BROADCAST: return slice_broadcast(x, op);
 	case OP_RESHAPE: return build1(&x->b, OP_RESHAPE, slice_all(x, op->in[0]), to);

@@ -357,6 +357,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_PERMUTE: return tile_visit_permute(x, a);
 	case OP_REDUCE: return tile_visit_along(x, a, true);
 	case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
+	case OP_GATHER: return tile_visit_gather(x, a);
 	case OP_FLIP: return tile_visit_flip(x, a);
 	case OP_JOIN: case OP_SPLIT: return tile_visit_pairs(x, a);
 	case OP_EXTRACT: return tile_visit_extract(x, a);

@@ -81,6 +81,7 @@ bool tile_scales_sum(const Pair *x, const Op *a);
 bool tile_visit_reshape(const Pair *x, const Op *a);
 bool tile_visit_permute(const Pair *x, const Op *a);
 bool tile_visit_along(const Pair *x, const Op *a, bool drops);
+bool tile_visit_gather(const Pair *x, const Op *a);
 bool tile_visit_flip(const Pair *x, const Op *a);
 bool tile_visit_pairs(const Pair *x, const Op *a);
 /* choose_tile_end.c: is the end of the loop the same, or are trips that the larger tile adds idle? */

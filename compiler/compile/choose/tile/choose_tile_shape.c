@@ -57,6 +57,18 @@ tile_visit_along(const Pair *x, const Op *a, bool drops)
 	return tile_all_plain(x, a) && (joins || !tile_is_part(x, a->in[0], axis));
 }
 
+/* Rows may be parts, and what indices there are in a row; not what they say an element of. */
+bool
+tile_visit_gather(const Pair *x, const Op *a)
+{
+	int axis = (int)attr_axis(a);
+	Value *out = &a->out[0];
+	for (int d = 0; d < out->type->rank; d++)
+		if (!tile_take_axis(x, out, d, a->in[1], d) || (d != axis && !tile_take_axis(x, out, d, a->in[0], d)))
+			return false;
+	return tile_all_plain(x, a) && !tile_is_part(x, a->in[0], axis);
+}
+
 /* A part that is reversed is one in opposite order. */
 bool
 tile_visit_flip(const Pair *x, const Op *a)
