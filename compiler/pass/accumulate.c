@@ -8,8 +8,20 @@
  *
  * The parts of a complex product take two accumulators, not six.  A product that is subtracted negates an operand that
  * threads compute in any case; where both lie in memory, warpgroups read them there, and the difference stays.  Rounded in
- * another order, as all sums of products are.  One product that is added is pass dot's. */
+ * another order, as all sums of products are.  One product that is added is pass dot's.
+ *
+ * Two of them whose rows are neighbours in memory are one, as those of weights of which a byte has one of either half:
+ *
+ *     %x = read %t, %i, %k {index = "pp", extents = [16, 16]}                   %x = read … {extents = [16, 32]}
+ *     %y = read %t, %i, (add %k, 16) {index = "pp", extents = [16, 16]}         %b = join %low, %high : f16[64, 16, 2]
+ *     %p = dot %x, (permute %low), %0                                      =>   %p = dot %x, (permute (reshape
+ *     %q = dot %y, (permute %high), %p                                                  (permute %b : f16[64, 2, 16]))), %0
+ *
+ * The read of both goes on where the one of the trip before ended, so that warps may divide the loop (pass slice_k). */
+#include "ir/derive.h"
 #include "pass/layout/dot.h"
+
+#include <string.h>
 
 /* Operand i of the dot can be negated beside what computes it. */
 static bool
@@ -86,6 +98,114 @@ fold(Op *op, int to)
 	return true;
 }
 
+/* ---- neighbours ---- */
+
+/* How far b is behind a. */
+static bool
+distance(const Value *a, const Value *b, int64_t *by)
+{
+	int64_t x = 0, y = 0;
+	const Value *from[] = {a, b};
+	int64_t *to[] = {&x, &y};
+	for (int i = 0; i < 2; i++)
+		while (from[i]->def && from[i]->def->kind == OP_ADD) {
+			int64_t c;
+			int k = value_int(from[i]->def->in[1], &c) ? 0 : value_int(from[i]->def->in[0], &c) ? 1 : -1;
+			if (k < 0)
+				break;
+			*to[i] += c;
+			from[i] = from[i]->def->in[k];
+		}
+	*by = y - x;
+	return from[0] == from[1] || (value_int(from[0], &x) && value_int(from[1], &y) && (*by += y - x, true));
+}
+
+/* Rows of which b's follow a's: reads of one tensor. */
+static bool
+follows(const Value *a, const Value *b)
+{
+	const Op *x = a->def, *y = b->def;
+	int64_t by;
+	if (!x || !y || x->kind != OP_READ || y->kind != OP_READ || x->home != y->home || x->in[0] != y->in[0] ||
+	    a->type != b->type || x->nin != y->nin || a->type->rank != 2 || !is_power_of_two(a->type->extent[1]))
+		return false;
+	int rank = x->in[0]->type->rank;
+	const char *index = attr_index(x);
+	if (x->nin != 1 + rank || strcmp(index, attr_index(y)) != 0 || index[rank - 1] != 'p' || strchr(index, 'g') ||
+	    x->nattr != y->nattr || tensor_may_be_written(x->home->func, x->in[0], x->home))
+		return false;
+	return !ANY_OF(d, rank - 1, x->in[1 + d] != y->in[1 + d]) && distance(x->in[rank], y->in[rank], &by) &&
+	    by == a->type->extent[1];
+}
+
+/* [N, K] behind the permute that makes [K, N] of it. */
+static Value *
+rows_of(const Op *dot)
+{
+	const Op *op = dot->in[1]->def;
+	bool turns = op && op->kind == OP_PERMUTE && op->out[0].type->rank == 2 && attr_dims(op)->at[0] == 1;
+	return turns && op->in[0]->def && op->in[0]->def->kind != OP_READ ? op->in[0] : NULL;
+}
+
+/* One product of both, whose sum begins with what the first one's did. */
+static Value *
+joined(Builder *b, const Op *first, const Op *second, Value *sum)
+{
+	const Op *read = first->in[0]->def;
+	const Type *row = first->in[0]->type, *w = rows_of(first)->type;
+	int64_t extents[] = {row->extent[0], 2 * row->extent[1]};
+	b->place = read->place;
+	Value *x = access_like(b, read, read->in, read->nin, attr_index(read), extents, 2)->out;
+	b->place = second->place;
+	Value *both = build2(b, OP_JOIN, rows_of(first), rows_of(second));
+	both = build_permute(b, both, (int64_t[]){0, 2, 1});
+	both = build_reshape(b, both, 2, (int64_t[]){w->extent[0], 2 * w->extent[1]});
+	both = build_permute(b, both, (int64_t[]){1, 0});
+	Value *in[] = {x, both, sum};
+	Op *dot = op_make(b, OP_DOT, in, 3, second->attr, second->nattr, NULL, 0);
+	dot->out[0].name = second->out[0].name;
+	return &dot->out[0];
+}
+
+/* The dot and the one that its sum begins with, or the other operand of a sum of both. */
+static bool
+join(Op *op)
+{
+	Op *second = op->kind == OP_ADD ? op->in[1]->def : op;
+	Op *first = op->kind == OP_ADD ? op->in[0]->def : second->in[2]->def;
+	if (!first || !second || first->kind != OP_DOT || second->kind != OP_DOT || first->out[0].nuses != 1 ||
+	    first->home != op->home || second->home != op->home || first->out[0].type != second->out[0].type)
+		return false;
+	bool adds = op->kind == OP_ADD;
+	if (adds && (second->out[0].nuses != 1 || !value_is_zero(second->in[2])))
+		return false;
+	bool turned = follows(second->in[0], first->in[0]);
+	Op *left = turned ? second : first, *right = turned ? first : second;
+	if (!follows(left->in[0], right->in[0]) || !rows_of(left) || !rows_of(right) ||
+	    rows_of(left)->type != rows_of(right)->type || !dot_decodes(left) || !dot_decodes(right) ||
+	    strcmp(attr_precision(left), attr_precision(right)) != 0)
+		return false;
+	Builder b = build_before(op);
+	Value *sum = joined(&b, left, right, first->in[2]);
+	value_replace(&op->out[0], sum);
+	op_erase(op);
+	op_erase(first);                                /* so that it uses no sum that another one is joined with */
+	if (adds)
+		op_erase(second);
+	return true;
+}
+
+static bool
+join_all(Func *f)
+{
+	bool any = false;
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		any |= (op->kind == OP_ADD || op->kind == OP_DOT) && op->out[0].nuses > 0 && join(op);
+	}
+	return any;
+}
+
 void
 pass_accumulate(Func *f, const Target *t)
 {
@@ -98,6 +218,8 @@ pass_accumulate(Func *f, const Target *t)
 		if (is_sum)
 			any |= fold(op, 0) || (op->kind == OP_ADD && fold(op, 1));
 	}
+	while (join_all(f))                             /* two of four, and those */
+		any = true;
 	if (any)
 		sweep(f);
 }

@@ -54,6 +54,8 @@ is_decoded(const Value *v, int depth)
 		return true;
 	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
 		return is_decoded(op->in[0], depth - 1);
+	case OP_JOIN:
+		return is_decoded(op->in[0], depth - 1) && is_decoded(op->in[1], depth - 1);
 	case OP_GATHER:
 		return gather_looks_up(op) && is_decoded(op->in[1], depth - 1);
 	default:
