@@ -119,6 +119,7 @@ tile_keep_kind(const Pair *x, const Op *a, const Part *from)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	p->is_local = from->is_local;
+	p->is_bound = from->is_bound;
 	p->per = from->per;
 	p->is_bound = from->is_bound;
 	p->start = from->start;
@@ -151,7 +152,8 @@ is_bound(const Pair *x, const Op *a)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	*p = (Part){.start = AXIS_NONE, .is_bound = true};
-	return a->out[0].type->rank == 0 && (a->out[0].type->elem == TY_I64 || a->out[0].type->elem == TY_BOOL);
+	DType t = a->out[0].type->elem;
+	return a->out[0].type->rank == 0 && (t == TY_I64 || t == TY_I32 || t == TY_BOOL);
 }
 
 static bool

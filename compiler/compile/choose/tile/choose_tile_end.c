@@ -159,11 +159,12 @@ at_least(const Pair *p, const Value *v, int64_t *number)
 	return NULL;
 }
 
-/* v / n * n of a v that is 0 or more: that v; else v itself.  n stays 1 there. */
+/* v / n * n of a v that is 0 or more: that v, maybe of 32 bits; else v itself.  n stays 1 there. */
 static const Value *
 rounded(const Value *v, int64_t *n)
 {
-	const Op *mul = v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
+	bool widens = v->def && v->def->kind == OP_CAST && v->def->in[0]->type->elem == TY_I32;
+	const Op *mul = widens ? v->def->in[0]->def : v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
 	int64_t by, down;
 	*n = 1;
 	bool is_rounded = div && div->kind == OP_DIV && value_int(mul->in[1], &by) && value_int(div->in[1], &down);
@@ -212,6 +213,8 @@ tile_step_starts(const Pair *p, const Op *loop, const Op *other)
 	const Value *v = at_least(p, a, &number);
 	if (tile_is_plain(p, loop->in[0]))
 		return true;
+	if (v && a->type->elem == TY_I32)
+		v = linear_cast(a);
 	return v && a->id == b->id && tile_is_plain(p, a) && by[0] == p->size && by[1] == 2 * p->size &&
 	    linear_add_value(&x, v, 1, 0) && linear_add_number(&x, -p->size, -p->size) && tile_idles_before(p, loop, &x);
 }

@@ -80,6 +80,16 @@ index_range(const Value *v, int64_t *hi, int depth)
 	}
 }
 
+const Value *
+linear_cast(const Value *v)
+{
+	const Func *f = v->def ? v->def->home->func : NULL;
+	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
+		if (op->kind == OP_CAST && op->in[0] == v && op->out[0].type->elem == TY_I64)
+			return &op->out[0];
+	return NULL;
+}
+
 bool
 linear_add_value(Linear *x, const Value *v, int64_t by, int depth)
 {
@@ -106,6 +116,8 @@ linear_add_value(Linear *x, const Value *v, int64_t by, int depth)
 				return linear_add_value(x, op->in[1 - i], product, depth + 1);
 		break;
 	case OP_CAST:
+		if (v->type->rank == 0 && linear_cast(op->in[0]))
+			v = linear_cast(op->in[0]);
 		if (!index_range(op->in[0], &n, 0) || n > INT32_MAX || dtype_info[op->in[0]->type->elem].bits < 32)
 			break;
 		return !__builtin_mul_overflow(n, by, &product) && linear_add_number(x, MIN(product, 0), MAX(product, 0));

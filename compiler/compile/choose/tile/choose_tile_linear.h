@@ -21,6 +21,8 @@ bool linear_add_term(Linear *x, const Value *v, int64_t by);
 bool linear_add_number(Linear *x, int64_t lo, int64_t hi);
 /* Adds y, or a value, times `by`. */
 bool linear_add(Linear *x, const Linear *y, int64_t by);
+/* The first of the casts of an integer to i64, which stands for all; NULL: there is none. */
+const Value *linear_cast(const Value *v);
 bool linear_add_value(Linear *x, const Value *v, int64_t by, int depth);
 int64_t linear_factor(const Linear *x, const Value *v);
 
