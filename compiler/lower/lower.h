@@ -264,6 +264,8 @@ typedef struct LowerTwin {
 LowerPair *lower_field_pairs(Lower *l, const Reg *in, int n);
 /* The four bits of a word that a register's lowest so many bits are, or three and one more; false: it is made otherwise. */
 bool lower_field(Lower *l, Reg r, int bits, Reg *word, int *field);
+/* Two registers whose bits are those of halves, made of fields; false: of something else. */
+bool lower_halves_of_bits(Lower *l, const Reg *in, RegType to, Reg *out);
 /* packed.c: what lower_packed_get kept of two registers, or of what they were before they were extended; false: nothing. */
 bool lower_pair(const Lower *l, Reg first, Reg second, LowerPair *pair);
 

@@ -480,6 +480,12 @@ lower_cast(Lower *l, Op *op)
 		narrow_fours(l, to, wide, out, n);
 		return;
 	}
-	for (int r = 0; r < n; r++)
+	bool pairs = op->kind == OP_BITCAST && (from == TY_U16 || from == TY_I16) && (to == TY_F16 || to == TY_BF16);
+	for (int r = 0; r < n; r++) {
+		if (pairs && r + 1 < n && lower_halves_of_bits(l, &in[r], float_type(to), &out[r])) {
+			r++;
+			continue;
+		}
 		out[r] = op->kind == OP_CAST ? lower_cast_one(l, from, to, in[r]) : bitcast_one(l, from, to, in[r]);
+	}
 }

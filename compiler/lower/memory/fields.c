@@ -6,7 +6,12 @@
  *     r12: i32 = and (lshr r4, 8), 15                    the third four bits of r4
  *
  * What is known of such registers is the same as of elements of packed types, of which a cast to halves takes two at once
- * (packed.c).  Two that stand elsewhere are brought into one word by a permute of bytes first. */
+ * (packed.c).  Two that stand elsewhere are brought into one word by a permute of bytes first.
+ *
+ * Halves that a kernel puts together by bits come two at once, too, as does what is done with their fields:
+ *
+ *     r9: i16 = or (shl (and r5, 7), 10), (shl r6, 8)            r9: i32 = or (and (shl r7, 10), 0x1c001c00), ...
+ *     r10: f16 = bits r9                                   =>    r10, r11: f16 = unpack r9 */
 #include "lower/lower.h"
 
 enum { BITS_MOST = 4, DEPTH = 8 };
@@ -145,4 +150,88 @@ lower_field(Lower *l, Reg r, int bits, Reg *word, int *field)
 	*word = f.word;
 	*field = f.shift / BITS_MOST;
 	return f.bits == BITS_MOST || (f.bits == BITS_MOST - 1 && bits < BITS_MOST);
+}
+
+/* ---- halves of bits ---- */
+
+/* Two fields at the bottom of either half of a word. */
+static Reg
+fields_in_halves(Lower *l, const Field *a, const Field *b)
+{
+	enum { BYTE = 8, HALF = 16 };
+	int64_t mask = ((INT64_C(1) << a->bits) - 1) | ((INT64_C(1) << b->bits) - 1) << HALF;
+	int x = a->shift % BYTE, y = b->shift % BYTE;
+	Reg both;
+	if (a->word == b->word && b->shift == a->shift + HALF) {
+		both = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift));
+	} else if (x + a->bits <= BYTE && y + b->bits <= BYTE) {        /* of a byte each */
+		int64_t low = a->shift / BYTE, high = 4 + b->shift / BYTE;
+		Reg first = x == y ? a->word : lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, x));
+		Reg second = x == y ? b->word : lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, y));
+		both = lower_byte_permute(l, first, second, lower_i32(l, low * 0x11 | high * 0x1100));
+		both = x == y ? lower_op2(l, THREAD_LSHR, both, lower_i32(l, x)) : both;
+	} else {
+		Reg first = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift));
+		Reg second = lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, b->shift));
+		both = lower_byte_permute(l, first, second, lower_i32(l, 0x5410));
+	}
+	return lower_op2(l, THREAD_AND, both, lower_i32(l, (int32_t)mask));
+}
+
+static Reg halves_of_bits(Lower *l, Reg a, Reg b, int depth);
+
+/* An op on both, of which the low 16 bits of the result follow from those of the operands. */
+static Reg
+op_on_halves(Lower *l, const ThreadNode *x, const ThreadNode *y, int depth)
+{
+	enum { ALL = 0xffff };
+	const ThreadModule *m = thread_module_of(l->b);
+	int64_t by, other;
+	if (x->op == THREAD_AND || x->op == THREAD_OR || x->op == THREAD_XOR) {
+		Reg first = halves_of_bits(l, x->in[0], y->in[0], depth - 1);
+		Reg second = first ? halves_of_bits(l, x->in[1], y->in[1], depth - 1) : 0;
+		return second ? lower_op2(l, (ThreadOp)x->op, first, second) : 0;
+	}
+	bool shifts = (x->op == THREAD_SHL || (x->op == THREAD_LSHR && x->type == REG_I16)) &&
+	    thread_const(m, x->in[1], &by) && thread_const(m, y->in[1], &other) && by == other && by >= 0 && by < 16;
+	Reg both = shifts ? halves_of_bits(l, x->in[0], y->in[0], depth - 1) : 0;
+	if (!both)
+		return 0;
+	int64_t mask = x->op == THREAD_SHL ? (int64_t)ALL << by & ALL : ALL >> by;
+	both = lower_op2(l, (ThreadOp)x->op, both, lower_i32(l, by));
+	return lower_op2(l, THREAD_AND, both, lower_i32(l, (int32_t)(mask | mask << 16)));
+}
+
+/* The low 16 bits of two registers in one word; 0: they are made otherwise. */
+static Reg
+halves_of_bits(Lower *l, Reg a, Reg b, int depth)
+{
+	enum { HALF = 16 };
+	const ThreadModule *m = thread_module_of(l->b);
+	int64_t c, d;
+	int at;
+	Field f, g;
+	if (thread_const(m, a, &c) && thread_const(m, b, &d))
+		return lower_i32(l, (int32_t)((c & 0xffff) | (d & 0xffff) << HALF));
+	if (find_field(l, a, DEPTH, &f) && find_field(l, b, DEPTH, &g) && f.bits <= HALF && g.bits <= HALF &&
+	    !f.is_signed && !g.is_signed)
+		return fields_in_halves(l, &f, &g);
+	const ThreadNode *x = thread_node_of(l->b, a, &at), *y = thread_node_of(l->b, b, &at);
+	if (!x || !y || depth == 0 || x->kind != y->kind || x->op != y->op || x->type != y->type)
+		return 0;
+	if (x->kind == NODE_OP && (x->type == REG_I16 || x->type == REG_I32))
+		return op_on_halves(l, x, y, depth);
+	bool wide = x->kind == NODE_CAST && thread_type_of(l->b, x->in[0]) >= REG_I16 &&
+	    thread_type_of(l->b, x->in[0]) <= REG_I32 && (x->op == CAST_TRUNC || x->op == CAST_ZEXT);
+	return wide && x->type >= REG_I16 ? halves_of_bits(l, x->in[0], y->in[0], depth - 1) : 0;
+}
+
+bool
+lower_halves_of_bits(Lower *l, const Reg *in, RegType to, Reg *out)
+{
+	unsigned needs = prim_info[PRIM_BYTE_PERMUTE].needs;
+	Reg both = l->t->kind == TARGET_PTX && !(needs & ~l->t->has) ? halves_of_bits(l, in[0], in[1], 2 * DEPTH) : 0;
+	if (both)
+		thread_unpack(l->b, both, to, out, 2);
+	return both;
 }
