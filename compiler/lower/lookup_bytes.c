@@ -4,15 +4,15 @@
  * word of indices is looked up in a table of 16 bytes, which is four words t0 to t3, four elements at a time:
  *
  *     r1: i32 = and r0, 0x77777777                       r0: eight indices
- *     r2: i32 = and_xor (lshr r0, 1), 0x44444444, 0x32103210       byte i of the first word, or of the second: the fourth bit
+ *     r2: i32 = and_xor (lshr r0, 1), 0x44444444, 0x32103210       byte i of the first word, or of the second
  *     r3: i32 = byte_permute t0, t1, r1                  the elements 0 to 7 that indices 0 to 3 mean
  *     r4: i32 = byte_permute t2, t3, r1                  8 to 15
  *     r5: i32 = byte_permute r3, r4, r2                  the one or the other
  *
  * Elements of two bytes are two such tables, whose results are joined, two elements a permute: 2.9 instructions an element,
- * of which a multiprocessor of an H200 begins two a cycle.  A shuffle, the other way (lookup.c), takes a cycle, and one and a
- * half instructions beside it.  Floats that are integers of a byte are looked up as bytes, two instructions an element, and
- * converted by multiply-adds, which have another pipe.
+ * of which a multiprocessor of an H200 begins two a cycle.  A shuffle, the other way (lookup.c), takes a cycle, and one
+ * and a half instructions beside it.  Floats that are integers of a byte are looked up as bytes, two instructions an
+ * element, and converted by multiply-adds, which have another pipe.
  *
  * Registers whose elements are four apart in a word, as operands of products are, come out as one word: the word's bytes
  * are put in the order 0, 2, 1, 3 first. */
@@ -30,7 +30,7 @@ typedef struct Table {
 	int planes;                                     /* bytes of an element */
 	bool has_high;                                  /* elements beyond 8 */
 	Reg word[PLANES][4];
-	Reg both, fourth, order;                        /* constants: masks, and what a byte's number is without the fourth bit */
+	Reg both, fourth, order;                        /* constants: masks, and numbers of bytes without the fourth bit */
 } Table;
 
 /* A register's index: four bits of a word. */
@@ -75,7 +75,8 @@ table_of_registers(Lower *l, RegType t, const Reg *entry, int n)
 {
 	Table table = make_table(l, t, n, thread_type_bytes(t));
 	for (int w = 0; w < (table.has_high ? 4 : 2); w++) {
-		const Reg four[] = {entry[4 * w % n], entry[(4 * w + 1) % n], entry[(4 * w + 2) % n], entry[(4 * w + 3) % n]};
+		const Reg four[] = {
+		    entry[4 * w % n], entry[(4 * w + 1) % n], entry[(4 * w + 2) % n], entry[(4 * w + 3) % n]};
 		if (table.planes == 1) {
 			table.word[0][w] = thread_pack(l->b, four, 4);
 			continue;
@@ -293,8 +294,8 @@ lower_lookup_bytes(Lower *l, RegType t, const int64_t *bits, int n, const Reg *i
 		return false;
 	bool counts = as_bytes(l, t, bits, n, byte);
 	int planes = counts ? 1 : thread_type_bytes(t);
-	if (planes > PLANES || !find_indices(l, in, count, log2_ceil(n), &x))
-		return false;
+	if (planes > PLANES || !find_indices(l, in, count, log2_ceil(n), &x) || (planes > 1 && x.place))
+		return false;                           /* two tables for products of few rows: shuffles are as good */
 	const Table table = table_of_constants(l, t, counts ? byte : bits, n, planes);
 	look_up(l, &table, &x, out);
 	return true;

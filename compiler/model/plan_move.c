@@ -148,8 +148,8 @@ gather_looks_up(const Op *op)
 	if (!narrow || x->rank != i->rank || n > LOOKUP_ENTRIES || n <= 1 || !is_power_of_two(n) ||
 	    type_count(i) <= type_count(x) || gather_turns(op, &turn))
 		return false;
-	return !ANY_OF(d, x->rank, d != axis && x->extent[d] != i->extent[d]) && value_range(op->in[1], &lo, &hi) && lo >= 0 &&
-	    hi < n;
+	return !ANY_OF(d, x->rank, d != axis && x->extent[d] != i->extent[d]) && value_range(op->in[1], &lo, &hi) &&
+	    lo >= 0 && hi < n;
 }
 
 bool

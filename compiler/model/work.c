@@ -355,8 +355,14 @@ double
 cost_order(const Op *op, const Target *t, int warps, double elements, double times, ProgramCost *out)
 {
 	enum { TURNS = 2, WORD_BITS = 32 };             /* elements there, and back */
+	enum { LOOKUP = 3 };                            /* by permutes of bytes (lower/lookup_bytes.c) */
 	const TargetRates *r = target_rates(t);
 	Turn turn;
+	Layout rows;
+	if (op->kind == OP_GATHER && gather_row_layout(op, op->out[0].layout, &rows)) {
+		out->issue += times * LOOKUP * elements;
+		return LOOKUP;
+	}
 	if (op->kind == OP_GATHER && plan_turn(op, &turn)) {
 		double words = (double)MAX(dtype_info[op->out[0].type->elem].bits / WORD_BITS, 1) * turn.shuffles * times;
 		out->issue += 2 * words;

@@ -25,7 +25,7 @@
 
 /* ---- along K ---- */
 
-enum { DEPTH = 12, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
+enum { VISITS_MOST = 96, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };
 
 /* The dimension of a reshape's operand whose elements are as far apart as those of dimension d of its result; -1: none. */
 static int
@@ -48,13 +48,14 @@ typedef struct Origin {
 } Origin;
 
 /* Of dimension d of v.  Where a word's parts become elements along it, as the halves of bytes that are joined or what
- * shifts by several numbers leave of one, the bits are a part's.  `shifts`: v is shifted. */
+ * shifts by several numbers leave of one, the bits are a part's.  `shifts`: v is shifted.
+ * *left: ops that are looked at, at most. */
 static Origin
-origin_of(const Value *v, int d, bool shifts, int depth)
+origin_of(const Value *v, int d, bool shifts, int *left)
 {
 	const Op *op = v->def;
 	Origin least = {0};
-	if (!op || depth == 0 || v->type->rank < 1 || d < 0)
+	if (!op || --*left < 0 || v->type->rank < 1 || d < 0)
 		return least;
 	switch (op->kind) {
 	case OP_READ: case OP_LOAD:
@@ -63,17 +64,19 @@ origin_of(const Value *v, int d, bool shifts, int depth)
 		    attr_index(op)[op->in[0]->type->rank - 1] == 'p';
 		return least;
 	case OP_PERMUTE:
-		return origin_of(op->in[0], (int)attr_dims(op)->at[d], shifts, depth - 1);
+		return origin_of(op->in[0], (int)attr_dims(op)->at[d], shifts, left);
 	case OP_RESHAPE:
-		return origin_of(op->in[0], reshaped_dim(op, d), shifts, depth - 1);
+		return origin_of(op->in[0], reshaped_dim(op, d), shifts, left);
+	case OP_GATHER:
+		return origin_of(op->in[1], d, shifts, left);
 	case OP_JOIN:
-		least = d == v->type->rank - 1 ? origin_of(op->in[0], d - 1, shifts, depth - 1) : least;
+		least = d == v->type->rank - 1 ? origin_of(op->in[0], d - 1, shifts, left) : least;
 		least.bits /= 2;
 		return least;
 	case OP_BROADCAST:
 		if (!shifts || op->in[0]->type->rank != v->type->rank || op->in[0]->type->extent[d] != 1)
 			return least;
-		least = origin_of(op->in[0], d - 1, false, depth - 1);
+		least = origin_of(op->in[0], d - 1, false, left);
 		least.bits /= (int)MIN(v->type->extent[d], 32);
 		return least;
 	default:
@@ -83,7 +86,7 @@ origin_of(const Value *v, int d, bool shifts, int depth)
 		return least;
 	shifts |= op->kind == OP_SHR;
 	for (int i = 0; i < op->nin; i++) {
-		Origin x = origin_of(op->in[i], d, shifts, depth - 1);
+		Origin x = origin_of(op->in[i], d, shifts, left);
 		least = least.bits && (!x.bits || least.bits < x.bits) ? least : x;
 	}
 	return least;
@@ -93,8 +96,8 @@ origin_of(const Value *v, int d, bool shifts, int depth)
 static Origin
 operand_origin(const Op *dot, int i, bool along_k)
 {
-	int rank = dot->in[i]->type->rank;
-	return origin_of(dot->in[i], (i == 0) == along_k ? rank - 1 : rank - 2, false, DEPTH);
+	int rank = dot->in[i]->type->rank, left = VISITS_MOST;
+	return origin_of(dot->in[i], (i == 0) == along_k ? rank - 1 : rank - 2, false, &left);
 }
 
 static int
