@@ -153,6 +153,24 @@ gather_looks_up(const Op *op)
 }
 
 bool
+read_looks_up(const Op *op, int64_t *n)
+{
+	enum { BITS_MOST = 16 };
+	const Type *t = op->out[0].type;
+	int64_t lo, hi;
+	if (op->kind != OP_READ || op->nin != 3 || strcmp(attr_index(op), "gg") != 0 || t->rank != 2 ||
+	    dtype_is_packed(t->elem) || t->elem == TY_BOOL || dtype_info[t->elem].bits > BITS_MOST)
+		return false;
+	const Op *rows = op->in[1]->def;
+	bool spread = rows && rows->kind == OP_BROADCAST && rows->in[0]->type->rank == 2 && rows->in[0]->type->extent[1] == 1;
+	if (!spread || op->in[2]->type != type_with_elem(op->home->func->module, t, op->in[2]->type->elem) ||
+	    !value_range(op->in[2], &lo, &hi) || lo < 0 || hi >= LOOKUP_ENTRIES)
+		return false;
+	*n = INT64_C(1) << log2_ceil(MAX(hi + 1, 2));
+	return t->extent[1] >= 4 * *n;
+}
+
+bool
 gather_row_layout(const Op *op, const Layout *to, Layout *rows)
 {
 	enum { REGISTERS_MOST = 7 };                    /* log2 of what a thread holds of the rows */

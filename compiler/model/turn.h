@@ -27,6 +27,8 @@ enum { LOOKUP_ENTRIES = 16 };                           /* of a table that field
 
 /* Are the rows of so few elements, and the indices known to be inside, that threads may have whole rows in registers? */
 bool gather_looks_up(const Op *op);
+/* Does a read take elements of few bits' numbers from rows that are the same along the tile's?  *n: of so many elements. */
+bool read_looks_up(const Op *op, int64_t *n);
 /* The layout of the operand for that, by the result's; false: that would be too many registers. */
 bool gather_row_layout(const Op *op, const Layout *to, Layout *rows);
 /* Does every thread read only of rows, along the gather's axis, that its own warp staged? */

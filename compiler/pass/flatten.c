@@ -18,7 +18,9 @@
  * A convolution's gather of its images keeps its indices, and {reach} says how far loops move them (model/window.c).
  *
  * Other accesses of the tensor must be reads: what orders accesses compares their dimensions one by one. */
+#include "ir/derive.h"
 #include "model/digits/digits.h"
+#include "model/turn.h"
 #include "pass/layout/axis.h"
 #include "pass/outer.h"
 
@@ -273,11 +275,49 @@ is_candidate(const Op *op)
 	    !dtype_is_packed(tensor->type->elem);
 }
 
+/* Of the loops around that do not write the tensor, and have nothing to do with v, the outermost; or the op itself. */
+static Op *
+outermost(Op *op, const Value *tensor, const Value *v)
+{
+	Op *loop = op->home->parent;
+	bool leaves = loop && loop->kind == OP_FOR && !value_inside(v, loop->region[0]) &&
+	    !tensor_may_be_written(op->home->func, tensor, loop->region[0]);
+	return leaves ? outermost(loop, tensor, v) : op;
+}
+
+/* Elements of rows by numbers of few bits, as of a table that each row of weights has: the rows are read before the loop.
+ *
+ *     %v = read %t, (broadcast %n), (cast %w) {index = "gg"} : f16[64, 128]              %w: u4[64, 128]
+ *  =>
+ *     %r = read %t, %n, 0 {index = "gp", extents = [16]} : f16[64, 16]
+ *     %v = gather %r, (cast %w) {axis = 1} : f16[64, 128] */
+static void
+read_rows(Op *op)
+{
+	Module *m = op->home->func->module;
+	int64_t n;
+	if (!read_looks_up(op, &n))
+		return;
+	const Value *v = op->in[1]->def->in[0];
+	Builder b = build_before(outermost(op, op->in[0], v));
+	b.place = op->place;
+	Value *rows = build_reshape(&b, op->in[1]->def->in[0], 1, v->type->extent);
+	Value *in[] = {op->in[0], rows, build_index(&b, 0)};
+	Op *read = access_like(&b, op, in, 3, "gp", &n, 1);
+	b = build_before(op);
+	Attr axis = attr_new_axis(m, 1);
+	op_become(op, op_make(&b, OP_GATHER, (Value *[]){read->out, op->in[2]}, 2, &axis, 1, NULL, 0)->out);
+}
+
 void
 pass_flatten(Func *f, const Target *t)
 {
 	(void)t;
 	int first, last, counts;
+	for (Op *op = f->body->first, *next; op; op = next) {
+		next = op_after(op, f->body);
+		read_rows(op);
+	}
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (is_candidate(op) && !has_other_writes(op) && flatten_outer(op))

@@ -69,7 +69,8 @@ dot_decodes(const Op *dot)
 {
 	bool flipped;
 	const Op *root = dot_operand_root(dot->in[1], &flipped)->def;
-	return root && root->kind != OP_READ && is_decoded(dot->in[1], DECODE_OPS);
+	int64_t n;
+	return root && (root->kind != OP_READ || read_looks_up(root, &n)) && is_decoded(dot->in[1], DECODE_OPS);
 }
 
 /* Threads put a decoded operand into shared memory each trip, behind a fence and a barrier: the product must be large
