@@ -162,7 +162,8 @@ read_looks_up(const Op *op, int64_t *n)
 	    dtype_is_packed(t->elem) || t->elem == TY_BOOL || dtype_info[t->elem].bits > BITS_MOST)
 		return false;
 	const Op *rows = op->in[1]->def;
-	bool spread = rows && rows->kind == OP_BROADCAST && rows->in[0]->type->rank == 2 && rows->in[0]->type->extent[1] == 1;
+	bool spread = rows && rows->kind == OP_BROADCAST && rows->in[0]->type->rank == 2 &&
+	    rows->in[0]->type->extent[1] == 1;
 	if (!spread || op->in[2]->type != type_with_elem(op->home->func->module, t, op->in[2]->type->elem) ||
 	    !value_range(op->in[2], &lo, &hi) || lo < 0 || hi >= LOOKUP_ENTRIES)
 		return false;
