@@ -269,10 +269,7 @@ is_last_cluster_barrier(const Op *op)
 static bool
 is_summed(const Op *op)
 {
-	for (const Op *o = op->home->first; o; o = o->next)
-		if (o->kind == OP_SPLIT_SUM && o->in[0] == op->in[0])
-			return true;
-	return false;
+	return ANY_OP_HERE(o, op->home, o->kind == OP_SPLIT_SUM && o->in[0] == op->in[0]);
 }
 
 bool

@@ -56,10 +56,8 @@ static bool
 is_computed(const Bound *b, const char *name)
 {
 	const Item *it = b->kernel->item;
-	for (int i = 0; i < it->ctparams.n; i++)
-		if (it->ctparams.at[i].name == name)
-			return it->ctparams.at[i].value && it->ctparams.at[i].value->kind != EX_INT;
-	return false;
+	return VALUE_OF(i, it->ctparams.n, it->ctparams.at[i].name == name,
+	    it->ctparams.at[i].value && it->ctparams.at[i].value->kind != EX_INT, false);
 }
 
 /* The greatest compile-time parameter that could be half; NULL: none. */

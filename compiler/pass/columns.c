@@ -61,10 +61,7 @@ is_column(const Columns *x, const Op *op)
 static bool
 is_alone(const Columns *x, const Op *write)
 {
-	for (const Op *op = x->body->first; op; op = op->next)
-		if (op != write && ANY_OF(i, op->nin, op->in[i] == write->in[0]))
-			return false;
-	return true;
+	return !ANY_OP_HERE(op, x->body, op != write && ANY_OF(i, op->nin, op->in[i] == write->in[0]));
 }
 
 static bool

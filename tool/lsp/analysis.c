@@ -61,10 +61,7 @@ analysis_source(const Analysis *a)
 const NameUse *
 use_at(const Analysis *a, Place at)
 {
-	for (int i = 0; i < a->names.uses.n; i++)
-		if (place_has(a->names.uses.at[i].place, at))
-			return &a->names.uses.at[i];
-	return NULL;
+	return VALUE_OF(i, a->names.uses.n, place_has(a->names.uses.at[i].place, at), &a->names.uses.at[i], NULL);
 }
 
 const char *

@@ -169,10 +169,7 @@ ring_of(Sim *s, const Value *v)
 static const Value *
 mbarrier_of(const Op *copy)
 {
-	for (int i = 0; i < copy->nin; i++)
-		if (copy->in[i]->type->kind == TYPE_MBARRIER)
-			return copy->in[i];
-	return NULL;
+	return VALUE_OF(i, copy->nin, copy->in[i]->type->kind == TYPE_MBARRIER, copy->in[i], NULL);
 }
 
 /* A ring gets rows when a tensor is first copied into it; those copied together share them. */

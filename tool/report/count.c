@@ -22,10 +22,7 @@ is_unknown(const InspectLine *x)
 static bool
 lacks_sectors(const Inspection *x)
 {
-	for (int i = 0; i < x->lines.n; i++)
-		if (is_unknown(&x->lines.at[i]))
-			return true;
-	return false;
+	return ANY_OF(i, x->lines.n, is_unknown(&x->lines.at[i]));
 }
 
 /* All that is bound, as arguments of a case. */

@@ -33,10 +33,7 @@ typedef struct Variants {
 static bool
 is_given(const Cli *cli, const char *name)
 {
-	for (int i = 0; i < cli->define.n; i++)
-		if (strcmp(cli->define.at[i].name, name) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, cli->define.n, strcmp(cli->define.at[i].name, name) == 0);
 }
 
 /* Is it the step of a loop? */
@@ -72,10 +69,7 @@ report_is_part(const Kernel *k, const char *name)
 static bool
 all_wgmma(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_family(op) == FAMILY_DOT)
-			return false;
-	return true;
+	return !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
 }
 
 /* Of a schedule that was compared: does it have that value, and others of tiles as they are bound? */

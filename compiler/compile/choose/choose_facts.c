@@ -86,19 +86,13 @@ blocks_modelled(const Func *f)
 bool
 blocks_privatize(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_family(op) == FAMILY_ATOMIC && privatize_takes(f, op))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_family(op) == FAMILY_ATOMIC && privatize_takes(f, op));
 }
 
 bool
 blocks_loop(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op_is_loop(op))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op_is_loop(op));
 }
 
 int

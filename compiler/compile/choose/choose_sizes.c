@@ -356,10 +356,7 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 static int64_t
 each_of(const Pair *x)
 {
-	for (int a = 0; a < MAX_AXES; a++)
-		if (x->count[a])
-			return (int64_t)MIN(x->by[a], SIDE_MOST);
-	return 1;
+	return VALUE_OF(a, MAX_AXES, x->count[a], (int64_t)MIN(x->by[a], SIDE_MOST), 1);
 }
 
 /* Rows or columns of some product that one of the size is, or of what a step of the only one's loop sums over: each_of, or
@@ -415,20 +412,14 @@ precedes_product(const Op *op)
 static bool
 parts_neighbours(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_SPLIT && !precedes_product(op))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_SPLIT && !precedes_product(op));
 }
 
 /* Does the header give a word of the schedule?  Then that was laid out for its tile. */
 static bool
 has_schedule(const Kernel *k)
 {
-	for (int i = 0; i < k->item->ctparams.n; i++)
-		if (schedule_named(k->item->ctparams.at[i].name) >= 0)
-			return true;
-	return false;
+	return ANY_OF(i, k->item->ctparams.n, schedule_named(k->item->ctparams.at[i].name) >= 0);
 }
 
 /* Products of 8-bit floats: attention in such took 478 us with 128 keys a trip, and 594 with the 64 that the estimate takes
@@ -436,10 +427,7 @@ has_schedule(const Kernel *k)
 static bool
 adds_apart(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_DOT && wgmma_adds_apart(op))
-			return true;
-	return false;
+	return ANY_OP(op, f->body, op->kind == OP_DOT && wgmma_adds_apart(op));
 }
 
 static void

@@ -110,10 +110,7 @@ is_data(const Value *v, int depth)
 		return false;
 	if (op->kind == OP_READ || op->kind == OP_LOAD)
 		return true;
-	for (int i = 0; i < op->nin; i++)
-		if (is_data(op->in[i], depth - 1))
-			return true;
-	return false;
+	return ANY_OF(i, op->nin, is_data(op->in[i], depth - 1));
 }
 
 /* Rounds of blocks on all multiprocessors for one of work, where so many share each program. */
@@ -188,10 +185,7 @@ compile_chosen(Kernel *k, const Target *t, const ChooseBinding *how, const Named
 bool
 choose_reads_beside(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->kind == OP_READ && op->out[0].type->rank > 1)
-			return true;
-	return false;
+	return ANY_OP_HERE(op, f->body, op->kind == OP_READ && op->out[0].type->rank > 1);
 }
 
 static double

@@ -298,10 +298,8 @@ drops(const Flow *x, const Op *write)
 	const Value *tensor = write->in[0];
 	int at[KERNEL_RANK];
 	access_dims(write, at);
-	for (int d = 0; d < tensor->type->rank; d++)
-		if (attr_index(write)[d] == 'p' && at[d] == x->along)
-			return write->in[1 + d] == x->start && is_same_extent(x, tensor, d);
-	return false;
+	return VALUE_OF(d, tensor->type->rank, attr_index(write)[d] == 'p' && at[d] == x->along,
+	    write->in[1 + d] == x->start && is_same_extent(x, tensor, d), false);
 }
 
 static bool

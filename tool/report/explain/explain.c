@@ -73,10 +73,7 @@ explain_sentence(const Explain *s, const char *text)
 bool
 explain_begins(const char *text, const char *const *with, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (strncmp(text, with[i], strlen(with[i])) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, n, strncmp(text, with[i], strlen(with[i])) == 0);
 }
 
 double

@@ -51,10 +51,7 @@ const BankPlan *
 explain_banks(const ExplainLine *l)
 {
 	const BankPlan *b[] = {&l->x->in, &l->x->out};
-	for (int i = 0; i < LEN(b); i++)
-		if (b[i]->bytes && b[i]->passes > b[i]->least)
-			return b[i];
-	return NULL;
+	return VALUE_OF(i, LEN(b), b[i]->bytes && b[i]->passes > b[i]->least, b[i], NULL);
 }
 
 /* A warp's access takes a turn for four sectors. */
@@ -284,19 +281,13 @@ explain_is_narrow(const Explain *s, const ExplainLine *l)
 bool
 explain_any_narrow(const Explain *s)
 {
-	for (int i = 0; i < s->lines.n; i++)
-		if (explain_is_narrow(s, &s->lines.at[i]) && !explain_is_spread(&s->lines.at[i]))
-			return true;
-	return false;
+	return ANY_OF(i, s->lines.n, explain_is_narrow(s, &s->lines.at[i]) && !explain_is_spread(&s->lines.at[i]));
 }
 
 bool
 explain_has_tile(const Explain *s)
 {
-	for (int i = 0; i < s->b->nct; i++)
-		if (report_is_part(s->b->kernel, s->b->ct[i].name))
-			return true;
-	return false;
+	return ANY_OF(i, s->b->nct, report_is_part(s->b->kernel, s->b->ct[i].name));
 }
 
 static const char WITHOUT_TILE[] = "a program for several rows, or a larger tile, permits that";

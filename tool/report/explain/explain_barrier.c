@@ -35,10 +35,7 @@ least_of(const ExplainLine *l)
 {
 	static const char *const two[] = {
 	    ", 2 barriers in between", ", 2 warp barriers in between", "barriers around"};
-	for (int i = 0; i < LEN(two); i++)
-		if (strstr(l->details, two[i]))
-			return 2;
-	return 1;
+	return VALUE_OF(i, LEN(two), strstr(l->details, two[i]), 2, 1);
 }
 
 /* Barriers of one line of inspect in the code: an op that has some inside has all that its line has

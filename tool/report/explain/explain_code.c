@@ -26,10 +26,7 @@ has_barrier(const char *line)
 {
 	static const char *const word[] = {"bar.sync", "barrier.sync", "barrier.cluster.wait",
 	    "threadgroup_barrier", "bar.warp.sync", "barrier.warp.sync", "simdgroup_barrier"};
-	for (int i = 0; i < LEN(word); i++)
-		if (strstr(line, word[i]))
-			return true;
-	return false;
+	return ANY_OF(i, LEN(word), strstr(line, word[i]));
 }
 
 /* Barriers of the code; not those that are written for the assembler, so that no load moves down
@@ -320,10 +317,7 @@ is_one(const char *at, const char *const *name, int n, const char *type)
 	const char *found = strstr(at, type);
 	if (!found || found >= at + all || char_is_digit(found[strlen(type)]))
 		return false;
-	for (int i = 0; i < n; i++)
-		if (strlen(name[i]) == length && strncmp(at, name[i], length) == 0)
-			return true;
-	return false;
+	return ANY_OF(i, n, strlen(name[i]) == length && strncmp(at, name[i], length) == 0);
 }
 
 double

@@ -231,10 +231,8 @@ is_added(const Join *j, int i)
 	if (op->kind == OP_DOT)
 		return is_kept(j, op->in[2], i, &w, &scaled) && takes_all(j, op) && !is_late(j, op->in[1]) &&
 		    is_summand(j, op->in[0], scaled ? &w : NULL, 0);
-	for (int k = 0; k < 2; k++)
-		if (is_kept(j, op->in[k], i, &w, &scaled))
-			return is_sum(j, op->in[1 - k], scaled ? &w : NULL);
-	return false;
+	return VALUE_OF(k, 2, is_kept(j, op->in[k], i, &w, &scaled),
+	    is_sum(j, op->in[1 - k], scaled ? &w : NULL), false);
 }
 
 /* Of elements of the step, which only what is behind the loop brings together: y = it + own, 0 before, and only summed up
