@@ -129,17 +129,17 @@ tgp_fail(TgpContext *cx, TgpStatus status, const char *fmt, ...)
 static TgpStatus
 tgp_refused(TgpContext *cx, const char *what, const char *call, CudaResult r)
 {
-	const char *name, *text, *mend = "";
+	const char *name, *text, *fix = "";
 	size_t i;
 	if (cx->driver.cuGetErrorName(r, &name) != 0)
 		name = "unknown to the driver";
 	if (cx->driver.cuGetErrorString(r, &text) != 0)
 		text = "no text";
-	for (i = 0; i < sizeof tgp_mends / sizeof *tgp_mends; i++)
-		if (tgp_mends[i].code == r)
-			mend = tgp_mends[i].mend;
+	for (i = 0; i < sizeof tgp_fixes / sizeof *tgp_fixes; i++)
+		if (tgp_fixes[i].code == r)
+			fix = tgp_fixes[i].fix;
 	return tgp_fail(cx, r == 2 ? TGP_ERROR_MEMORY : r == 201 || r == 709 || r == 4 || r == 3 ? TGP_ERROR_CONTEXT : TGP_ERROR_LAUNCH,
-	    "%s%s%s failed: %s, result %d (%s)%s%s", what, *what ? ": " : "", call, name, r, text, *mend ? "; " : "", mend);
+	    "%s%s%s failed: %s, result %d (%s)%s%s", what, *what ? ": " : "", call, name, r, text, *fix ? "; " : "", fix);
 }
 
 /* A call of the driver; the function ends where it fails. */

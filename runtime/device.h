@@ -32,7 +32,7 @@ typedef enum DeviceFailure {
 /* Why the last function that returned false or NULL did so. */
 typedef struct DeviceError {
 	DeviceFailure what;
-	char text[512], help[256];      /* a sentence without its full stop; the mend, or "" */
+	char text[512], help[256];      /* a sentence without its full stop; the fix, or "" */
 } DeviceError;
 
 /* What there is to say of a device without opening it. */

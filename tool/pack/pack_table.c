@@ -43,9 +43,9 @@ static const struct {
 
 static const struct {
 	int code;
-	const char *mend;
-} mends[] = {
-#define CUDA_ERROR(code, effect, mend) {code, mend},
+	const char *fix;
+} fixes[] = {
+#define CUDA_ERROR(code, effect, fix) {code, fix},
 #include "runtime/cuda/cuda.def"
 #undef CUDA_ERROR
 };
@@ -70,14 +70,14 @@ put_numbers(const char *launcher, Text *out)
 
 /* What helps a program that has no compiler. */
 static void
-put_mends(Text *out)
+put_fixes(Text *out)
 {
-	text_put(out, "static const struct {\n\tint code;\n\tconst char *mend;\n} tgp_mends[] = {\n");
-	for (int i = 0; i < LEN(mends); i++) {
-		if (strstr(mends[i].mend, "tegula") || strstr(mends[i].mend, "-D ") || strstr(mends[i].mend, "--"))
+	text_put(out, "static const struct {\n\tint code;\n\tconst char *fix;\n} tgp_fixes[] = {\n");
+	for (int i = 0; i < LEN(fixes); i++) {
+		if (strstr(fixes[i].fix, "tegula") || strstr(fixes[i].fix, "-D ") || strstr(fixes[i].fix, "--"))
 			continue;
-		text_printf(out, "\t{%d, ", mends[i].code);
-		text_json(out, mends[i].mend);
+		text_printf(out, "\t{%d, ", fixes[i].code);
+		text_json(out, fixes[i].fix);
 		text_put(out, "},\n");
 	}
 	text_put(out, "};\n\n");
@@ -98,7 +98,7 @@ pack_put_driver(const char *launcher, Text *out)
 			text_printf(out, "\t{\"%s\", offsetof(TgpDriver, %s), %d},\n", rows[i].name, rows[i].name,
 			    rows[i].is_needed);
 	text_put(out, "};\n\n");
-	put_mends(out);
+	put_fixes(out);
 }
 
 void
