@@ -103,7 +103,7 @@ put_grid(const Func *f, const Bound *b, Text *out)
 	n = (n + MAX(f->schedule.share, 1) - 1) / MAX(f->schedule.share, 1);
 	if (b && f->naxis && fits)
 		text_printf(out, ", %lld", (long long)n);
-	if (f->schedule.persistent)
+	if (func_stays(f))
 		text_put(out, ", or any number from 1 to that, since each block walks on");
 	text_put(out, f->naxis ? ", along x; where it is 0, no launch\n" : "");
 }

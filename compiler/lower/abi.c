@@ -85,5 +85,5 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 bool
 artefact_is_persistent(const Func *f)
 {
-	return f->schedule.persistent && f->module->facts & PROGRAMS;
+	return func_stays(f) && f->module->facts & PROGRAMS;
 }

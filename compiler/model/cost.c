@@ -462,7 +462,7 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 {
 	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .overlap = 1,
 	    .mem = mem};
-	*out = (ProgramCost){.warps = w.warps, .share = MAX(f->schedule.share, 1), .stays = f->schedule.persistent,
+	*out = (ProgramCost){.warps = w.warps, .share = MAX(f->schedule.share, 1), .stays = func_stays(f),
 	    .loops = f->schedule.batch > 1};
 	func_number(f);
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));

@@ -40,6 +40,8 @@ int64_t split_put_offset(const Op *put);
 bool split_gets_own(const Op *get);
 /* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);
+/* Do blocks walk over programs, so that any number of them will do?  Not those that share a loop. */
+bool func_stays(const Func *f);
 enum { STREAM_FLAGS = 32 };
 /* Words of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c). */
 enum { COUNTER_WORDS = 4 };

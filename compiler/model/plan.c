@@ -231,7 +231,7 @@ split_put_offset(const Op *put)
 	int64_t at = 0;
 	const Block *body = put->home->func->body;
 
-	for (const Op *op = body->first; op && op != put; op = op->next)
+	for (const Op *op = body->first; op && op != put; op = op_after(op, body))
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
 			at += put_bytes(op);
 	return at;
@@ -250,6 +250,12 @@ given_bytes(const Op *give)
 	return n;
 }
 
+bool
+func_stays(const Func *f)
+{
+	return f->schedule.persistent > 0 && f->schedule.split <= 1;
+}
+
 int64_t
 split_part_bytes(const Func *f)
 {
@@ -260,7 +266,7 @@ split_part_bytes(const Func *f)
 	if (give)
 		return given_bytes(give);
 
-	for (const Op *op = f->body->first; op; op = op->next)
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_SPLIT_PUT && !attr_cluster(op))
 			n += put_bytes(op);
 	return n;

@@ -303,8 +303,8 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	SimtRange *range = calloc((size_t)l->nabi + 5, sizeof *range);
 	int64_t total = programs_of(grid), cluster = func_cluster(l->func);
 	int64_t share = MAX(l->func->schedule.share, 1);
-	int64_t blocks = !l->func->schedule.persistent ? total * MAX(l->func->schedule.split, 1)
-	                                               : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
+	int64_t blocks = !func_stays(l->func) ? total * MAX(l->func->schedule.split, 1)
+	                                      : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
 	blocks = (blocks + share - 1) / share;
 	bool ok = value && range && l->maps && open_parts(l, blocks);
 	l->faults = (FaultRecord){0};

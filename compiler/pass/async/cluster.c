@@ -206,7 +206,7 @@ cluster_axis(const Func *func, const Target *t, int *along)
 	int64_t most = 0;
 	if (f->schedule.ctas > MOST_BLOCKS)
 		return "chips place at most 8 blocks in a cluster";
-	if (f->schedule.split > 1 && !f->schedule.persistent)
+	if (f->schedule.split > 1 && (!f->schedule.persistent || block_find(f->body, OP_SPLIT_MEET)))
 		return "blocks of its clusters share a program's loop (split)";
 	if (!f->schedule.specialize)
 		return "blocks of a cluster share copies of kernels that are parted into roles (specialize)";

@@ -16,6 +16,9 @@
  * where every part of the body sees them.  Programs run in any order and at once, so accesses of device memory by two of
  * them have no hazard; what they have in shared memory, pass barrier finds as it does in every loop.
  *
+ * Blocks that share a program's loop (pass split_k) count what they have by program, so each runs one: the loop is from %1
+ * to %1 + 1, and what follows parts it into roles as any other.
+ *
  * With {ranks} the blocks of a cluster take neighbours along one axis, whose operands they can share (cluster.c).  Where
  * the axis is no multiple of the cluster, its last blocks run the last program once more, as their peers wait for their
  * copies and arrivals, and write nothing:
@@ -34,6 +37,7 @@ typedef struct Persist {
 	Op *loop;
 	Block *body;
 	Value *position[MAX_AXES];
+	bool shares;                                    /* blocks share a program's loop (pass split_k) */
 	bool fetches;                                   /* programs are to be fetched from a counter (pass dynamic) */
 	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
 } Persist;
@@ -67,7 +71,9 @@ make_loop(Persist *p, Op *first)
 		}
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
 	}
-	Value *in[] = {block, total, build0(&p->before, OP_NUM_BLOCKS, NULL)};
+	Value *one = p->shares ? build_index(&p->before, 1) : NULL;
+	Value *in[] = {block, one ? build2(&p->before, OP_ADD, block, one) : total,
+		one ? one : build0(&p->before, OP_NUM_BLOCKS, NULL)};
 	const Op fetched = {.attr = (Attr[]){attr_new_dynamic(p->m, true)}, .nattr = 1};
 	p->loop = build_for(&p->before, in, &block, p->fetches, p->fetches ? &fetched : NULL);
 	p->body = p->loop->region[0];
@@ -188,7 +194,7 @@ end_programs(Persist *p)
 static Op *
 make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 {
-	Persist p = {.m = m, .f = f};
+	Persist p = {.m = m, .f = f, .shares = block_find(f->body, OP_SPLIT_MEET)};
 	int together = MAX(f->schedule.coarsen, f->schedule.batch);
 	p.ranks = together > 1 ? together : choose_cluster(f, t, &p.along);
 	p.along = f->schedule.batch > 1 ? batched_axis(f) : p.along;
@@ -210,7 +216,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 	if (together > 1 ? coarsen_guards(f) : p.ranks > 1)
 		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
-	Value *exists = is_asked || p.ranks > 1 ? NULL : order_programs(m, p.loop);
+	Value *exists = is_asked || p.ranks > 1 || p.shares ? NULL : order_programs(m, p.loop);
 	if (exists)
 		guard_effects(&p, exists);
 	return p.loop;

@@ -153,21 +153,26 @@ replace_states(const Split *s, const Op *branch)
 }
 
 static void
-divide(Func *f, const Target *t, Op *loop, Op *merge)
+divide(Func *f, const Target *t, const Found *found)
 {
 	Arena *tmp = f->module->cx->tmp;
+	Op *loop = found->loop, *merge = found->merge;
+	bool in_cluster = split_in_cluster(f, t);       /* of the loop as it is */
+	Builder before = build_before(loop);
+	Value *rank = build0(&before, OP_SPLIT_RANK, NULL);
+	rank->name = "rank";
+	if (found->derives)
+		merge = split_derive(f, loop, rank);
 	int n = merge ? merge->nout : loop->nout;
 	Op *end = merge ? merge : loop;
-	Split s = {.loop = loop, .merge = merge, .in_cluster = split_in_cluster(f, t),
+	Split s = {.loop = loop, .merge = merge, .in_cluster = in_cluster,
 	    .fold = NEW_ARRAY(tmp, OpKind, n), .init = NEW_ARRAY(tmp, Value *, n), .put = NEW_ARRAY(tmp, Value *, n),
 	    .tokens = NEW_ARRAY(tmp, Value *, n), .all = NEW_ARRAY(tmp, Value *, n)};
 	Value **joined = NEW_ARRAY(tmp, Value *, n), *from, *to;
 
 	func_number(f);
 	s.nvalues = f->nvalues;
-	Builder before = build_before(loop);
-	Value *rank = build0(&before, OP_SPLIT_RANK, NULL);
-	rank->name = "rank";
+	before = build_before(loop);
 	Parts parts = split_parts(&before, loop, build0(&before, OP_SPLIT_COUNT, NULL));
 	split_part(&before, &parts, rank, &from, &to);
 	op_set_in(loop, 0, from);
@@ -268,7 +273,7 @@ pass_split_k(Func *f, const Target *t)
 		if (f->split_reason)
 			f->schedule.split = 0;
 		else
-			divide(f, t, found.loop, found.merge);
+			divide(f, t, &found);
 	} else if (is_asked && !t) {
 		cut_all(f);
 	}

@@ -1,4 +1,5 @@
-/* Loops that several blocks share: split_find.c says which, split_join.c has their parts and joins what those come to,
+/* Loops that several blocks share: split_find.c says which, split_derive.c how the
+ * states of some join, split_join.c has their parts and joins what those come to,
  * split_k.c, the pass, divides. */
 #ifndef TEGULA_SPLIT_K_H
 #define TEGULA_SPLIT_K_H
@@ -20,6 +21,7 @@ typedef struct Split {
 
 typedef struct Found {
 	Op *loop, *merge;                               /* merge: NULL, of a loop of sums */
+	bool derives;                                   /* and of one whose updates say how its states join */
 } Found;
 
 /* split_find.c */
@@ -30,10 +32,17 @@ OpKind split_fold(const Op *loop, int i);
 Op *split_merged(const Op *merge);
 /* Why the function stays whole; NULL, and the loop to divide. */
 const char *split_find(const Func *f, const Target *t, Found *out);
-/* Are its blocks to walk over programs?  Those share them otherwise (pass stream). */
+/* Do the states of its loop join otherwise than by sums, greatest and least elements? */
+bool split_joins(const Func *f, const Op **loop);
+/* Are its blocks to walk over programs, and is its loop one of sums?  They share those otherwise (pass stream). */
 bool split_is_stream(const Func *f, const Target *t);
 /* Are the blocks that share a program of it a cluster? */
 bool split_in_cluster(const Func *f, const Target *t);
+
+/* split_derive.c: does the loop's body say how its states join?  Then an op merge that does, behind it; `rank` is that of
+ * the part. */
+bool split_derives(const Func *f, const Op *loop);
+Op *split_derive(Func *f, Op *loop, Value *rank);
 
 /* split_k.c: ops merge go; each result is the operand. */
 void split_drop_merges(Func *f);

@@ -282,7 +282,7 @@ void
 pass_stream(Func *f, const Target *t)
 {
 	Stream s = {.m = f->module, .f = f, .ranks = 1};
-	if (f->schedule.split <= 1 || func_find(f, OP_SPLIT_MEET))
+	if (f->schedule.split <= 1 || block_find(f->body, OP_SPLIT_MEET))
 		return;
 	f->split_reason = find(&s, t);
 	f->stream = f->split_reason ? 0 : f->schedule.split;
