@@ -14,7 +14,6 @@
 
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
-#include "pass/share/split_k.h"
 
 #include <string.h>
 
@@ -78,7 +77,7 @@ cycles_of(const Search *s, Bill *bill)
 		*bill = (Bill){.cycles = -1, .refused = "passes give it a producer warp (roles) all the same"};
 		return -1;
 	}
-	if (choose_shares_last(&s->bound.schedule) && s->adds_split && choose_reads_beside(f)) {
+	if (search_shares_last(s, &s->bound) && s->adds_split && choose_reads_beside(f)) {
 		*bill = (Bill){.cycles = -1, .refused = "each block that shares a program would read what its end reads"};
 		return -1;
 	}
@@ -126,7 +125,7 @@ try(Search *s)
 	const char *reason = NULL;
 	if (!take_schedule(s))
 		reason = "the header refuses it";
-	else if (!choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles))
+	else if (!choose_may_split(&s->bound, s->t, s->adds_split || s->adds_roles, s->joins))
 		reason = "split does not pay where all multiprocessors have programs";
 	else if (s->is_whole && !choose_places_all(&s->bound, s->t))
 		reason = "so many clusters do not fit at once and would take turns";
@@ -137,14 +136,14 @@ try(Search *s)
 	Bill bill;
 	double cycles = cycles_of(s, &bill);
 	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
-	bool shares = s->adds_split && choose_shares_last(&s->bound.schedule);
+	bool shares = s->adds_split && search_shares_last(s, &s->bound);
 	if (shares)
 		search_keep_shared(s, cycles, s->n);
-	else if (s->bound.schedule.split <= 1 || choose_shares_last(&s->bound.schedule))
+	else if (s->bound.schedule.split <= 1 || search_shares_last(s, &s->bound))
 		keep(s, cycles, &s->best, s->chosen);
 	else
 		keep(s, cycles, &s->least[0], s->divided[0]);
-	if (s->bound.schedule.split == 2 && !choose_shares_last(&s->bound.schedule))
+	if (s->bound.schedule.split == 2 && !search_shares_last(s, &s->bound))
 		keep(s, cycles, &s->least[1], s->divided[1]);
 	if (s->tries_clusters && s->bound.schedule.specialize == 1)
 		try_clusters(s, shares);
@@ -210,14 +209,6 @@ add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *v
 	s->name[s->n++] = (TuneName){.name = schedule_info[which].text, .value = value, .nvalue = n};
 }
 
-/* A loop of sums: what the parts of others cost is choose_split's. */
-static bool
-can_divide(const Search *s)
-{
-	Found found;
-	return (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
-}
-
 /* Warps that several products have rows for, in the tile with the most of them; of one, its instruction's, or there. */
 static int
 count_warps(Search *s, const int *warps, int n)
@@ -272,7 +263,7 @@ search_parted(Search *s, Bound *b)
 	ArgAssumptions a = assumptions_of_dims(s->mem, s->first);
 	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
-	bool shares = f && (f->stream || !choose_shares_last(&b->schedule));
+	bool shares = f && (f->stream || !search_shares_last(s, b)) && (!s->joins || !f->split_reason);
 	bool fits = f && f->shared_bytes <= s->t->shared_bytes;
 	return shares && fits && !f->whole_reason && !f->cluster_reason ? f : NULL;
 }
@@ -413,7 +404,7 @@ search(Search *s, Arena *mem)
 	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, !s->is_whole);
 	if (few && !s->is_whole)
 		return take_few(s, all, n, mem);
-	s->divides = can_divide(s);
+	s->divides = search_divides(s);
 	if (!few)
 		find_between(s, all, n, mem);
 	add_names(s, all, n, true);

@@ -71,6 +71,8 @@ bool choose_gathers(const Func *f);
 /* Does a loop carry the sum of a product whose operands are as they were read? */
 bool choose_sums(const Func *f);
 int choose_count_dots(const Func *f);
+/* Is there one product, summed up in a loop within another?  What a step of that cuts is its rows or columns. */
+bool choose_is_nest(const Func *f);
 /* Are there several products, and none in a loop? */
 bool choose_written_out(const Func *f);
 /* estimate_leave.c: do programs return early, before their products? */
@@ -176,8 +178,9 @@ int choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 void choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n);
 
-/* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's. */
-bool choose_may_split(const Bound *b, const Target *t, bool by_itself);
+/* choose_split.c: may blocks share a program's loop as the schedule says?  by_itself: it is no word of the header's; joins:
+ * its states are no sums, so that blocks in roles share it, too. */
+bool choose_may_split(const Bound *b, const Target *t, bool by_itself, bool joins);
 bool choose_places_all(const Bound *b, const Target *t);        /* do clusters of so many blocks run at once? */
 bool choose_takes_turns(const Bound *b, const Target *t, int64_t split);        /* … of those that would share its loops? */
 bool choose_shares_last(const Schedule *s);     /* as persistent blocks do, the last programs (pass stream) */

@@ -256,3 +256,11 @@ choose_writes_by_number(const Func *f)
 	}
 	return numbers && !loops;
 }
+
+bool
+choose_is_nest(const Func *f)
+{
+	const Op *dot = choose_count_dots(f) == 1 ? block_find(f->body, OP_DOT) : NULL;
+	const Op *loop = dot ? dot->home->parent : NULL;
+	return loop && op_is_loop(loop) && loop->home->parent && op_is_loop(loop->home->parent);
+}

@@ -3,6 +3,7 @@
 #include "compile/choose/search.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
+#include "pass/share/split_k.h"
 
 #include <string.h>
 
@@ -10,6 +11,21 @@ static const double SHARES = 1.012;     /* of others, which take 1.1 to 1.4 of t
 static const double SHARE_LEAST = 0.95, SHARE_FOUR = 0.75;      /* of a cluster's blocks that have programs */
 static const double MEMORY_MOST = 0.125;                         /* of a launch, for pairs of blocks */
 static const double SHARE_SPLIT = 0.9, SHARE_LONE = 0.95, SHARE_STREAM = 0.9, STREAMS = 0.75, DECODED = 1.4;
+
+bool
+search_divides(Search *s)
+{
+	Found found;
+	bool can = (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
+	s->joins = can && found.derives;
+	return can;
+}
+
+bool
+search_shares_last(const Search *s, const Bound *b)
+{
+	return choose_shares_last(&b->schedule) && !s->joins;
+}
 
 int
 search_split(Search *s, bool merged)

@@ -386,13 +386,13 @@ sides_of(const Pair *x, const Func *f, int64_t times, Arena *mem)
 {
 	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
 	bool is_merged = x->is_step && choose_merges_few(f), are_several = x->is_step && dots_part(f) > 1;
-	int64_t each = each_of(x);
+	int64_t each = each_of(x), longest = choose_is_nest(f) ? SIDE_MOST : STEP_MOST;
 	int first = x->by_number || is_merged ? 0 : FEW - (each > 1), n = LEN(all) - first - !are_several;
 	const int64_t *sides = all + first;
 	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
 	for (int i = 0; i < n; i++)
-		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= STEP_MOST))
+		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= longest))
 			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / times};
 	return name;
 }

@@ -66,12 +66,12 @@ choose_shares_last(const Schedule *s)
 /* Where programs are fewer than multiprocessors, and stay no longer than it.  As many as leave some idle otherwise: of
  * more, blocks that stay share the last ones (choose_stream). */
 bool
-choose_may_split(const Bound *b, const Target *t, bool by_itself)
+choose_may_split(const Bound *b, const Target *t, bool by_itself, bool joins)
 {
 	int64_t programs = b->schedule.split;
 	for (int i = 0; i < b->naxis; i++)
 		programs *= MAX(b->grid[i], 1);
-	if (b->schedule.split <= 1 || choose_shares_last(&b->schedule))
+	if (b->schedule.split <= 1 || (choose_shares_last(&b->schedule) && !joins))
 		return b->schedule.split <= 1 || !by_itself ||
 		    (programs <= t->rates->multiprocessors && 4 * programs >= 3 * t->rates->multiprocessors);
 	return b->schedule.ctas <= 1 && programs <= SETS_SPLIT * t->rates->multiprocessors;

@@ -25,6 +25,7 @@
 #include "model/model.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
+#include "pass/share/split_k.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,6 +40,9 @@ static const double BESIDE_ELEMENT = 0.052;
 /* FLAT_CHAIN: of windows of 128 keys, few trips a program, 64 flat rows take 215 us of an H200 (estimated 219), 128 and
  * 256 rows in roles 318 and 388 (326 and 300); no other of 27 kinds of attention is flat by it that was not by 1.5. */
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.28;
+/* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses and
+ * searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
+static const double FLAT_NEST = 1.2;
 /* Of a lone warpgroup, which waits for no other one: by 128 programs of 64 rows, heads of 128, 512, 1024 and 2048 keys,
  * 64 and 128 a trip: what is modelled is 1.49 to 1.64 of 8.6 to 24 us.  Flat ones take 1.04 to 1.06 of it; of two kernels
  * that were not used 1.11 (heads of 72) and 1.67 (64 drafts behind 4000 keys). */
@@ -54,13 +58,12 @@ static const double DYNAMIC_SHARE = 0.2;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
 static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
 static const double TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
-/* What joins in a cluster, as estimate_product.c has it.  Of clusters of 4 and 8 blocks with much shared memory 28 and 14
+/* Of clusters of 4 and 8 blocks with much shared memory 28 and 14
  * run at once on one H200, 30 and 15 on another. */
-static const double MEET_CLUSTER = 400, STEP_CLUSTER = 2300, RATE_CLUSTER = 11, PLACED = 0.85;
+static const double PLACED = 0.85;
 /* Of 66 clusters of two some wait: 257 x 4096 x 4096 in tiles of 64 x 192 takes 44 us, 23 in single blocks. */
 static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
-static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, BESIDE_SUMS = 16 };    /* the last: registers beside sums, as spill.c has it */
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
@@ -159,7 +162,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 static bool
 splits_in_cluster(const Estimate *e)
 {
-	return e->split > 1 && e->split <= SPLIT_CLUSTER && (e->t->has & HAS_CLUSTER);
+	return e->split > 1 && e->split <= SPLIT_CLUSTER && (e->t->has & HAS_CLUSTER) && !e->joins;
 }
 
 static double
@@ -196,17 +199,6 @@ resident(const Estimate *e)
 	return e->parted ? 1 : (int)MIN(n, (double)t->max_warps / e->warps);
 }
 
-/* One block adds what the blocks that share a program's loop have. */
-double
-estimate_join(const Target *t, int split, double bytes)
-{
-	if (split <= 1)
-		return 0;
-	if (split <= SPLIT_CLUSTER && (t->has & HAS_CLUSTER))
-		return MEET_CLUSTER + STEP_CLUSTER * log2(split) + bytes / RATE_CLUSTER;
-	return MEET_MEMORY + (split - 1) * (PART_MEMORY + bytes / RATE_PARTS);
-}
-
 /* Tiles that threads put are held a trip ahead, or read in the trip where registers are too few. */
 static void
 hold(Estimate *e)
@@ -220,7 +212,7 @@ hold(Estimate *e)
 static double
 set_cycles(const Estimate *e, int n)
 {
-	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + estimate_join(e->t, e->split, e->sums);
+	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + estimate_join(e->t, e->split, e->sums, e->joins);
 	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
 }
 
@@ -261,14 +253,18 @@ static double
 programs_cycles(const Estimate *e, double programs, int n, int together)
 {
 	if (e->chained)
-		return (PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM)) * (e->warps <= 4 ? ONE_GROUP : 1);
+		return (PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM)) * (e->warps <= 4 ? ONE_GROUP : 1) +
+		    estimate_join(e->t, e->split, e->sums, e->joins);
 	if (e->filled > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
 	if (!e->parted)
 		return (n / together * set_cycles(e, together) + set_cycles(e, n % together)) *
 		    (e->is_fma && together > 1 && n <= together ? UNEVEN_SET : 1);
-	return PARTED_START + FILL + n * uneven_exits(e) * (longest(&e->block) + e->serial + EPILOGUE);
+	const Use *u = &e->block;
+	double use = e->restarts ? MAX(longest(u), u->products + e->serial) : longest(u) + e->serial;
+	return PARTED_START + FILL + n * uneven_exits(e) * (use + EPILOGUE) +
+	    estimate_join(e->t, e->split, e->sums, e->joins);
 }
 
 static double
@@ -435,7 +431,11 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
 	    .mapped = true, .written_out = choose_written_out(f)};
-	if (e.split > 1 && (e.parted || b->schedule.persistent == 1)) {
+	const Op *loop;
+	e.joins = e.split > 1 && split_joins(f, &loop);
+	for (int i = 0; e.joins && i < loop->nout; i++)
+		e.sums += (double)type_count(loop->out[i].type) * 4;
+	if (e.split > 1 && !e.joins && (e.parted || b->schedule.persistent == 1)) {
 		e.stream = e.split;
 		e.split = 1;
 	}
@@ -479,7 +479,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	reason = room_reason(&e, is_few, is_plain, together);
 	if (reason)
 		return refuse(bill, reason);
-	double cycles = programs_cycles(&e, programs, each, together) * (is_chain && !e.parted ? FLAT_CHAIN : 1);
+	double flat = e.parted ? 1 : is_chain ? FLAT_CHAIN : e.restarts && e.dots == 1 ? FLAT_NEST : 1;
+	double cycles = programs_cycles(&e, programs, each, together) * flat;
 	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
 	double leaving = leaving_cycles(&e, all - programs, together);
 	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));

@@ -36,8 +36,9 @@ int estimate_sharers(const Op *read, int ranks, int along);
 /* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of
  * `ranks` neighbours along that axis. */
 double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
-/* Cycles until one block has what `split` blocks that share a loop leave, of so many bytes each. */
-double estimate_join(const Target *t, int split, double bytes);
+/* estimate_rounds.c: cycles until one block has what `split` blocks that share a loop leave, of so many bytes each; joins:
+ * through memory, and otherwise than by sums. */
+double estimate_join(const Target *t, int split, double bytes, bool joins);
 /* Bytes of the tensors, each as often as it is read or written whole. */
 double estimate_bytes(const Bound *b);
 /* estimate_scattered.c: of `sectors` that an access touches at random in its tensor, how many are different. */

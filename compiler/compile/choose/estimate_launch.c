@@ -446,7 +446,7 @@ launch_bill(Func *f, const Bound *b, const Target *t, const Inspection *built, A
 	if (lines)
 		share_memory(&l, programs, mem, lines);
 	if (!f->stream)
-		c.path += estimate_join(t, f->schedule.split, split_bytes(f));
+		c.path += estimate_join(t, f->schedule.split, split_bytes(f), false);
 	bool fits = bill_make(&c, t, programs, launch_bytes(&l, &c, programs), out);
 	out->once = c.stays ? facts.once : 1;
 	out->least = lines ? least_bytes(&l, programs, lines) : 0;

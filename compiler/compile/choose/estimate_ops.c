@@ -434,7 +434,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 	const Type *t = op->nout ? op->out[0].type : NULL;
 	if (op->kind == OP_DOT) {
 		add_dot(e, op, u);
-		e->sums = MAX(e->sums, bytes_of(op->out[0].type));
+		e->sums = e->joins ? e->sums : MAX(e->sums, bytes_of(op->out[0].type));
 		e->elements = MAX(e->elements, (double)type_count(op->out[0].type));
 		e->is_narrow = MIN(t->extent[t->rank - 2], t->extent[t->rank - 1]) <= NARROW;
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {

@@ -50,6 +50,7 @@ typedef struct Estimate {
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
+	bool joins;                                     /* blocks that share a loop join its states, which are no sums */
 	bool restarts;                                  /* sums begin anew in each iteration of a loop around theirs */
 	double within;                                  /* arithmetic of loops that multiply */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */

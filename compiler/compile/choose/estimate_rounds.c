@@ -86,3 +86,18 @@ estimate_in_turn(const Estimate *e, const Use *u)
 	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products;
 	return is_lone ? (u->products + e->t->rates->issue_alone * u->arithmetic) / groups : 0;
 }
+
+/* What joins in a cluster, as estimate_product.c has it, and through memory. */
+static const double MEET_CLUSTER = 400, STEP_CLUSTER = 2300, RATE_CLUSTER = 11;
+static const double MEET_MEMORY = 5200, PART_MEMORY = 100, RATE_PARTS = 70;
+
+/* One block adds what the blocks that share a program's loop have; what joins otherwise it reads all at once. */
+double
+estimate_join(const Target *t, int split, double bytes, bool joins)
+{
+	if (split <= 1)
+		return 0;
+	if (split <= SPLIT_CLUSTER && (t->has & HAS_CLUSTER) && !joins)
+		return MEET_CLUSTER + STEP_CLUSTER * log2(split) + bytes / RATE_CLUSTER;
+	return MEET_MEMORY + (split - 1) * ((joins ? 0 : PART_MEMORY) + bytes / RATE_PARTS);
+}

@@ -16,6 +16,7 @@ typedef struct Search {
 	int n, parameters;                                      /* the first ones are compile-time parameters */
 	int more;                                               /* of the present values, that no header lists */
 	bool divides;                                           /* blocks can share a program's loop */
+	bool joins;                                             /* … that carries other states than sums */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool is_lone_decode;                                    /* of one product, for which both choose */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
@@ -40,7 +41,12 @@ typedef struct Search {
 /* Elaborates, and simplifies; NULL where that fails. */
 Module *search_elaborate(Search *s, const Bound *b);
 
-/* choose_shares.c: how many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without
+/* choose_shares.c: can blocks share a loop of sums, or whose updates say how its states join?  What the parts of one with
+ * `merge` cost is choose_split's.  *s: which of these. */
+bool search_divides(Search *s);
+/* Do blocks that stay share the last programs?  They share no loop that joins otherwise than by sums. */
+bool search_shares_last(const Search *s, const Bound *b);
+/* How many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without
  * products. */
 int search_split(Search *s, bool merged);
 /* Adds that to the values, unless blocks stay.  False: they stay as they are. */

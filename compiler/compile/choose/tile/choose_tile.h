@@ -72,7 +72,9 @@ bool tile_all_plain(const Pair *x, const Op *a);
 bool tile_parts_agree(const Pair *x, const Op *a);
 void tile_keep_kind(const Pair *x, const Op *a, const Part *from);
 bool tile_has_parts(const Pair *x, const Value *v);
-/* choose_tile_start.c: of elementwise ops. */
+/* choose_tile_start.c: the reduction whose place along what the step cuts v is, counted from the loop's start; or NULL.
+ * Of elementwise ops. */
+const Value *tile_place(const Pair *x, const Value *v);
 bool tile_visit_elementwise(const Pair *x, const Op *a);
 /* choose_tile_sums.c: is it a product that sums over a part alone?  Such a sum, scaled by what programs have in common? */
 bool tile_sums_part(const Pair *x, const Op *a);

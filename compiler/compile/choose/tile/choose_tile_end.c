@@ -65,9 +65,11 @@ static bool
 is_divided(const Pair *p, const Op *loop, const Value *end)
 {
 	int64_t from;
+	bool is_nest = ANY_OP_HERE(op, loop->region[0], op_is_loop(op));        /* whose steps may be as long as sides */
+	int64_t longest = MAX(p->given, is_nest ? SIDE_MOST : STEP_MOST);
 	bool is_dim = !end->def && end->block == p->f->body && p->f->param[end->index].kind == PARAM_DIM;
 	return value_int(loop->in[0], &from) && from == 0 && is_dim && is_power_of_two(p->given) &&
-	    p->f->param[end->index].multiple % MAX(p->given, STEP_MOST) == 0 && p->f->param[end->index].multiple > 0;
+	    p->f->param[end->index].multiple % longest == 0 && p->f->param[end->index].multiple > 0;
 }
 
 /* The greatest of two bounds, each of which ends as a part does or is the same for all: a prefix that all rows see. */

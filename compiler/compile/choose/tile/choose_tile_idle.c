@@ -80,6 +80,9 @@ is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_
 static bool
 is_false(const Trip *x, const Op *op)
 {
+	if (op->kind == OP_EQ)                          /* of two indices, one of which is behind the other */
+		return ANY_OF(i, 2, is_least(x, op->in[i], op->in[1 - i], NULL, 1) ||
+		    (x->pair && is_least(x, op->in[i], op->in[1 - i], x->pair, 1)));
 	bool turned = op->kind == OP_GT || op->kind == OP_GE, or_equal = op->kind == OP_LE || op->kind == OP_GE;
 	if (op->kind != OP_LT && op->kind != OP_LE && !turned)
 		return false;
@@ -106,6 +109,18 @@ idle_read(const Trip *x, const Op *op)
 	return (Idle){0};
 }
 
+static bool
+is_same(Idle a, Idle b)
+{
+	return a.kind == b.kind && a.arg == b.arg && a.number == b.number;
+}
+
+static bool
+is_infinite(Idle x)
+{
+	return x.kind == IDLE_NUMBER && isinf(x.number);
+}
+
 static Idle
 idle_arithmetic(const Op *op, Idle a, Idle b)
 {
@@ -116,13 +131,13 @@ idle_arithmetic(const Op *op, Idle a, Idle b)
 	case OP_MIN:
 		return same || is_number(b, INFINITY) ? a : is_number(a, INFINITY) ? b : (Idle){0};
 	case OP_ADD:
-		if (is_number(a, -INFINITY) || is_number(b, -INFINITY))
-			return number(-INFINITY);
+		if (is_infinite(a) || is_infinite(b))
+			return is_infinite(a) && is_infinite(b) && !is_same(a, b) ? (Idle){0} : is_infinite(a) ? a : b;
 		return is_number(b, 0) ? a : is_number(a, 0) ? b : (Idle){0};
 	case OP_SUB:
-		if (is_number(a, -INFINITY) && is_number(b, -INFINITY))
+		if (is_infinite(b))
 			return (Idle){0};
-		return same ? number(0) : is_number(a, -INFINITY) || is_number(b, 0) ? a : (Idle){0};
+		return same ? number(0) : is_infinite(a) || is_number(b, 0) ? a : (Idle){0};
 	case OP_MUL:
 		if (is_number(a, 0) || is_number(b, 0))
 			return number(0);
@@ -155,6 +170,10 @@ idle_compare(Trip *x, const Op *op, Idle a, Idle b)
 		if (test.kind != IDLE_ANY)
 			return test;
 	}
+	int greater = op->kind == OP_GT ? 0 : 1;        /* nothing is greater than infinity, nor is -inf than anything */
+	if ((op->kind == OP_GT || op->kind == OP_LT) &&
+	    (is_number(greater ? b : a, -INFINITY) || is_number(greater ? a : b, INFINITY)))
+		return (Idle){.kind = IDLE_FALSE};
 	return (Idle){.kind = is_false(x, op) ? IDLE_FALSE : IDLE_ANY};
 }
 
@@ -169,7 +188,7 @@ static Idle
 idle_select(const Trip *x, const Op *op)
 {
 	Idle is = idle_of(x, op->in[0]), a = idle_of(x, op->in[1]), b = idle_of(x, op->in[2]);
-	if (a.kind == b.kind && a.number == b.number && a.arg == b.arg)
+	if (is_same(a, b))
 		return a;
 	return is.kind == IDLE_TRUE ? a : is_no(is) ? b : (Idle){0};
 }
@@ -218,6 +237,43 @@ adds_nothing(const Trip *x, const Op *op)
 	    is_number(idle_of(x, op->in[access_data(op)]), 0);
 }
 
+static void idle_block(Trip *x, const Block *body);
+
+/* It changes no memory: an op that reads or computes, or a loop of such. */
+static bool
+is_quiet(const Trip *x, const Op *op)
+{
+	if (op->kind == OP_FOR)
+		return !ANY_OP(in, op->region[0], in->kind != OP_YIELD && in->kind != OP_READ && in->kind != OP_FOR &&
+		    !op_has(in, PURE));
+	return op->nregion == 0 && (op_has(op, PURE) || op->kind == OP_READ || adds_nothing(x, op));
+}
+
+/* A loop within the trip: what it carries is what it was, if each of its trips leaves it so, as sums of zeros. */
+static void
+idle_loop(Trip *x, const Op *loop)
+{
+	const Block *body = loop->region[0];
+	x->is[body->arg[0].id] = (Idle){0};
+	for (int i = 0; i < loop->nout; i++)
+		x->is[body->arg[1 + i].id] = idle_of(x, loop->in[3 + i]);
+	idle_block(x, body);
+	for (int i = 0; i < loop->nout; i++) {
+		Idle was = x->is[body->arg[1 + i].id];
+		x->is[loop->out[i].id] = is_same(idle_of(x, body->last->in[i]), was) ? was : (Idle){0};
+	}
+}
+
+static void
+idle_block(Trip *x, const Block *body)
+{
+	for (const Op *op = body->first; op != body->last; op = op->next)
+		if (op->kind == OP_FOR)
+			idle_loop(x, op);
+		else if (op->nout == 1)
+			x->is[op->out[0].id] = idle_op(x, op);
+}
+
 /* Is each carried value after a trip what it was, if it is `as` before? */
 static bool
 keeps_carried(Trip *x, const Idle *as)
@@ -225,18 +281,9 @@ keeps_carried(Trip *x, const Idle *as)
 	const Block *body = x->body;
 	for (int i = 1; i < body->narg; i++)
 		x->is[body->arg[i].id] = as[i];
-	for (const Op *op = body->first; op != body->last; op = op->next) {
-		if (op->nregion > 0 || (!op_has(op, PURE) && op->kind != OP_READ && !adds_nothing(x, op)))
-			return false;
-		if (op->nout == 1)
-			x->is[op->out[0].id] = idle_op(x, op);
-	}
-	for (int i = 1; i < body->narg; i++) {
-		Idle v = idle_of(x, body->last->in[i - 1]);
-		if (v.kind != as[i].kind || v.arg != as[i].arg || v.number != as[i].number)
-			return false;
-	}
-	return true;
+	idle_block(x, body);
+	return ALL_OF(i, body->narg - 1, is_same(idle_of(x, body->last->in[i]), as[1 + i])) &&
+	    !ANY_OP_HERE(op, body, op != body->last && !is_quiet(x, op));
 }
 
 /* What the loop carries into its first trip, where those are numbers. */

@@ -11,6 +11,7 @@
  * of the trip's elements for itself:
  *
  *     greatest        max(it, greatest of own)                        min and the least alike
+ *     place           select(greatest of own > it, argmax of own + the trip's start, place)
  *     sum             it + sum of own                                 a product whose K the step cuts is a sum, too
  *     scaled sum      it * exp(D(m, n)) + sum of own * exp(D(own, n)),  m a greatest before the trip, n behind it
  *
@@ -252,6 +253,28 @@ is_folded(const Join *j, int i)
 	    (use->kind != OP_REDUCE || strcmp(attr_fn(use), fn) != 0));
 }
 
+/* What came with the greatest: select(greatest of own > it, place of that, what came with it), the place counted from where
+ * the trip begins (tile_is_place).  Of equals the first one stays, of one trip and of two. */
+static bool
+is_place(const Join *j, int i)
+{
+	const Op *op = j->body->last->in[i - 1]->def, *test = op && op->kind == OP_SELECT ? op->in[0]->def : NULL;
+	if (!test || (test->kind != OP_GT && test->kind != OP_LT) || op->in[2] != &j->body->arg[i])
+		return false;
+	for (int side = 0; side < 2; side++) {
+		int key = carried_index(j, test->in[1 - side], false);
+		bool is_max = (test->kind == OP_GT) == (side == 0);
+		const Op *of = test->in[side]->def, *next = key ? j->body->last->in[key - 1]->def : NULL;
+		const Value *place = tile_place(j->x, op->in[1]);
+		if (place && next && is_extreme(j, key, is_max ? OP_MAX : OP_MIN) && of &&
+		    (next->in[0] == test->in[side] || next->in[1] == test->in[side]) && place->def->in[0] == of->in[0] &&
+		    attr_axis(place->def) == attr_axis(of) &&
+		    strcmp(attr_fn(place->def), is_max ? "argmax" : "argmin") == 0)
+			return true;
+	}
+	return false;
+}
+
 /* ---- rows ---- */
 
 /* Does v follow from a product of the loop? */
@@ -318,7 +341,7 @@ tile_trips_join(Pair *x, const Op *loop)
 	mark_late(&j);
 	for (int i = 1; i < j.body->narg; i++)
 		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_extreme(&j, i, OP_MAX) &&
-		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i))
+		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i) && !is_place(&j, i))
 			return false;
 	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_step_write) */
 		return !x->multiplies && !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);

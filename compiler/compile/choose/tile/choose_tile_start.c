@@ -114,9 +114,31 @@ local_over_number(const Pair *x, const Op *a, const Part *local)
 	return true;
 }
 
+/* The place along what the step cuts that v is, counted from the loop's start: the reduction's result that the trip's start
+ * is added to.  NULL: it is something else. */
+const Value *
+tile_place(const Pair *x, const Value *v)
+{
+	const Op *op = v->def;
+	for (int i = 0; i < 2 && op && op->kind == OP_ADD; i++) {
+		const Op *reduce = op->in[i]->def;
+		const Part *start = tile_part(x, op->in[1 - i]);
+		bool is_arg = reduce && reduce->kind == OP_REDUCE && strncmp(attr_fn(reduce), "arg", 3) == 0;
+		const Part *of = is_arg ? tile_part(x, reduce->in[0]) : NULL;
+		int axis = is_arg ? (int)attr_axis(reduce) : 0;
+		if (is_arg && of->axis[axis] == AXIS_STEP && of->scale[axis] == TILE_SCALE && !of->mirrored[axis] &&
+		    start->start == AXIS_STEP && start->times[0] == x->size && start->times[1] == 2 * x->size &&
+		    !start->ends && !start->of && !start->is_local)
+			return op->in[i];
+	}
+	return NULL;
+}
+
 bool
 tile_visit_elementwise(const Pair *x, const Op *a)
 {
+	if (a->kind == OP_ADD && a->out[0].nuses == 1 && tile_place(x, &a->out[0]))     /* choose_tile_join.c takes it */
+		return tile_is_plain(x, tile_place(x, &a->out[0])) && tile_parts_agree(x, a);
 	if (tile_all_plain(x, a))
 		return tile_parts_agree(x, a);
 	if (tile_scales_sum(x, a))
