@@ -99,6 +99,75 @@ over_registers(State *s, const AxisRun *run)
 	}
 }
 
+/* ---- where the greatest is ---- */
+
+/* Do the places of a thread's own elements and of other threads' differ in bits apart?  Then those of one thread are in the
+ * order of its registers' places. */
+static bool
+has_own_places(const Layout *l, int axis)
+{
+	uint64_t mask = ((UINT64_C(1) << l->out[axis]) - 1) << layout_out_at(l, axis), own = 0, others = 0;
+	for (int i = 0; i < layout_in_bits(l); i++)
+		*(i < l->in[IN_REGISTER] ? &own : &others) |= l->map.col[i] & mask;
+	return !(own & others);
+}
+
+/* The place, among the thread's registers at[…] by place, of the first element that is v; of none, as v is NaN, the first. */
+static Reg
+first_place(Lower *l, const Reg *in, const int *at, int n, Reg v)
+{
+	int first = 0;
+	while (at[first] < 0)
+		first++;
+	Reg place = lower_i32(l, first);
+	for (int c = n - 1; c >= first; c--)
+		if (at[c] >= 0)
+			place = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_FEQ, in[at[c]], v), lower_i32(l, c), place);
+	return place;
+}
+
+/* Of a thread's own elements of f32 the greatest comes first, then the first place of such: three instructions an element,
+ * where a key takes ten.  False: elements enter one by one. */
+static bool
+enter_found(State *s, Lower *l, const Op *op)
+{
+	const AxisRun *run = &s->plan.run[0];
+	const Layout *layout = &s->plan.layout;
+	int axis = (int)attr_axis(op), n = 1 << layout->in[IN_REGISTER], extent = 1 << layout->out[axis];
+	if (s->f.p->kind != COMBINE_KEY || s->f.from != TY_F32 || s->f.propagates_nan || s->plan.nruns == 0 ||
+	    run->in != IN_REGISTER || run->n < 2 || !has_own_places(layout, axis))
+		return false;
+	ReducePlan plan = s->plan;
+	State v = *s;
+	plan.kind = s->f.is_least ? COMBINE_MIN : COMBINE_MAX;
+	v.f.p = &plan;
+	v.f.to = TY_F32;
+	const Reg *in = lower_operand(l, op, 0, layout);
+	Reg thread = lower_thread_coordinate(l, layout, axis);
+	v.at = NEW_ARRAY(l->mem, Reg *, n);
+	s->at = NEW_ARRAY(l->mem, Reg *, n);
+	for (int r = 0; r < n; r++)
+		v.at[r] = arena_copy(l->mem, &in[r], sizeof in[r]);
+	over_registers(&v, run);
+	int *at = NEW_ARRAY(l->mem, int, extent);
+	uint64_t r = 0, along = s->live & ~v.live;
+	s->live = v.live;
+	do {
+		uint64_t k = 0;
+		for (int c = 0; c < extent; c++)
+			at[c] = -1;
+		do {
+			at[lower_register_coordinate(layout, (int)(r | k), axis)] = (int)(r | k);
+			k = subset_next(k, along);
+		} while (k);
+		Reg place = first_place(l, in, at, extent, v.at[r][0]);
+		s->at[r] = NEW_ARRAY(l->mem, Reg, STATE_MAX);
+		combine_enter(&s->f, v.at[r], thread ? lower_op2(l, THREAD_XOR, thread, place) : place, s->at[r]);
+		r = subset_next(r, s->live);
+	} while (r);
+	return true;
+}
+
 static bool
 is_whole_warp(const AxisRun *run, const Target *t)
 {
@@ -270,8 +339,10 @@ lower_reduce(Lower *l, Op *op)
 	combine_open(&s.f, l, &s.plan);
 	s.live = s.plan.live;
 	s.lanes = s.plan.lanes;
-	enter(&s, l, op);
-	for (int i = 0; i < s.plan.nruns; i++)
+	bool found = enter_found(&s, l, op);
+	if (!found)
+		enter(&s, l, op);
+	for (int i = found; i < s.plan.nruns; i++)
 		switch (s.plan.run[i].in) {
 		case IN_REGISTER:
 			over_registers(&s, &s.plan.run[i]);
