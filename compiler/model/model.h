@@ -36,12 +36,10 @@ OpPlan plan_op(const Op *op, const Target *t);
 bool split_put_has(const Op *put, int r);              /* does it put register r? */
 /* Where its bytes begin in what a block leaves in memory, and how many those are together. */
 int64_t split_put_offset(const Op *put);
-/* Does a split_get read the block's own shared memory?  Of a cluster's blocks the first gets what it has put. */
-bool split_gets_own(const Op *get);
+/* Does a split_get read its block's shared memory, as a cluster's first does?  Do blocks walk over all programs? */
+bool split_gets_own(const Op *get), func_stays(const Func *f);
 /* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);
-/* Do blocks walk over programs, so that any number of them will do?  Not those that share a loop. */
-bool func_stays(const Func *f);
 enum { STREAM_FLAGS = 32 };
 /* Words of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c). */
 enum { COUNTER_WORDS = 4 };

@@ -474,7 +474,7 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 	ChooseBinding quiet = *how;
 	quiet.why = NULL;
 	s.how = is_by_warps ? &quiet : how;             /* what it compares is not the last word */
-	is_shared &= !s.is_merged;
+	is_shared &= !s.is_merged && !s.is_nest;
 	if ((k->item->tune.n > 0 || s.products) && !is_shared && (!s.is_whole || is_by_warps))
 		ok = choose_products(&s, mem, values, n);
 	s.how = how;

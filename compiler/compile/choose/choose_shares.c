@@ -16,9 +16,10 @@ bool
 search_divides(Search *s)
 {
 	Found found;
-	bool can = (s->t->has & HAS_CLUSTER) && !split_find(s->module->funcs.at[0], s->t, &found) && !found.merge;
-	s->joins = can && found.derives;
-	return can;
+	const Func *f = s->module->funcs.at[0];
+	bool can = (s->t->has & HAS_CLUSTER) && !split_find(f, s->t, &found);
+	s->joins = can && split_joins(f);
+	return can && (!found.merge || s->joins);
 }
 
 bool
@@ -40,6 +41,7 @@ search_split(Search *s, bool merged)
 	s->products = f && choose_count_dots(f) > 0;
 	s->is_lone_decode = s->products && choose_count_dots(f) == 1;
 	s->is_whole = f && choose_is_whole(s->k, f, s->first, s->t);
+	s->is_nest = s->products && choose_is_nest(f);
 	s->is_merged = s->products && choose_merges_few(f);
 	if (f && (choose_merges(f) || (!merged && !s->products)))
 		split = choose_split_of(f, s->first, s->t);

@@ -40,8 +40,8 @@ static const double BESIDE_ELEMENT = 0.052;
 /* FLAT_CHAIN: of windows of 128 keys, few trips a program, 64 flat rows take 215 us of an H200 (estimated 219), 128 and
  * 256 rows in roles 318 and 388 (326 and 300); no other of 27 kinds of attention is flat by it that was not by 1.5. */
 static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.28;
-/* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses and
- * searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
+/* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses
+ * and searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
 static const double FLAT_NEST = 1.2;
 /* Of a lone warpgroup, which waits for no other one: by 128 programs of 64 rows, heads of 128, 512, 1024 and 2048 keys,
  * 64 and 128 a trip: what is modelled is 1.49 to 1.64 of 8.6 to 24 us.  Flat ones take 1.04 to 1.06 of it; of two kernels
@@ -431,10 +431,10 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
 	    .mapped = true, .written_out = choose_written_out(f)};
-	const Op *loop;
-	e.joins = e.split > 1 && split_joins(f, &loop);
-	for (int i = 0; e.joins && i < loop->nout; i++)
-		e.sums += (double)type_count(loop->out[i].type) * 4;
+	Found found;
+	e.joins = e.split > 1 && split_joins(f) && !split_find(f, t, &found);
+	for (int i = 0; e.joins && i < found.loop->nout; i++)
+		e.sums += (double)type_count(found.loop->out[i].type) * 4;
 	if (e.split > 1 && !e.joins && (e.parted || b->schedule.persistent == 1)) {
 		e.stream = e.split;
 		e.split = 1;

@@ -21,6 +21,7 @@ typedef struct Search {
 	bool is_lone_decode;                                    /* of one product, for which both choose */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
 	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
+	bool is_nest;                                           /* one product in a loop within another */
 	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
 	bool leaves;                                            /* programs return early, before their products */
@@ -41,8 +42,8 @@ typedef struct Search {
 /* Elaborates, and simplifies; NULL where that fails. */
 Module *search_elaborate(Search *s, const Bound *b);
 
-/* choose_shares.c: can blocks share a loop of sums, or whose updates say how its states join?  What the parts of one with
- * `merge` cost is choose_split's.  *s: which of these. */
+/* choose_shares.c: can blocks share a loop of sums, or whose updates say how its states join, or a merge around a product
+ * in an inner loop?  What parts of others with `merge` cost is choose_split's.  *s: is it none of sums? */
 bool search_divides(Search *s);
 /* Do blocks that stay share the last programs?  They share no loop that joins otherwise than by sums. */
 bool search_shares_last(const Search *s, const Bound *b);

@@ -112,7 +112,7 @@ has_own_places(const Layout *l, int axis)
 	return !(own & others);
 }
 
-/* The place, among the thread's registers at[…] by place, of the first element that is v; of none, as v is NaN, the first. */
+/* The place, among the registers at[…] by place, of the first element that is v; of none, as v is NaN, the first. */
 static Reg
 first_place(Lower *l, const Reg *in, const int *at, int n, Reg v)
 {
@@ -134,7 +134,7 @@ enter_found(State *s, Lower *l, const Op *op)
 	const AxisRun *run = &s->plan.run[0];
 	const Layout *layout = &s->plan.layout;
 	int axis = (int)attr_axis(op), n = 1 << layout->in[IN_REGISTER], extent = 1 << layout->out[axis];
-	if (s->f.p->kind != COMBINE_KEY || s->f.from != TY_F32 || s->f.propagates_nan || s->plan.nruns == 0 ||
+	if (s->f.p->kind != COMBINE_KEY || s->f.from != TY_F32 || s->f.propagates_nan || !s->plan.nruns ||
 	    run->in != IN_REGISTER || run->n < 2 || !has_own_places(layout, axis))
 		return false;
 	ReducePlan plan = s->plan;

@@ -98,29 +98,30 @@ walks(const Func *f, const Target *t)
 	return f->schedule.persistent || (f->schedule.specialize && t->has & HAS_TMA);
 }
 
-/* Blocks that join by what the updates say have small states and many products: clusters of eight, which do not all run at
- * once, took greedy decoding over a vocabulary 823 us on an H200, blocks that join through memory 424. */
+/* Of products in a loop within the one that is shared states are small, and blocks take long: clusters of eight, which
+ * do not all run at once, took greedy decoding over a vocabulary 823 us on an H200, blocks that join through memory 424. */
+bool
+split_joins(const Func *f)
+{
+	Found found = find_loop(f);
+	const Block *body = found.merge ? found.loop->region[0] : NULL;
+	return found.derives || (body && ANY_OP_HERE(op, body, op_is_loop(op) && block_find(op->region[0], OP_DOT)));
+}
+
 bool
 split_in_cluster(const Func *f, const Target *t)
 {
 	bool may = (t->has & HAS_CLUSTER) && f->schedule.split <= SPLIT_CLUSTER && f->schedule.ctas != 1 && !walks(f, t);
-	return may && (!(t->has & HAS_ATOMIC_ORDER) || !find_loop(f).derives);
-}
-
-bool
-split_joins(const Func *f, const Op **loop)
-{
-	Found found = find_loop(f);
-	*loop = found.loop;
-	return found.merge || found.derives;
+	return may && (!(t->has & HAS_ATOMIC_ORDER) || !split_joins(f));
 }
 
 bool
 split_is_stream(const Func *f, const Target *t)
 {
-	const Op *loop;
-	bool joins = split_joins(f, &loop);
-	return walks(f, t) && !joins && (!loop || ALL_OF(i, loop->nout, split_fold(loop, i) == OP_ADD));
+	Found found = find_loop(f);
+	const Op *loop = found.loop;
+	bool sums = !loop || ALL_OF(i, loop->nout, split_fold(loop, i) == OP_ADD);
+	return walks(f, t) && !found.merge && !found.derives && sums;
 }
 
 const char *

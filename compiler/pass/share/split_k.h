@@ -32,8 +32,8 @@ OpKind split_fold(const Op *loop, int i);
 Op *split_merged(const Op *merge);
 /* Why the function stays whole; NULL, and the loop to divide. */
 const char *split_find(const Func *f, const Target *t, Found *out);
-/* Do the states of its loop join otherwise than by sums, greatest and least elements? */
-bool split_joins(const Func *f, const Op **loop);
+/* Do its blocks join through memory, whatever clusters there are: by what updates say, or with inner products? */
+bool split_joins(const Func *f);
 /* Are its blocks to walk over programs, and is its loop one of sums?  They share those otherwise (pass stream). */
 bool split_is_stream(const Func *f, const Target *t);
 /* Are the blocks that share a program of it a cluster? */
