@@ -122,11 +122,43 @@ words_across(const Live *l, int here, int to)
 	    l->value[v] && l->first[v] < here && l->last[v] >= to ? live_words(l->value[v]) : 0);
 }
 
+/* Is it unknown when compiling how far the next trip's elements lie from this one's? */
+static bool
+is_far(const Op *access, const Value *trip)
+{
+	const char *index = access_is_tensor(access) ? attr_index(access) : "";
+	const Type *t = access->in[0]->type;
+	for (int d = 0; index[d]; d++)
+		if (access->in[1 + d] == trip || value_inside(access->in[1 + d], trip->block))
+			return ANY_OF(e, t->rank - 1 - d, t->extent[d + 1 + e] < 0);
+	return false;
+}
+
+/* Addresses of trips that are read and written ahead (pass unroll) and have no order among them: the assembler makes all
+ * of them at once, unless trips are a known number of bytes apart.  bn_first of bench/warps takes 128 registers by 16
+ * trips, 252 by 32; told that ten blocks shall fit, 32 spilled and took an H200 142 us, 16 take 34. */
+static int
+addresses_ahead(const Func *f)
+{
+	int most = 0;
+	for (const Op *loop = f->body->first; loop; loop = op_after(loop, f->body)) {
+		int n = 0, writes = 0;
+		bool is = loop->kind == OP_FOR && attr_unrolled(loop) > 0 && loop->nout == 0;
+		for (const Op *op = is ? loop->region[0]->first : NULL; op; op = op->next) {
+			bool far = (op->kind == OP_READ || op->kind == OP_WRITE) && is_far(op, &loop->region[0]->arg[0]);
+			n += far;
+			writes += far && op->kind == OP_WRITE;
+		}
+		most = MAX(most, writes > 0 ? 2 * n : 0);
+	}
+	return most;
+}
+
 int
 live_registers(const Func *f, Arena *mem)
 {
 	Live l = open_live(f, mem);
-	int most = 0;
+	int most = addresses_ahead(f);
 	for (int i = 0; i < l.at.n; i++) {
 		const Op *op = l.at.at[i];
 		int alone = 0, here = l.number.at[i];

@@ -106,9 +106,9 @@ read_at(Edges *x, Value *start, int64_t n)
 }
 
 static Value *
-between(Builder *b, Value *v, int64_t n)
+between(Builder *b, Value *v, int64_t least, int64_t most)
 {
-	return build2(b, OP_MIN, build2(b, OP_MAX, v, build_index(b, 0)), build_index(b, n));
+	return build2(b, OP_MIN, build2(b, OP_MAX, v, build_index(b, least)), build_index(b, most));
 }
 
 /* Of the first `k` elements along the last dimension `low`, of the others `high`. */
@@ -131,6 +131,15 @@ edge(Edges *x, Value *at, Value *any)
 	return build_stack(&x->b, one, one->type->rank, x->n);
 }
 
+/* How far `at` is beyond the least that the start is, of bounds that are known; else more than a tile has. */
+static int64_t
+reach(const Value *at, const Value *start)
+{
+	static const int64_t FAR = INT64_C(1) << 40;
+	int64_t most = axis_of(at)->hi, least = axis_of(start)->lo;
+	return most < FAR && least > -FAR ? most - least : FAR;
+}
+
 /* max: elements before least - start; min: those behind most - start; all if the other bound, which comes first, is beyond
  * this one. */
 static Value *
@@ -138,7 +147,10 @@ bound(Edges *x, Value *v, Value *start, Value *at, Value *other, bool is_least)
 {
 	Builder *b = &x->b;
 	Value *k = build2(b, OP_SUB, at, start), *n = build_index(b, is_least ? x->n : 0);
-	k = between(b, is_least ? k : build2(b, OP_ADD, k, build_index(b, 1)), x->n);
+	if (is_least)
+		k = between(b, k, 0, MIN(MAX(reach(at, start), 0), x->n));
+	else
+		k = between(b, build2(b, OP_ADD, k, build_index(b, 1)), 0, x->n);
 	if (other)
 		k = build3(b, OP_SELECT, build2(b, is_least ? OP_LT : OP_GT, other, at), n, k);
 	Value *any = is_least ? build2(b, OP_GT, k, build_index(b, 0)) : build2(b, OP_LT, k, build_index(b, x->n));
@@ -202,7 +214,8 @@ beside(Edges *x, Value *r, Value *extent, int64_t number)
 	Value *other = build2(b, OP_ADD, build2(b, number < 0 ? OP_ADD : OP_SUB, r, extent), by);
 	Value *k = build2(b, OP_SUB, number < 0 ? build_index(b, 0) : extent, start);
 	Value *w = read_at(x, other, x->n);
-	return choose(x, between(b, k, x->n), number < 0 ? w : v, number < 0 ? v : w);
+	k = number < 0 ? between(b, k, 0, -number) : between(b, k, x->n - number, x->n);
+	return choose(x, k, number < 0 ? w : v, number < 0 ? v : w);
 }
 
 static Value *
@@ -222,7 +235,8 @@ around(Edges *x, const Op *rest)
 	if (s.number <= x->n && axis_of(base)->div[0] >= log2_ceil(x->n))
 		return beside(x, build2(b, OP_REM, base, extent), extent, s.number);
 	Value *r = build2(b, OP_REM, start, extent), *left = build2(b, OP_SUB, extent, r);
-	return choose(x, between(b, left, x->n), read_at(x, r, x->n), read_at(x, build2(b, OP_SUB, r, extent), x->n));
+	left = between(b, left, 0, x->n);
+	return choose(x, left, read_at(x, r, x->n), read_at(x, build2(b, OP_SUB, r, extent), x->n));
 }
 
 static bool

@@ -218,6 +218,27 @@ is_upper_half(const Count *c, const ThreadNode *n)
 	return user && user->kind == NODE_OP && user->op == THREAD_SHL && moves_halves(c, user);
 }
 
+static bool
+is_from_condition(const Count *c, Reg r)
+{
+	const ThreadNode *n = thread_def(c->m, r);
+	return n->kind == NODE_CAST && n->op == CAST_ZEXT && thread_type(c->m, n->in[0]) == REG_PRED;
+}
+
+/* Is it the condition of an addition, made a byte first or not? */
+static bool
+is_counted_up(const Count *c, const ThreadNode *n)
+{
+	for (int i = 0; i < 2; i++) {
+		Reg by = c->uses[n->out[0]] == 1 ? c->user[n->out[0]] : 0;
+		const ThreadNode *user = by ? thread_def(c->m, by) : NULL;
+		if (!user || user->kind != NODE_CAST || user->op != CAST_ZEXT)
+			return user && user->kind == NODE_OP && user->op == THREAD_ADD && n->type == REG_I32;
+		n = user;
+	}
+	return false;
+}
+
 static double
 cast_issue(const Count *c, const ThreadNode *n)
 {
@@ -225,7 +246,10 @@ cast_issue(const Count *c, const ThreadNode *n)
 	int bytes = thread_type_bytes(from);
 	switch ((ThreadCast)n->op) {
 	case CAST_TRUNC: case CAST_BITS: return 0;
-	case CAST_ZEXT: return from == REG_PRED || bytes < 4 ? 1 : 0;
+	case CAST_ZEXT:
+		if (from == REG_PRED)
+			return !is_counted_up(c, n);
+		return bytes < 4 && !is_from_condition(c, n->in[0]);
 	case CAST_SEXT: return is_upper_half(c, n) ? 0 : 1;
 	case CAST_FTRUNC: return bytes == 4 ? 0.6 : 1;  /* two floats an instruction, where they stay together */
 	case CAST_FEXT: return 1;

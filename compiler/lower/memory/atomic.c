@@ -7,6 +7,14 @@
  *     old = load                                    until no other thread came between
  *     loop: new = fn(old, v); old = cas(old, new)
  *
+ * Where data names the places, lanes of a warp often have one in common, as of sorted segments: the L2 cache does what they
+ * add one after the other.  What all lanes add to one element they join first:
+ *
+ *     if ballot(place == place of lane 0) == -1
+ *         v = sum over lanes; lane 0: atomic v
+ *     else
+ *         atomic v
+ *
  * The order asked for costs nothing where no program can observe it: in kernels that read nothing that programs write,
  * and use the result of one atomic at most.  There sums of floats, which are no signals to other kernels either, are
  * relaxed, and an atomic whose old value is not used and which is the program's only access.  Other kernels are refused on
@@ -220,6 +228,49 @@ run_swap(Lower *l, const Atomic *a, ThreadAccess *at, Reg v, Reg compare)
 	return from_bits(l, a, after);
 }
 
+/* ---- of a warp ---- */
+
+/* Do places follow from data, so that lanes may have one in common, and is none of the lanes' values used? */
+static bool
+joins_lanes(const Lower *l, const Atomic *a, const Layout *layout, Reg acts)
+{
+	enum { WORD_BITS = 32 };
+	const Op *op = a->op;
+	bool is_gather = op->kind == OP_ATOMIC && strchr(attr_index(op), 'g');
+	return is_gather && layout && !acts && op->out[0].nuses == 0 && l->t->kind == TARGET_PTX && a->native &&
+	    a->combine != OP_COUNT && dtype_info[a->t].bits == WORD_BITS && order_of(l, op) == ORDER_RELAXED;
+}
+
+static Reg
+is_one_place(Lower *l, const ThreadAccess *at)
+{
+	Reg place = at->offset ? thread_pointer(l->b, at->base, at->offset) : at->base, all;
+	Reg address = lower_as(l, CAST_BITS, REG_I64, place);
+	Reg half[] = {lower_as(l, CAST_TRUNC, REG_I32, address),
+	    lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_LSHR, address, lower_i64(l, 32)))};
+	Reg is = at->mask;
+	for (int i = 0; i < LEN(half); i++)
+		is = lower_both(l, is,
+		    lower_op2(l, THREAD_EQ, half[i], lower_lane_from(l, REG_I32, half[i], lower_i32(l, 0))));
+	thread_prim(l->b, PRIM_VOTE_BALLOT, &is, 1, NULL, 0, &all, 1);
+	return lower_op2(l, THREAD_EQ, all, lower_i32(l, -1));
+}
+
+static void
+run_joined(Lower *l, const Atomic *a, ThreadAccess *at, Reg v)
+{
+	ThreadAccess one = *at;
+	Reg sum = v;
+	thread_if(l->b, is_one_place(l, at));
+	for (int lanes = 1; lanes < l->t->lanes; lanes *= 2)
+		sum = lower_arithmetic(l, a->combine, a->t, sum, lower_lane_xor(l, a->reg, sum, lanes));
+	one.mask = lower_op2(l, THREAD_EQ, l->lane, lower_i32(l, 0));
+	run_native(l, a, &one, sum, 0);
+	thread_else(l->b, NULL, 0);
+	run_native(l, a, at, v, 0);
+	thread_if_end(l->b, NULL, NULL, 0);
+}
+
 /* ---- ops ---- */
 
 /* Old values from the first holders to the others. */
@@ -273,6 +324,7 @@ lower_atomic(Lower *l, Op *op)
 	const Reg *second = a.is_cas ? lower_operand(l, op, at_data + 1, layout) : NULL;
 	Reg *out = lower_new(l, v);
 	Reg acts = lower_is_first_holder(l, layout);
+	bool joined = joins_lanes(l, &a, layout, acts);
 	for (int r = 0; r < lower_count(v); r += access.vector) {
 		ThreadAccess at = {.n = access.vector, .align = access.vector * dtype_info[a.t].bits / 8,
 			.order = order_of(l, op), .scope = scope_of(op)};
@@ -284,6 +336,11 @@ lower_atomic(Lower *l, Op *op)
 			at.type = a.reg;
 			out[r] = out[r + 1] = lower_zero(l, a.reg);
 			thread_atomic(l->b, a.kind, &at, pair_of(l, &a, first + r), 0);
+			continue;
+		}
+		if (joined) {
+			out[r] = lower_zero(l, a.reg);
+			run_joined(l, &a, &at, first[r]);
 			continue;
 		}
 		Reg put = second ? second[r] : first[r], compare = second ? first[r] : 0;
