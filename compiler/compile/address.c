@@ -151,7 +151,7 @@ carried(Walk *w, const Op *loop, const Value *v, int at_yield, const Value *begi
 {
 	int steps = STEPS_MOST;
 	const Op *yield = loop->region[loop->nregion - 1]->last;
-	bool changed = v->type->rank > 0 && w->nth > 0 && is_of_data(yield->in[at_yield], &steps);
+	bool changed = v->type->rank > 0 && (w->nth > 0 || w->later) && is_of_data(yield->in[at_yield], &steps);
 	return changed ? data(w, v, at) : number(w, begin, at);
 }
 

@@ -26,6 +26,7 @@ typedef struct Walk {
 	const InspectArg *arg;
 	int64_t nth;                                    /* program along each axis, and trip of each loop: 0 or 1 */
 	bool all_inside;                                /* nothing is outside of its tensor, or masked */
+	bool later;                                     /* of a loop not the first trip, though nth is 0 */
 	bool wraps;                                     /* behind its last program or trip nth begins again */
 	bool takes_data;                                /* an index so far was data, another for each element */
 	bool takes_guess;                               /* and one was data, the same for all lanes */

@@ -268,7 +268,7 @@ double
 inspect_sectors_first(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector)
 {
 	Scalar scalar[SCALARS] = {{0}};
-	Walk w = {.arg = arg, .scalar = scalar};
+	Walk w = {.arg = arg, .scalar = scalar, .later = true};
 	int64_t sector[LANES_MOST * VECTOR_MOST], bits;
 	int n = 0, lanes = 1 << l->in[IN_LANE];
 	int size = tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits;

@@ -126,7 +126,9 @@ access(Walk *w, const Op *op, double times)
 	} else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */
 	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
-	w->c->requests += times * n * MAX(ceil(sectors / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
+	/* of elements at random the L2 cache serves pairs, of which a request asks for one */
+	double most = w->t->lanes * ceil(vector * bits / 8 / SECTOR), asked = is_read ? MIN(sectors, most) : sectors;
+	w->c->requests += times * n * MAX(ceil(asked / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
 	w->c->sectors += times * n * sectors * w->warps * missed;
 	w->c->bytes += times * held;
 	if (is_read && t->rank > 0 && walks_rows(w, op))

@@ -277,8 +277,19 @@ estimate_scattered_text(const Func *f, const Bound *b, const InspectArg *arg, co
 	}
 }
 
+/* Programs of a multiprocessor, one after the other, that lie in the same part of a table, which its first cache holds. */
+static double
+followers(const Bound *b, const Target *t, double part, double table)
+{
+	double programs = 1;
+	for (int i = 0; i < b->naxis; i++)
+		programs *= (double)b->grid[i];
+	return MAX(programs * part / table / target_rates(t)->multiprocessors, 1);
+}
+
 /* Of a program's N accesses of sectors S (1 - e^(-N/S)) go to different ones; the others hit the first cache, which has
- * what shared memory leaves of the same bytes. */
+ * what shared memory leaves of the same bytes.  A table that it holds whole stays there for programs that follow: ten
+ * gathers from 4 KB take an H200 354 to 359 us by 256, 512 and 1,024 a program. */
 double
 estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, const Op *op)
 {
@@ -290,7 +301,10 @@ estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Targ
 	double n = all / piece * ceil(piece / SECTOR_BYTES);
 	bool shared;
 	double part = part_bytes(b, op, param, &shared), there = MAX(part / SECTOR_BYTES, 1);
-	double again = 1 - there * (1 - exp(-n / there)) / n, blocks = together(f, t);
-	double cache = (double)t->shared_bytes_unit - blocks * (double)f->shared_bytes;
-	return 1 - again * MIN(MAX(cache, 0) / MIN(part * blocks, table_bytes(b, param)), 1);
+	double blocks = together(f, t), cache = (double)t->shared_bytes_unit - blocks * (double)f->shared_bytes;
+	double table = table_bytes(b, param);
+	if (shared && table <= cache)
+		n *= followers(b, t, part, table);
+	double again = 1 - there * (1 - exp(-n / there)) / n;
+	return 1 - again * MIN(MAX(cache, 0) / MIN(part * blocks, table), 1);
 }
