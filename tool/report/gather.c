@@ -397,7 +397,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text)));
+		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text), json_is_object(counted)));
 	if (out) {
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));

@@ -41,15 +41,6 @@ code_is_one_of(const char *at, const char *const *name, int n)
 	return ANY_OF(i, n, code_is(at, name[i]));
 }
 
-/* Loads, stores and copies of global memory, products, and exchanges between lanes, of which the thread IR has as many. */
-static bool
-is_mark(const char *op)
-{
-	static const char *const name[] = {"LDG", "STG", "LDGSTS", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "HMMA", "IMMA",
-	    "DMMA", "BMMA", "SHFL", "REDUX"};
-	return code_is_one_of(op, name, LEN(name));
-}
-
 /* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
 static int
 code_end(const Code *c)
@@ -66,8 +57,8 @@ code_end(const Code *c)
 }
 
 /* The instruction behind the label that a branch names, or behind all; -1: not known. */
-static int
-target_of(const Code *c, const Instruction *branch)
+int
+code_target(const Code *c, const Instruction *branch)
 {
 	const char *label = strchr(branch->op, '('), *end = label ? strchr(label, ')') : NULL;
 	size_t n = end ? (size_t)(end - label - 1) : 0;
@@ -92,7 +83,7 @@ find_loops(Code *c)
 			   !strstr(in->op, "_rem_");
 		if (own || code_is(in->op, "BRX") || code_is(in->op, "JMP"))
 			return false;
-		int to = code_is(in->op, "BRA") ? target_of(c, in) : i + 1;
+		int to = code_is(in->op, "BRA") ? code_target(c, in) : i + 1;
 		bool had = false;
 		for (int k = 0; k < c->loops.n && to >= 0 && to <= i; k++)
 			if (c->loops.at[k].from == to) {
@@ -143,154 +134,13 @@ read_code(Code *c, const char *text, const json_t *lines, const char *control)
 	return n > 0 && find_loops(c);
 }
 
-/* ---- how often ---- */
-
-/* The smallest loop that has an instruction; NULL: none. */
-static CodeLoop *
-loop_of(const Code *c, int i)
-{
-	CodeLoop *in = NULL;
-	for (int k = 0; k < c->loops.n; k++) {
-		CodeLoop *l = &c->loops.at[k];
-		if (i >= l->from && i < l->to && (!in || l->to - l->from < in->to - in->from))
-			in = l;
-	}
-	return in;
-}
-
-/* Marks of a line in the loop itself, not in loops inside; NULL: in no loop. */
-static int
-marks_in(const Code *c, const CodeLoop *l, int line)
-{
-	int n = 0;
-	for (int i = l ? l->from : 0; i < (l ? l->to : c->at.n); i++)
-		n += (line < 0 || c->at.at[i].source == line) && is_mark(c->at.at[i].op) &&
-		     loop_of(c, i) == l;
-	return n;
-}
-
-/* The trips of a loop are the marks that its lines have by the thread IR, but for those outside of loops, divided by those
- * of a trip in SASS: of the line that has most.  What ptxas unrolls has a second loop for the trips that are left, which
- * has fewer. */
-static void
-time_loops(Code *c, const Inspection *x, int lines, double once)
-{
-	double *left = NEW_ARRAY(c->mem, double, lines + 1), all = 0;
-	for (int k = 0; k < x->spent.n; k++) {
-		const LineBill *l = &x->spent.at[k];
-		if (l->file == x->f->place.file && l->line >= 0 && l->line <= lines)
-			all += left[l->line] += l->marks;
-	}
-	for (int s = 1; s <= lines; s++)
-		left[s] = MAX(left[s] - once * marks_in(c, NULL, s), 0);
-	for (;;) {
-		CodeLoop *most = NULL;
-		int n = 0, line = 0, others = 0;
-		for (int k = 0; k < c->loops.n; k++)
-			for (int s = 1; s <= lines && c->loops.at[k].times < 0; s++) {
-				int own = marks_in(c, &c->loops.at[k], s);
-				if (own > n) {
-					n = own;
-					line = s;
-					most = &c->loops.at[k];
-				}
-			}
-		if (!most || all <= 0)                  /* none, or the thread IR's marks are not known */
-			break;
-		for (int k = 0; k < c->loops.n; k++)
-			others += &c->loops.at[k] != most && c->loops.at[k].times < 0 &&
-				  marks_in(c, &c->loops.at[k], line) > 0;
-		double trips = left[line] / n;
-		most->times = others && trips >= 1 ? floor(trips) : trips;
-		for (int s = 1; s <= lines; s++)
-			left[s] = MAX(left[s] - most->times * marks_in(c, most, s), 0);
-	}
-}
-
-/* Loops without a mark wait, and are passed once for each trip of the loop around them, where they are short. */
-static bool
-time_instructions(Code *c, double once)
-{
-	enum { SHORT = 16 };
-	for (int i = 0; i < c->at.n; i++) {
-		CodeLoop *in = loop_of(c, i);
-		while (in && in->times < 0) {
-			CodeLoop *around = NULL;
-			if (in->to - in->from > SHORT)
-				return false;
-			for (int k = 0; k < c->loops.n; k++) {
-				CodeLoop *l = &c->loops.at[k];
-				bool has = l != in && l->from <= in->from && l->to >= in->to;
-				around = has && (!around || l->to - l->from < around->to - around->from) ? l : around;
-			}
-			in = around;
-		}
-		c->at.at[i].times = in ? in->times : once;
-	}
-	return true;
-}
-
-/* Can a warp have all its values such as need no more than what comes before that branch? */
-static bool
-is_seldom(const Code *c, const Inspection *x, int from, int to)
-{
-	enum { LEAST = 24 }; /* of what reduces a large angle */
-	bool is_long = to - from >= LEAST;
-	int calls = 0;
-	for (int i = from; i < to; i++) {
-		const Op *op = x->f->body->first;
-		calls += code_is(c->at.at[i].op, "CALL");
-		while (is_long && op &&
-		       !(op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
-			   op->place.line == c->at.at[i].source))
-			op = op_after(op, x->f->body);
-		is_long &= op != NULL;
-	}
-	return to - from < LEAST * calls || is_long;
-}
-
-static void
-scale(Code *c, int from, int to, double by)
-{
-	for (int i = from; i < to; i++)
-		c->at.at[i].times *= by;
-}
-
-/* Leaves out what few values need, behind a branch around it: routines of divisions, which are called, and what reduces
- * angles beyond 105,615; `left` has how many instructions that is, by lines of the source. Of two ways, where one goes on
- * behind the other, the shorter counts as a tenth, as a warp's threads mostly go one. */
-static void
-leave_seldom(Code *c, const Inspection *x, double *left, int lines)
-{
-	static const double SELDOM = .1; /* estimate_trips.c has the same */
-	for (int i = 0; i < c->at.n; i++) {
-		const Instruction *in = &c->at.at[i];
-		int to = code_is(in->op, "BRA") && in->is_guarded ? target_of(c, in) : -1;
-		if (to <= i + 1)
-			continue;
-		const Instruction *last = &c->at.at[to - 1];
-		int join = code_is(last->op, "BRA") && !last->is_guarded ? target_of(c, last) : -1;
-		bool two = join > to && join - to < 4 * (to - i);
-		if (is_seldom(c, x, i + 1, to)) {
-			for (int k = i + 1; k < to; k++)
-				left[c->at.at[k].source <= lines ? c->at.at[k].source : 0] += c->at.at[k].times;
-			scale(c, i + 1, to, 0);
-			i = to - 1;
-		} else if (two && to - i <= join - to) {
-			scale(c, i + 1, to, SELDOM);
-			i = to - 1;
-		} else if (two) {
-			scale(c, to, join, SELDOM);
-		}
-	}
-}
-
 /* What its instructions take. */
 typedef struct Walk {
 	int lines;  /* of the source; line 0: of none */
 	double *of; /* instructions of each */
 	double *pipe[PIPES], pipes[PIPES]; /* cycles of pipes, of each and of all */
 	double n, *loaded, *stored; /* bytes of a warp, of each */
+	double *shared, *shuffled; /* cycles of shared memory, without conflicts, and exchanges */
 	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
 } Walk;
 
@@ -305,6 +155,7 @@ static void
 walk(Walk *w, const Code *c)
 {
 	static const char *const ahead[] = {"LDGSTS", "UTMALDG", "UBLKCP", "SYNCS", "HGMMA", "IGMMA", "QGMMA", "BGMMA"};
+	static const char *const shared[] = {"LDS", "STS", "ATOMS"};
 	enum { LANES = 32 };
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
@@ -319,6 +170,11 @@ walk(Walk *w, const Code *c)
 			w->pipe[p][source] += taken;
 			w->pipes[p] += taken;
 		}
+		bool is_shared = code_is_one_of(in->op, shared, LEN(shared));
+		double passes = is_shared ? MAX(code_bytes(in->op) / 4, 1) * in->times : 0;
+		double moves = code_is(in->op, "SHFL") ? in->times : 0;
+		w->shared[source] += passes;
+		w->shuffled[source] += moves;
 		w->of[source] += in->times;
 		w->n += in->times;
 	}
@@ -434,6 +290,28 @@ issue_by_code(const Walk *w, Inspection *x)
 	return piped ? pipe_name[most] : NULL;
 }
 
+/* Of what conflicts of banks make more the model's share stays. */
+static void
+shared_by_code(const Walk *w, Inspection *x)
+{
+	Bill *b = &x->bill;
+	b->part[BILL_SHARED] = b->part[BILL_SHUFFLES] = 0;
+	for (int k = 0; k < x->spent.n; k++) {
+		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
+		double more = 1;
+		for (int i = 0; i < x->lines.n && own; i++) {
+			const InspectLine *of = &x->lines.at[i];
+			const BankPlan *bank[] = {&of->in, &of->out};
+			for (int j = 0; j < LEN(bank) && of->op && of->op->place.line == l->line; j++)
+				more = bank[j]->least > 0 ? MAX(more, (double)bank[j]->passes / bank[j]->least) : more;
+		}
+		l->part[BILL_SHARED] = own ? w->shared[l->line] * more * func_warps(x->f) : 0;
+		l->part[BILL_SHUFFLES] = own ? w->shuffled[l->line] * func_warps(x->f) : 0;
+		b->part[BILL_SHARED] += l->part[BILL_SHARED];
+		b->part[BILL_SHUFFLES] += l->part[BILL_SHUFFLES];
+	}
+}
+
 /* {"122": 640.5}: instructions of a warp for a program, by lines of the source. */
 static json_t *
 by_lines(const double *of, int lines)
@@ -452,7 +330,8 @@ static Walk
 walk_new(int lines, Arena *mem)
 {
 	Walk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double, lines + 1),
-	    .stored = NEW_ARRAY(mem, double, lines + 1)};
+	    .stored = NEW_ARRAY(mem, double, lines + 1), .shared = NEW_ARRAY(mem, double, lines + 1),
+	    .shuffled = NEW_ARRAY(mem, double, lines + 1)};
 	for (int p = 0; p < PIPES; p++)
 		w.pipe[p] = NEW_ARRAY(mem, double, lines + 1);
 	return w;
@@ -474,17 +353,17 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 	if (!ok)
 		return json_null();
 	double once = b->once > 0 ? b->once : 1;
-	time_loops(&c, x, lines, once);
-	if (!time_instructions(&c, once))
-		return json_null();
 	double *left = NEW_ARRAY(mem, double, lines + 1);
-	leave_seldom(&c, x, left, lines);
+	if (!code_times(&c, x, lines, once, left))
+		return json_null();
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
 	bool whole = c.has_control && !w.ahead && b->path > 0 && b->each > 0;
 	if (!whole && c.loops.n)
 		turn_by_code(&w, x);
 	const char *pipe = issue_by_code(&w, x);
+	if (whole)
+		shared_by_code(&w, x);
 	if (whole)
 		wait_by_code(&w, &c, x, &path);
 	if (b->each > 0)

@@ -1,4 +1,4 @@
-/* What files that read machine code share (machine.c, path.c). */
+/* What files that read machine code share (machine.c, machine_trips.c, path.c). */
 #ifndef TEGULA_REPORT_MACHINE_H
 #define TEGULA_REPORT_MACHINE_H
 
@@ -31,6 +31,10 @@ typedef struct Code {
 bool code_is_one_of(const char *op, const char *const *name, int n);
 bool code_is(const char *op, const char *name);
 int code_bytes(const char *op); /* of a thread's access */
+int code_target(const Code *c, const Instruction *branch); /* behind its label; -1: not known */
+
+/* machine_trips.c: `times` of each; `left`: by lines, what few values need, which is left out.  False: not known. */
+bool code_times(Code *c, const Inspection *x, int lines, double once, double *left);
 
 /* Of the pipes that take more than a cycle for a warp's instruction.  Products of integers go
  * through one half of what multiplies floats; those with a result of 64 bits, or its upper half,

@@ -10,6 +10,7 @@
  *     lines.c         which source line each line of a stage came from
  *     pack.c          the text of stages in a fourth of its bytes
  *     machine.c       instructions of the machine code, and the pipes that they go through
+ *     machine_trips.c how often a warp executes them
  *     path.c          how long one warp takes alone, by what ptxas wrote into them
  *     explain/           sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
@@ -43,9 +44,10 @@ bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
 /* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  What the choice had no
- * room for, or took to be slower, is left out.  Of the fastest, `built_us` is the estimate of their code. */
+ * room for, or took to be slower, is left out.  Of the fastest, `built_us` is the estimate of their code, and other warps
+ * where code is `counted`. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines);
+    const ChooseWhy *why, int lines, bool counted);
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
  * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
 bool report_is_part(const Kernel *k, const char *name);

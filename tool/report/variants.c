@@ -102,7 +102,8 @@ is_refuted(const ChooseWhy *why, const Bound *b, const char *name)
 	return least < 0 ? is_refused : taken > 0 && least >= taken;
 }
 
-/* "BM = 128, BN = 64": the values of tiles that are other than now. */
+/* "BM = 128, BN = 64": the values of tiles that are other than now; those of a tile that was chosen anew for other warps
+ * too. */
 static void
 put_values(const Bound *now, const Bound *b, Text *out)
 {
@@ -136,6 +137,12 @@ module_with(const Variants *v, const char *name, int64_t value, Bound *b)
 	return cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
 }
 
+static bool
+is_warps(const char *name)
+{
+	return schedule_named(name) == SCHEDULE_WARPS;
+}
+
 /* What does not compile, or is not modelled, is left out. */
 static void
 try(Variants *v, const char *name, int64_t value)
@@ -143,12 +150,12 @@ try(Variants *v, const char *name, int64_t value)
 	Compile *cx = v->k->program->cx;
 	Bound b;
 	Bill bill;
-	if (value < LEAST || value > MOST || (double)(clock() - v->begun) / CLOCKS_PER_SEC > SECONDS)
+	if (value < (is_warps(name) ? 1 : LEAST) || value > MOST || (double)(clock() - v->begun) / CLOCKS_PER_SEC > SECONDS)
 		return;
 	cx->muted++;
 	Module *m = module_with(v, name, value, &b);
 	Func *f = m ? m->funcs.at[0] : NULL;
-	bool ok = f && !is_refuted(v->why, &b, name) &&
+	bool ok = f && (is_warps(name) || !is_refuted(v->why, &b, name)) &&
 	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0)) &&   /* as cli_inspect does */
 	    !would_spill(f, v->t);
@@ -157,6 +164,8 @@ try(Variants *v, const char *name, int64_t value)
 		return;
 	Text text = {0}, values = {0};
 	put_values(v->now, &b, &values);
+	if (is_warps(name))
+		text_printf(&values, "%swarps = %lld", values.n ? ", " : "", (long long)value);
 	json_t *other;
 	size_t i;
 	json_array_foreach(v->all, i, other)            /* chosen anew, two of them may be the same */
@@ -256,9 +265,29 @@ build(Variants *v, json_t *j, int lines)
 	json_decref(stages);
 }
 
+/* Other warps, which the choice has compared before there is code: only code tells what they take.  Ranks of rows of 256 by
+ * 32 warps take an H200 693 us, by 8 of them 462: compiled 618 and 489, before that 958 and 1,043. */
+static void
+build_warps(Variants *v, int lines)
+{
+	const char *name = schedule_info[SCHEDULE_WARPS].text;
+	int now = func_warps(v->own->f), most = v->t->max_warps / 2;
+	const int others[] = {now / 2, 2 * now, now / 4};
+	if (v->own->bill.part[BILL_PRODUCTS] > 0 || v->own->f->schedule.share > 1 || is_given(v->cli, name) ||
+	    func_find(v->own->f, OP_ROLES))
+		return;
+	for (int i = 0; i < LEN(others); i++) {
+		size_t had = json_array_size(v->all);
+		if (others[i] > 0 && others[i] <= most)
+			try(v, name, others[i]);
+		if (json_array_size(v->all) > had)
+			build(v, json_array_get(v->all, had), lines);
+	}
+}
+
 json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines)
+    const ChooseWhy *why, int lines, bool counted)
 {
 	Variants v = {cli, k, t, clock(), why, b, x, json_array()};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
@@ -280,5 +309,7 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 	json_t *j = next_built(&v, most);
 	for (int n = 0; j && n < BUILT; n++, j = next_built(&v, most))
 		build(&v, j, lines);
+	if (counted)
+		build_warps(&v, lines);
 	return v.all;
 }

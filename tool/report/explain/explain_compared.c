@@ -83,8 +83,8 @@ explain_is_smaller(const Explain *s, const json_t *variant)
 	const char *at = json_string_value(json_object_get(variant, "values"));
 	bool smaller = true;
 	for (; *at && smaller; at += strcspn(at, ","), at += strspn(at, ", ")) {
-		const NamedConst *c =
-		    named_const(s->b->ct, s->b->nct, arena_strndup(s->mem, at, strcspn(at, " ")));
+		const char *name = arena_strndup(s->mem, at, strcspn(at, " "));
+		const NamedConst *c = schedule_named(name) < 0 ? named_const(s->b->ct, s->b->nct, name) : NULL;
 		const char *is = strstr(at, " = ");
 		smaller = c && is && strtol(is + 3, NULL, 10) < c->value.i;
 	}

@@ -21,16 +21,16 @@ static const ModelError *
 model_error(const Explain *s)
 {
 	static const ModelError
-	    memory = {"that device memory bounds by the model", 336, .95, 1.14},
+	    memory = {"that device memory bounds by the model", 73, .97, 1.15},
 	    places = {"that device memory bounds by the model, with rows or elements that data names,", 17, .87, 1.26},
 	    narrow = {"with accesses of few bytes, that device memory bounds by the model",
 		54, .87, 1.26},
-	    issue = {"that instructions bound by the model", 52, .88, 1.33},
-	    waiting = {"that waiting bounds by the model", 69, .68, 1.08},
+	    issue = {"that instructions bound by the model", 62, .91, 1.26},
+	    waiting = {"that waiting bounds by the model", 17, .78, 1.17},
 	    spilled = {"whose code spills", 11, 1.25, 3},
 	    plain = {"with little beside their products", 16, .88, 1.20},
 	    products = {"with products and arithmetic", 45, .90, 1.60},
-	    other = {"that something else bounds by the model", 26, .70, 1.22};
+	    other = {"that something else bounds by the model", 23, .72, 1.25};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
 	if (explain_spills(s))
