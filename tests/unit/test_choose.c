@@ -101,7 +101,8 @@ value(const Case *c, const char *name)
 	return 0;
 }
 
-/* Rows that no listed tile fits: one that does, unless the caller said it; stages are left to the passes. */
+/* Rows that no listed tile fits: one that does, unless the caller said it; stages are left to the passes, or
+ * are so many that a block has a multiprocessor for itself. */
 static void
 test_few_rows(void **state)
 {
@@ -111,7 +112,7 @@ test_few_rows(void **state)
 		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, 8192, 8192));
 		assert_int_equal(value(&c, "BM"), of[i].rows);
 		for (int v = 0; v < c.n; v++)
-			assert_string_not_equal(c.chosen[v].name, "stages");
+			assert_true(strcmp(c.chosen[v].name, "stages") || c.chosen[v].value.i >= 4);
 		compile_close(c.cx);
 	}
 	Case narrow = {0};                              /* 64 columns would leave half of the machine idle */

@@ -137,8 +137,16 @@ bool choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t);
 bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, bool is_by_warps, Arena *mem,
     NamedConst **values, int *n);
 
-/* choose_facts.c: what the bill of a function does not know, as a factor; of few rows, and of a loop with merge. */
-double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged);
+/* choose_facts.c: what the bill of a function does not know, as a factor; of few rows, of a loop with merge, and of
+ * products that read their operands as they are. */
+double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged, bool is_plain);
+double choose_programs(const Bound *b);
+/* Twice as many slots as passes take, where each multiprocessor has a program at most, but the block leaves room for
+ * another: it asks for less than it could, and the next grid's blocks come to stand beside those that run while other
+ * multiprocessors have none.  16 x 5120 x 5120 in bf16 takes 20.6 us with four slots of 16 KB on an H200 and 16.7 with
+ * eight, in a stream 23.4 and 18.6; 16 x 8192 x 8192 34.6 and 34.1, in a stream 49 and 45.  0: as they are, as for loops of
+ * few trips (16 x 1552 x 1136 takes 2.71 us so, 2.97 with twice as many). */
+int choose_deeper(const Func *f, const Bound *b, const Target *t);
 /* One product, or several side by side, with decoded weights? */
 bool choose_decodes(const Func *f);
 /* … with a right operand that threads compute in any way, as nibbles of bytes that are joined */

@@ -157,6 +157,7 @@ choose_computes(const Func *f)
 
 /* ---- what a bill does not know ---- */
 
+static const double HALF = 0.12;                        /* more for half of a line */
 enum { LINE = 128, SCALES = 8 };                        /* bytes; of a group, by which its weights are more */
 
 /* Elements of a row that one warp has, where warps divide the loop and each copies at its own time. */
@@ -216,9 +217,27 @@ row_piece(const Func *f, double *row)
 static double
 in_pieces(const Func *f)
 {
-	static const double HALF = 0.12, SECTOR = 32, PART = 0.4;
+	static const double SECTOR = 32, PART = 0.4;
 	double row, piece = row_piece(f, &row);
 	return 1 + HALF * MAX(log2(LINE / piece), 0) + PART * MAX(log2(SECTOR / row), 0);
+}
+
+/* The same of products that read both operands as they are, by the shares of their tiles: 128 columns of weights [K, N]
+ * take 1.07 to 1.1 of the time in rows of 64 bytes, 16 rows of x 1.03 to 1.07 by pieces of 32 where 64 are so for
+ * others (16 x 5120 x 5120 to 16 x 28672 x 8192 in bf16, eight warps). */
+static double
+in_parts_of_lines(const Func *f)
+{
+	double all = 0, parts = 0, bytes;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Type *t = copied_rows(op, &bytes);
+		if (!t)
+			continue;
+		int64_t run = run_of_warp(f, op->out[0].layout, t->extent[t->rank - 1]);
+		all += bytes;
+		parts += bytes * MAX(log2(LINE / (double)dtype_bytes(t->elem, run)), 0);
+	}
+	return 1 + HALF * parts / MAX(all, 1);
 }
 
 /* What waiting for each other at each trip costs warps that do not divide the loop, beyond the bill: two products of 16 x
@@ -241,9 +260,32 @@ alone(const Func *f, const Target *t)
 }
 
 double
-choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged)
+choose_programs(const Bound *b)
 {
-	return in_pieces(f) * (is_few ? together(f) : 1) * (is_merged ? alone(f, t) : 1);
+	double n = 1;
+	for (int i = 0; i < b->naxis; i++)
+		n *= (double)MAX(b->grid[i], 1);
+	return n;
+}
+
+int
+choose_deeper(const Func *f, const Bound *b, const Target *t)
+{
+	double programs = choose_programs(b), trips = 0;
+	int slots = 0;
+	for (const Op *op = f->body->first; op; op = op->next) {
+		slots = op->kind == OP_ALLOC ? MAX(slots, op->out[0].type->slots) : slots;
+		trips = op->kind == OP_FOR ? MAX(trips, estimate_trips(f, b, op)) : trips;
+	}
+	bool is_alone = programs <= t->rates->multiprocessors && 2 * f->shared_bytes <= t->shared_bytes_unit;
+	return is_alone && f->schedule.slices > 1 && slots > 1 && trips >= 4 * slots ? 2 * slots : 0;
+}
+
+double
+choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged, bool is_plain)
+{
+	return (is_plain ? in_parts_of_lines(f) : in_pieces(f)) *
+	    (is_few ? together(f) : 1) * (is_merged ? alone(f, t) : 1);
 }
 
 bool

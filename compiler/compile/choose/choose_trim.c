@@ -358,17 +358,14 @@ static int
 wanted_slots(const Trim *x)
 {
 	enum { UNDER_WAY = 64 * 1024, TWO = 2 };
-	double blocks = 1;
 	int slots = 0;
 	Bound b;
 	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !holds(x, choose_computes))
 		return 0;
-	for (int i = 0; i < b.naxis; i++)
-		blocks *= (double)MAX(b.grid[i], 1);
 	const Module *m = built(x, NULL);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	int64_t each = f && f->schedule.slices > 1 ? ring_of(f, &slots) : 0;
-	blocks = ceil(blocks / x->t->rates->multiprocessors);
+	double blocks = ceil(choose_programs(&b) / x->t->rates->multiprocessors);
 	if (each && blocks == TWO && func_waits_late(f) && takes_eight(x))
 		return TWO;
 	int wanted = each ? MAX(1 + (int)(UNDER_WAY / (blocks * (double)each)), TWO) : slots;

@@ -34,7 +34,7 @@ enum { ROWS_LEAST = 17, ROWS_MOST = 64 };
 /* Loops with a merge whose warps divide them: 276 us by the bill where the header's form has 304, and on an H200 207, 192
  * (attention_decode, 64 lengths of 1000 to 4096). */
 static const double MERGED = 0.9;
-static const double SAME = 0.99, CLEARLY = 0.95, FEW_CLEARLY = 0.98, IDLE = 1.01;
+static const double SAME = 0.99, CLEARLY = 0.95, FEW_CLEARLY = 0.98, IDLE = 1.01, NEAR = 1.5;
 /* Registers that a thread holds by its IR for one that ptxas takes: of those that need more than there are so, ptxas spills
  * (450 forms of 13 kernels with decoded weights: in 30 of 43, and in 2 of the others).  What that costs. */
 static const double HELD = 1.5, SPILLED = 1.25;
@@ -50,10 +50,11 @@ typedef struct Whole {
 	Arena *mem;                                     /* of one candidate */
 	Program before;                                 /* `called` grows in that memory */
 	NamedConst value[NAMES_MOST], best_value[NAMES_MOST];
-	int n, best_n;
-	int tried;
+	int n, best_n, tried;
+	int slots;                                      /* that the present values should have; 0: as they have */
 	bool is_few;                                    /* rows: up to 32 */
 	bool is_merged;                                 /* of a loop with merge, which choose_split divides */
+	bool is_plain;                                  /* few rows, and operands that are read as they are */
 	bool decodes;                                   /* threads decode weights */
 	bool gathers;                                   /* rows by indices, which the estimate of products does not know */
 	bool is_built;                                  /* by the model of what is built; the estimate knows no such loop */
@@ -151,7 +152,9 @@ bill_of(Whole *s, Bill *bill)
 	ArgAssumptions a = assumptions_of_dims(s->mem, &b);
 	Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
 	Func *f = m ? m->funcs.at[0] : NULL;
-	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged) : 1;
+	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged, s->is_plain) : 1;
+	bool is_open = b.schedule.stages <= 0 && !s->how->is_fixed(s->how->user, schedule_info[SCHEDULE_STAGES].text);
+	s->slots = m && s->is_plain && is_open ? choose_deeper(f, &b, s->t) : 0;
 	if (m && !(s->is_built ? estimate_bill(f, &b, s->t, s->mem, NULL, bill) : bill_lowered(s, &b, f, bill, &beyond)))
 		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
 	if (m && s->is_by_warps && block_find(f->body, OP_DOT_START))
@@ -173,12 +176,19 @@ compare(Whole *s, double share, double margin)
 {
 	Bill bill;
 	double cycles = share * bill_of(s, &bill);
+	int n = s->n;
+	const NamedConst deeper = {schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = s->slots}, NOWHERE};
+	if (s->slots && cycles < NEAR * s->best && n < NAMES_MOST) {
+		s->value[s->n++] = deeper;
+		cycles = share * bill_of(s, &bill);
+	}
 	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
-	if (cycles < 0 || cycles >= margin * s->best)
-		return;
-	s->best = cycles;
-	s->best_n = s->n;
-	memcpy(s->best_value, s->value, sizeof s->value);
+	if (cycles >= 0 && cycles < margin * s->best) {
+		s->best = cycles;
+		s->best_n = s->n;
+		memcpy(s->best_value, s->value, sizeof s->value);
+	}
+	s->n = n;
 }
 
 /* The present values with two warpgroups and a thread that copies for them, where tiles have rows for that and nothing says
@@ -301,7 +311,8 @@ drop_idle(Whole *s)
 {
 	Bill bill;
 	for (int i = s->best_n - 1; i >= 0 && s->best_n > 1; i--) {
-		if (schedule_named(s->best_value[i].name) == SCHEDULE_CTAS)     /* the bill knows of no turns */
+		int which = schedule_named(s->best_value[i].name);              /* the bill knows of no turns */
+		if (which == SCHEDULE_CTAS || (which == SCHEDULE_STAGES && s->is_plain))
 			continue;
 		s->n = 0;
 		for (int k = 0; k < s->best_n; k++)
@@ -432,19 +443,6 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	return *n > 0;
 }
 
-/* Programs with the present values; 0: the header refuses them. */
-static double
-count_programs(Whole *s)
-{
-	Bound b;
-	double n = 1;
-	if (!s->how->bind(s->how->user, s->value, s->n, &b))
-		return 0;
-	for (int i = 0; i < b.naxis; i++)
-		n *= (double)MAX(b.grid[i], 1);
-	return n;
-}
-
 /* Blocks of a cluster share the loop of each program, where the best tiles make programs for less than half of the
  * multiprocessors.  What joining takes the bill knows little of. */
 static void
@@ -453,11 +451,12 @@ try_parts(Whole *s, const Bound *first)
 	static const double JOINED = 0.06;              /* more for each doubling */
 	const char *word = schedule_info[SCHEDULE_SPLIT].text;
 	int at = s->best_n;
+	Bound b;
 	if (at == NAMES_MOST || !(s->t->has & HAS_CLUSTER) || split_stands(s, first))
 		return;
 	memcpy(s->value, s->best_value, sizeof s->value);
 	s->n = at;
-	double programs = count_programs(s), more = 1 + JOINED;
+	double programs = s->how->bind(s->how->user, s->value, at, &b) ? choose_programs(&b) : 0, more = 1 + JOINED;
 	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && n * programs <= s->t->rates->multiprocessors; n *= 2) {
 		s->value[at] = (NamedConst){word, {.kind = CONST_INT, .i = n}, NOWHERE};
 		s->n = at + 1;
@@ -478,6 +477,7 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	start(&s);
 	const Module *m = is_merged ? NULL : search_module(&s, b);
 	s.decodes = m && choose_decodes(m->funcs.at[0]);
+	s.is_plain = !is_merged && !s.decodes;
 	double own = is_merged || how->why ? bill_of(&s, header) : -1;
 	if (how->why)                                   /* the choice is explained beside it */
 		why_tried(how->why, NULL, 0, own, header, NULL);
