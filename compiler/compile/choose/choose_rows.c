@@ -4,10 +4,12 @@
  *
  * Rows that a tensor has not are multiplied all the same, and bulk copies take their time for rows outside: M = 16,
  * N = K = 8192 in bf16 takes 59.5 us on an H200 with 64 rows, and 37.4 with 16, by instructions of warps.  So where a
- * dimension is 32 or less, the least power of two that holds it takes the place of those listed for tiles along it; not
- * where a tensor's shape depends on the tile's, nor where one product of a loop feeds another.  Such loops wait for memory
- * alone: passes coalesce and pipeline have rules for their warps and stages.  Where the other sizes listed make programs
- * for less than three quarters of the multiprocessors, smaller ones join them.
+ * dimension is 32 or less, the least power of two that holds it takes the place of those listed for tiles along it; not of
+ * 17 rows and more where warpgroups multiply the transposed product, of 24 rows or 40 (18 x 1016 x 8328 takes 16.8 us by
+ * warps and 9.6 so, 32 x 14336 x 4096 33.8 and 30.6, 32 x 8192 x 8192 33.8 and 35.0); nor where a tensor's shape depends
+ * on the tile's, nor where one product of a loop feeds another.  Such loops wait for memory alone: passes coalesce and
+ * pipeline have rules for their warps and stages.  Where the other sizes listed make programs for less than three quarters
+ * of the multiprocessors, smaller ones join them.
  *
  *     tune(…, BN = {64, 128, 256}), N > 128       =>      BN = {64, 96, 128, 160, 192, 224, 256}
  *
@@ -21,8 +23,8 @@
 #include <limits.h>
 #include <string.h>
 
-enum { ROWS_MOST = 32, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
-enum { PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4, PARTS_FEW = 16 };
+enum { ROWS_MOST = 32, ROWS_BY_WARPS = 16, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
+enum { PART_FEW = 24, PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4, PARTS_FEW = 16 };
 
 static bool
 is_name(const Expr *e, const char *name)
@@ -160,33 +162,6 @@ choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Aren
 	}
 }
 
-bool
-choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
-    TuneName *all, int n, bool is_lone)
-{
-	bool any = are_vectors(f);
-	int64_t narrowest = COLUMNS_LEAST;
-	bool many = choose_leaves(f);                   /* groups: each has few rows, but there are many */
-	for (int i = 0; i < n && !many && !dots_are_chained(f, f->body); i++) {
-		int64_t size = least_size(k, b, how, &all[i]);
-		if (size == 0)
-			continue;
-		narrowest = is_lone ? MAX(narrowest, 2 * size) : narrowest;     /* warps divide no squares (slice_find.c) */
-		all[i].value[0].i = size;
-		all[i].nvalue = 1;
-		any = true;
-	}
-	for (int i = 0; i < n && any; i++) {
-		int64_t columns = choose_divided(k, b, all[i].name);
-		bool is_open = columns > 0 && !all[i].is_value && all[i].nvalue > 1;
-		if (is_open && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
-			add_narrower(&all[i], columns, narrowest, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
-	}
-	return any;
-}
-
-/* ---- between powers of two ---- */
-
 static bool
 keeps_columns_apart(const Op *op)
 {
@@ -216,16 +191,51 @@ lone_product(const Func *f)
 enum { WARPGROUP = 2 };                                 /* log2 of its warps */
 
 static bool
+has_rows_between(const Op *dot, const Target *t)
+{
+	return dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
+}
+
+/* Of more than 16 rows warpgroups multiply the transposed product of 24 or 40, if there is no other. */
+static bool
+is_for_warpgroups(const Func *f, const Target *t, int64_t rows)
+{
+	const Op *dot = rows > ROWS_BY_WARPS && rows <= ROWS_MOST ? lone_product(f) : NULL;
+	return dot && dot->out[0].type->rank == 2 && has_rows_between(dot, t);
+}
+
+bool
+choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBinding *how, const Target *t, Arena *mem,
+    TuneName *all, int n, bool is_lone)
+{
+	bool any = are_vectors(f);
+	int64_t narrowest = COLUMNS_LEAST;
+	bool many = choose_leaves(f);                   /* groups: each has few rows, but there are many */
+	for (int i = 0; i < n && !many && !dots_are_chained(f, f->body); i++) {
+		int64_t size = least_size(k, b, how, &all[i]);
+		if (size == 0 || is_for_warpgroups(f, t, choose_divided(k, b, all[i].name)))
+			continue;
+		narrowest = is_lone ? MAX(narrowest, 2 * size) : narrowest;     /* warps divide no squares (slice_find.c) */
+		all[i].value[0].i = size;
+		all[i].nvalue = 1;
+		any = true;
+	}
+	for (int i = 0; i < n && any; i++) {
+		int64_t columns = choose_divided(k, b, all[i].name);
+		bool is_open = columns > 0 && !all[i].is_value && all[i].nvalue > 1;
+		if (is_open && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
+			add_narrower(&all[i], columns, narrowest, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
+	}
+	return any;
+}
+
+/* ---- between powers of two ---- */
+
+static bool
 has_columns_between(const Op *dot, const Target *t)
 {
 	DotWgmma w;
 	return !wgmma_adds_apart(dot) && !dot_wgmma_reason(dot, t, WARPGROUP, false, &w);
-}
-
-static bool
-has_rows_between(const Op *dot, const Target *t)
-{
-	return dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
 }
 
 /* Multiples of 32 between listed powers of two, of which there are columns. */
@@ -302,6 +312,8 @@ add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 	Const *all = NEW_ARRAY(mem, Const, t->nvalue + PARTS + PARTS_ROUNDS);
 	int n = t->nvalue;
 	memcpy(all, t->value, sizeof *all * (size_t)n);
+	if (rows <= ROWS_MOST)
+		all[n++] = (Const){.kind = CONST_INT, .i = rows <= PART_FEW ? PART_FEW : PART_LEAST};
 	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
 	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
 		v = rows_of_parts(rows, parts);
@@ -323,7 +335,7 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowP
 	const Type *acc = dot->out[0].type;
 	if (acc->extent[1] == value && has_columns_between(dot, t))
 		add_between(name, size, mem);
-	else if (acc->extent[0] == value && size > ROWS_MOST && has_rows_between(dot, t))
+	else if (acc->extent[0] == value && size > ROWS_BY_WARPS && has_rows_between(dot, t))
 		add_parts(name, size, p, mem);
 }
 
