@@ -77,6 +77,75 @@ trips(const Op *op, uint64_t *n)
 	return true;
 }
 
+enum { SMALL = 40, FACTOR = 20, DEPTH = 12 };          /* bits of numbers whose differences hold in 64 */
+
+static bool
+is_within(const Value *v, int bits)
+{
+	int64_t c;
+	return value_int(v, &c) && c > -((int64_t)1 << bits) && c < (int64_t)1 << bits;
+}
+
+/* Made of sizes, the program's numbers, and integers of at most 32 bits: far from where 64 bits end. */
+static bool
+is_small(const Value *v, int depth)
+{
+	const Op *op = v->def, *loop = v->block ? v->block->parent : NULL;
+
+	if (depth == 0 || is_within(v, SMALL))
+		return depth > 0;
+	if (!op && !loop)
+		return v->block && v->block->func->param[v->index].kind == PARAM_DIM;
+	if (!op)
+		return loop->kind == OP_FOR && v->index == 0 && is_small(loop->in[0], depth - 1) &&
+		    is_small(loop->in[1], depth - 1);
+	switch (op->kind) {
+	case OP_PROGRAM_ID: case OP_SPLIT_RANK: case OP_SPLIT_COUNT:
+		return true;
+	case OP_CAST:
+		return dtype_is_int(op->in[0]->type->elem) &&
+		    (dtype_info[op->in[0]->type->elem].bits <= 32 || is_small(op->in[0], depth - 1));
+	case OP_MUL:
+		return is_within(op->in[1], FACTOR) && is_small(op->in[0], depth - 1);
+	case OP_DIV: case OP_FLOORDIV: case OP_CDIV:
+		return is_within(op->in[1], SMALL) && is_small(op->in[0], depth - 1);
+	case OP_ADD: case OP_SUB: case OP_MIN: case OP_MAX:
+		return is_small(op->in[0], depth - 1) && is_small(op->in[1], depth - 1);
+	default:
+		return false;
+	}
+}
+
+/* A loop that counts down counts up, so that all that is done for loops is done for it.
+ *
+ *     for %hi, %lo, %-2 do (%i: i64) {          %n = sub %hi, %lo
+ *         use %i                          =>    for %0, %n, %2 do (%k: i64) {
+ *     }                                             %i = sub %hi, %k
+ *                                                   use %i */
+static void
+turn_up(Simplify *s, Op *op)
+{
+	Value *from = op->in[0], *k = &op->region[0]->arg[0];
+	int64_t step;
+
+	if (!value_int(op->in[2], &step) || step >= 0 || !is_within(op->in[2], SMALL) || !is_small(from, DEPTH) ||
+	    !is_small(op->in[1], DEPTH))
+		return;
+	op_set_in(op, 1, simplify_emit2(s, op, OP_SUB, from, op->in[1]));
+	op_set_in(op, 0, simplify_int(s, op, k->type, 0));
+	op_set_in(op, 2, simplify_int(s, op, k->type, -step));
+	if (k->nuses == 0)
+		return;
+	Builder b = {.m = s->m, .block = op->region[0], .before = op->region[0]->first, .place = op->place};
+	Op *i = op_make(&b, OP_SUB, (Value *[]){from, from}, 2, NULL, 0, NULL, 0);
+	i->out[0].id = s->forward.n;
+	vec_push(s->tmp, &s->forward, NULL);
+	i->out[0].name = k->name;
+	k->name = NULL;
+	value_replace(k, &i->out[0]);
+	op_set_in(i, 1, k);
+}
+
 static bool
 simplify_for(Simplify *s, Op *op, Op **next)
 {
@@ -94,6 +163,7 @@ simplify_for(Simplify *s, Op *op, Op **next)
 		inline_region(op, 0, arg, 0, next);
 		return true;
 	}
+	turn_up(s, op);
 	drop_invariants(s, op);
 	return false;
 }
