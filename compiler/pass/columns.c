@@ -52,8 +52,9 @@ is_column(const Columns *x, const Op *op)
 	bool is_read = op->kind == OP_READ;
 	if (is_read && (p->access != ACCESS_IN || tensor_may_be_written(x->f, tensor, x->f->body)))
 		return false;
-	if (is_read && op->nin > 2 + last && op->in[2 + last]->type->rank > 0)
-		return false;
+	const Value *fill = is_read && op->nin > 2 + last ? op->in[2 + last] : NULL;
+	if (fill && (fill->type->rank > 0 || !is_outside(x, fill)))
+		return false;                           /* trips with values of their own for what is outside */
 	return ALL_OF(d, last, is_outside(x, op->in[1 + d]));
 }
 

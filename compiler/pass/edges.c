@@ -140,13 +140,22 @@ reach(const Value *at, const Value *start)
 	return most < FAR && least > -FAR ? most - least : FAR;
 }
 
+/* A place that differs from another one by a number of 64 bits: what is farther lies outside of every tensor, too. */
+static Value *
+near(Builder *b, Value *at)
+{
+	static const int64_t FAR = INT64_C(1) << 61;
+	const AxisInfo *x = axis_of(at);
+	return x->lo >= -FAR && x->hi <= FAR ? at : between(b, at, -FAR, FAR);
+}
+
 /* max: elements before least - start; min: those behind most - start; all if the other bound, which comes first, is beyond
  * this one. */
 static Value *
 bound(Edges *x, Value *v, Value *start, Value *at, Value *other, bool is_least)
 {
 	Builder *b = &x->b;
-	Value *k = build2(b, OP_SUB, at, start), *n = build_index(b, is_least ? x->n : 0);
+	Value *k = build2(b, OP_SUB, near(b, at), near(b, start)), *n = build_index(b, is_least ? x->n : 0);
 	if (is_least)
 		k = between(b, k, 0, MIN(MAX(reach(at, start), 0), x->n));
 	else

@@ -147,7 +147,12 @@ bool
 flatten_fits(const Value *v)
 {
 	axis_keep(v->block->func);
-	return dtype_info[digit_root(v)->type->elem].bits == 64 || axis_of(v)->lo >= 0;
+	const Value *root = digit_root(v);
+	DType t = root->type->elem;
+	if (dtype_info[t].bits == 64)
+		return true;
+	bool wraps = dtype_is_unsigned(t) && axis_of(root)->hi == axis_unknown(root->type).hi;
+	return axis_of(v)->lo >= 0 && !wraps;
 }
 
 /* In place: the op has the indices, letters and extents of the other form. */

@@ -32,38 +32,14 @@
  * A part whose elements are all -inf has the key -inf, and exp(-inf - -inf) is NaN, where one loop would go on from a
  * finite key.  So parts but the first begin such a key with the lowest finite number; only -inf lies below it. */
 #include "ir/derive.h"
-#include "pass/share/split_k.h"
+#include "pass/share/split_derive.h"
 
-#include <float.h>
 #include <math.h>
-
-typedef enum Kind { FOLD, PICK, SCALED } Kind;
-
-typedef struct Column {
-	Kind kind;
-	OpKind fold;
-	int key;                                        /* the column that it is picked or scaled by */
-	const Value *path;                              /* of a pick its condition, of what is scaled its factor */
-} Column;
 
 /* Along which dimension of a tile each dimension of the key lies; extents of 1 lie anywhere (-1). */
 typedef struct Along {
 	int dim[MAX_RANK];
 } Along;
-
-typedef struct Derive {
-	const Op *loop;
-	const Block *body;
-	bool *varies;                                   /* by Value.id: does it depend on a column? */
-	Column *column;
-	int key;                                        /* the one in question */
-	OpKind base;                                    /* of g: exp or exp2 */
-	const Value *by;                                /* what g multiplies by; NULL: 1 */
-} Derive;
-
-/* A column before an iteration, and behind it. */
-static const Value *before(const Derive *d, int i) { return &d->body->arg[1 + i]; }
-static const Value *after(const Derive *d, int i) { return d->body->last->in[i]; }
 
 /* Ids are dense when this begins. */
 static void
@@ -336,12 +312,18 @@ is_key(const Derive *d, int i)
 	    op->home == d->body;
 }
 
-/* What the key becomes the greater or the lesser of, beside itself; NULL: it is more than that. */
-static const Value *
-offered(const Derive *d, int key)
+const Value *
+split_offered(const Derive *d, int key)
 {
 	const Op *op = after(d, key)->def;
 	return op->in[0] == before(d, key) ? op->in[1] : op->in[1] == before(d, key) ? op->in[0] : NULL;
+}
+
+static bool
+may_begin_as_nan(const Derive *d, int key)
+{
+	const Attr *begin = value_const(d->loop->in[3 + key]);
+	return dtype_is_float(before(d, key)->type->elem) && (!begin || begin->kind != KIND_FLOAT || isnan(begin->f));
 }
 
 static bool
@@ -355,8 +337,10 @@ take_pick(const Derive *d, int i, int key)
 	bool is_max = d->column[key].fold == OP_MAX;
 	if (!compare || (compare->kind != OP_GT && compare->kind != OP_LT) || compare->home != d->body)
 		return false;
+	if (may_begin_as_nan(d, key))
+		return false;                           /* a part that does so keeps what came before its first */
 	int greater = compare->kind == OP_GT ? 0 : 1, now = is_max ? greater : 1 - greater;
-	if (compare->in[now] != offered(d, key) || compare->in[1 - now] != before(d, key))
+	if (compare->in[now] != split_offered(d, key) || compare->in[1 - now] != before(d, key))
 		return false;
 	d->column[i] = (Column){.kind = PICK, .key = key, .path = select->in[0]};
 	return true;
@@ -367,9 +351,7 @@ static bool
 take_scaled(Derive *d, int i, int key)
 {
 	Along a;
-	const Attr *begin = value_const(d->loop->in[3 + key]);
-	if (!value_is_zero(d->loop->in[3 + i]) || !begin || begin->kind != KIND_FLOAT ||
-	    d->loop->out[key].type->elem != TY_F32)
+	if (!value_is_zero(d->loop->in[3 + i]) || may_begin_as_nan(d, key) || d->loop->out[key].type->elem != TY_F32)
 		return false;
 	d->key = key;
 	d->column[i] = (Column){.kind = SCALED, .key = key};
@@ -382,8 +364,8 @@ is_state(const Type *t)
 	return t->kind == TYPE_TILE && t->ptr == PTR_NONE && t->elem != TY_BOOL && !dtype_is_packed(t->elem);
 }
 
-static bool
-derive(Func *f, const Op *loop, Derive *d)
+bool
+split_find_columns(Func *f, const Op *loop, Derive *d)
 {
 	Arena *tmp = f->module->cx->tmp;
 	int n = loop->nout;
@@ -404,92 +386,5 @@ bool
 split_derives(const Func *f, const Op *loop)
 {
 	Derive d;
-	return derive((Func *)f, loop, &d);             /* which it only numbers */
-}
-
-/* ---- the op merge ---- */
-
-/* v with what `map` says in place of the keys; it is computed from these and from what stands outside of the loop. */
-static Value *
-computed(const Derive *d, Builder *b, Value *v, Value **map)
-{
-	if (map[v->id] || !value_inside(v, d->body))
-		return value_mapped(map, v);
-	for (int i = 0; i < v->def->nin; i++)
-		map[v->def->in[i]->id] = computed(d, b, v->def->in[i], map);
-	op_clone(b, v->def, map);
-	return map[v->id];
-}
-
-/* The path of column i, where the key before is `was` and what it becomes, or is compared with, `now`. */
-static Value *
-path(const Derive *d, Builder *b, int i, Value *was, Value *now)
-{
-	const Column *c = &d->column[i];
-	Value **map = NEW_ARRAY(b->m->cx->tmp, Value *, d->body->func->nvalues);
-	map[before(d, c->key)->id] = was;
-	map[(c->kind == PICK ? offered(d, c->key) : after(d, c->key))->id] = now;
-	return computed(d, b, (Value *)c->path, map);
-}
-
-static Value *
-joined(const Derive *d, Builder *b, int i, Value *x, Value *y, Value *const *both)
-{
-	const Column *c = &d->column[i];
-	Value *key_x = &b->block->arg[c->key], *key_y = &b->block->arg[d->loop->nout + c->key];
-	if (c->kind == FOLD)
-		return build2(b, c->fold, x, y);
-	if (c->kind == PICK)
-		return build3(b, OP_SELECT, path(d, b, i, key_x, key_y), y, x);
-	Value *of_x = build2(b, OP_MUL, x, path(d, b, i, key_x, both[c->key]));
-	return build2(b, OP_ADD, of_x, build2(b, OP_MUL, y, path(d, b, i, key_y, both[c->key])));
-}
-
-/* Of parts but the first a key that scales begins with the lowest finite number in place of -inf. */
-static void
-begin_keys(const Derive *d, Op *loop, Value *rank)
-{
-	Builder b = build_before(loop);
-	Value *first = build2(&b, OP_EQ, rank, build_index(&b, 0));
-	for (int i = 0; i < loop->nout; i++) {
-		Value *begin = loop->in[3 + i];
-		const Type *t = begin->type;
-		const Attr *number = value_const(begin);
-		bool scales = ANY_OF(k, loop->nout, d->column[k].kind == SCALED && d->column[k].key == i);
-		if (!scales || !isinf(number->f))
-			continue;
-		Value *finite = build_float(&b, t, copysign((double)FLT_MAX, number->f));
-		Value *is_first = t->rank ? build1(&b, OP_BROADCAST, first, type_with_elem(b.m, t, TY_BOOL)) : first;
-		op_set_in(loop, 3 + i, build3(&b, OP_SELECT, is_first, begin, finite));
-	}
-}
-
-Op *
-split_derive(Func *f, Op *loop, Value *rank)
-{
-	Derive d;
-	int n = loop->nout;
-	Arena *tmp = f->module->cx->tmp;
-	if (!derive(f, loop, &d))
-		die("a loop does not say how its states join");
-	const Type **type = NEW_ARRAY(tmp, const Type *, 2 * n);
-	for (int i = 0; i < n; i++)
-		type[i] = type[i + n] = loop->out[i].type;
-	Builder b = build_before(loop->next);
-	b.place = loop->place;
-	Value **in = MAP_OF(tmp, Value *, i, n, &loop->out[i]), **out = NEW_ARRAY(tmp, Value *, n);
-	Op *merge = op_make_regions(&b, OP_MERGE, in, n, NULL, 0, NULL, 0, 1);
-	Block *body = merge->region[0] = block_make(f, merge, type, 2 * n);
-	Builder by = build_inside(merge, 0);
-	for (int scaled = 0; scaled < 2; scaled++)      /* keys first */
-		for (int i = 0; i < n; i++)
-			if ((d.column[i].kind == SCALED) == scaled)
-				out[i] = joined(&d, &by, i, &body->arg[i], &body->arg[n + i], out);
-	build_yield(&by, out, n);
-	for (int i = 0; i < n; i++) {
-		merge->out[i].name = loop->out[i].name;
-		value_replace_from(merge->next, &loop->out[i], &merge->out[i]);
-	}
-	begin_keys(&d, loop, rank);
-	return merge;
+	return split_find_columns((Func *)f, loop, &d);             /* which it only numbers */
 }

@@ -1,5 +1,5 @@
 /* Loops that several blocks share: split_find.c says which, split_derive.c how the
- * states of some join, split_join.c has their parts and joins what those come to,
+ * states of some join, which split_derived.c writes down, split_join.c has their parts and joins what those come to,
  * split_k.c, the pass, divides. */
 #ifndef TEGULA_SPLIT_K_H
 #define TEGULA_SPLIT_K_H
@@ -39,9 +39,9 @@ bool split_is_stream(const Func *f, const Target *t);
 /* Are the blocks that share a program of it a cluster? */
 bool split_in_cluster(const Func *f, const Target *t);
 
-/* split_derive.c: does the loop's body say how its states join?  Then an op merge that does, behind it; `rank` is that of
- * the part. */
+/* split_derive.c: does the loop's body say how its states join? */
 bool split_derives(const Func *f, const Op *loop);
+/* split_derived.c: then an op merge that does, behind it; `rank` is that of the part. */
 Op *split_derive(Func *f, Op *loop, Value *rank);
 
 /* split_k.c: ops merge go; each result is the operand. */
