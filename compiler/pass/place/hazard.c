@@ -3,7 +3,8 @@
  * A tile's element is read or written by the threads whose layout holds it.  So an access with the same tensor, the same
  * indices and the same layout touches each element in the same thread, and the thread's own order is enough, unless
  * the layout repeats elements: then any of the holders may read, but only the first writes.  The same holds of indices that
- * differ, where tiles begin at multiples of their extents: both are then the same tile or have nothing in common.
+ * differ, where tiles begin at multiples of their extents: both are then the same tile or have nothing in common.  Places
+ * that are gathered may be the same for two threads.
  *
  *     %a = read %x, %i … #0            %c = add %a, %b            write %x, %i, %c …         no barrier
  *
@@ -137,6 +138,13 @@ different_programs(const Op *a, const Op *b)
 	return x && y && x != y;
 }
 
+/* May elements of one access be the same, as data says which, so that other threads have them, too? */
+static bool
+may_repeat(const Op *op)
+{
+	return access_is_tensor(op) && strchr(attr_index(op), 'g');
+}
+
 static bool
 global_hazard(const Effect *a, const Effect *b)
 {
@@ -147,7 +155,7 @@ global_hazard(const Effect *a, const Effect *b)
 		return false;
 	if (a->is_carried && same_operands(a->op, b->op) && iterations_disjoint(a->op, a->loop))
 		return false;
-	return !same_places(a, b->op) || !same_threads(a->op, b->op);
+	return !same_places(a, b->op) || !same_threads(a->op, b->op) || may_repeat(a->op);
 }
 
 /* Slots of one ring, of which each iteration takes the next: different ones unless as many iterations lie between as the
