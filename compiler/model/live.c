@@ -18,7 +18,7 @@ typedef struct Live {
 	const Func *f;
 	int *first, *last;                              /* numbers of ops, by the value's id */
 	int n;                                          /* ops so far */
-	const Value **value;                            /* by its id; NULL: a parameter */
+	int *words;                                     /* live_words by the value's id; 0: a parameter */
 	VEC(const Op *) at;                             /* the ops across which elements wait, in order … */
 	VEC(int) number;                                /* … and their numbers */
 	int accesses;
@@ -101,15 +101,15 @@ open_live(const Func *f, Arena *mem)
 	int n = MAX(f->nvalues, 1), at = 1;
 	l.first = NEW_ARRAY(mem, int, n);
 	l.last = NEW_ARRAY(mem, int, n);
-	l.value = NEW_ARRAY(mem, const Value *, n);
+	l.words = NEW_ARRAY(mem, int, n);
 	number(&l, f->body);
 	stretch(&l, f->body, &at);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		for (int i = 0; i < op->nout; i++)
-			l.value[op->out[i].id] = &op->out[i];
+			l.words[op->out[i].id] = live_words(&op->out[i]);
 		for (int r = 0; r < op->nregion; r++)
 			for (int i = 0; i < op->region[r]->narg; i++)
-				l.value[op->region[r]->arg[i].id] = &op->region[r]->arg[i];
+				l.words[op->region[r]->arg[i].id] = live_words(&op->region[r]->arg[i]);
 	}
 	return l;
 }
@@ -118,8 +118,7 @@ open_live(const Func *f, Arena *mem)
 static int
 words_across(const Live *l, int here, int to)
 {
-	return SUM_OF(int, v, l->f->nvalues,
-	    l->value[v] && l->first[v] < here && l->last[v] >= to ? live_words(l->value[v]) : 0);
+	return SUM_OF(int, v, l->f->nvalues, l->first[v] < here && l->last[v] >= to ? l->words[v] : 0);
 }
 
 /* Is it unknown when compiling how far the next trip's elements lie from this one's? */
@@ -166,8 +165,8 @@ live_registers(const Func *f, Arena *mem)
 		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
 		int n = words_across(&l, here, here + streams);
 		for (int v = 0; v < f->nvalues && streams; v++)
-			if (l.value[v] && l.first[v] == here && l.last[v] > here)
-				alone = MAX(alone, live_words(l.value[v]));
+			if (l.first[v] == here && l.last[v] > here)
+				alone = MAX(alone, l.words[v]);
 		for (int k = 0; k < op->nout && !op_is_control(op); k++)
 			n += streams ? 0 : is_read ? MIN(live_words(&op->out[k]), UNDER_WAY) : live_words(&op->out[k]);
 		most = MAX(most, MAX(n, alone));        /* alone: what the op before it made; was not fitted */
