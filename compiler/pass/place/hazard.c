@@ -142,7 +142,10 @@ different_programs(const Op *a, const Op *b)
 static bool
 may_repeat(const Op *op)
 {
-	return access_is_tensor(op) && strchr(attr_index(op), 'g');
+	if (access_is_tensor(op))
+		return strchr(attr_index(op), 'g');
+	const Type *t = op->in[0]->type;
+	return t->rank != 1 || axis_of(op->in[0])->contig[0] < log2_ceil(t->extent[0]);
 }
 
 static bool
