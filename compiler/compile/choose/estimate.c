@@ -33,13 +33,9 @@
 /* Not measured: latency of a lone group's product, which has drained before the next starts; of a fence and a barrier. */
 static const double LONE_WAIT = 100, DECODE_WAIT = 150;
 static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 to 7 % faster from 4096^3 on */
-/* Trips of attention on an H200: heads of 64, 96, 128 and 256, two warpgroups and four, 32 to 128 keys. */
-static const double START_SHARE = 0.9, CHAIN_SLOW = 1.4, CHAIN_WAIT = 400, SPECIAL_SLOW = 1.25, GROUP_ISSUE = 140;
-/* A bias or mask is waited for, fetched and widened: of heads of 64, 96 and 128, f32, bf16 and bool, 0.04 to 0.064. */
-static const double BESIDE_ELEMENT = 0.052;
 /* FLAT_CHAIN: of windows of 128 keys, few trips a program, 64 flat rows take 215 us of an H200 (estimated 219), 128 and
  * 256 rows in roles 318 and 388 (326 and 300); no other of 27 kinds of attention is flat by it that was not by 1.5. */
-static const double RING_WAIT = 240, CHAIN_PROGRAM = 2500, FLAT_CHAIN = 1.28;
+static const double CHAIN_PROGRAM = 3000, LONE_PROGRAM = 2500, FLAT_CHAIN = 1.28;
 /* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses
  * and searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
 static const double FLAT_NEST = 1.2;
@@ -64,7 +60,8 @@ static const double PLACED = 0.85;
 /* Of 66 clusters of two some wait: 257 x 4096 x 4096 in tiles of 64 x 192 takes 44 us, 23 in single blocks. */
 static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
-enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28 };
+enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28,
+       DRIFT_REGISTERS = 24 };     /* the last with what rounding up to eights adds */
 enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, BESIDE_SUMS = 16 };    /* the last: registers beside sums, as spill.c has it */
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
@@ -95,17 +92,6 @@ add_times(Use *to, const Use *u, double n)
 	to->common += n * u->common;
 }
 
-/* Of two chained products, run at once (pass skew): a group of warps starts its products, which blocks it for most of
- * their time, and then computes between them, while other groups' products and exponentials go on. */
-static double
-chain_of(const Estimate *e, const Use *u)
-{
-	double groups = MAX(1, e->warps / 4), most = MAX(MAX(u->products, u->shared), u->l2);
-	double own = (START_SHARE * u->products + CHAIN_SLOW * u->arithmetic) / groups + CHAIN_WAIT;
-	most = MAX(most, SPECIAL_SLOW * u->special + groups * GROUP_ISSUE);
-	return MAX(most, own) + RING_WAIT / MAX(e->stages, 1) + BESIDE_ELEMENT * u->beside;
-}
-
 static double
 longest(const Use *u)
 {
@@ -133,12 +119,14 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			if (estimate_restarts(op))
 				estimate_repeat(e, &before, n, FILL, &inside);
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
-				inside.arithmetic += BESIDE_ELEMENT * inside.beside;    /* parted: chain_of */
+				inside.arithmetic += ESTIMATE_BESIDE * inside.beside;    /* parted: estimate_chain */
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
 			e->within += n * inside.arithmetic;
-			e->chain += share * n * chain_of(e, &inside);
+			double masked = estimate_masked(op, n);
+			e->masked += share * masked;
+			e->chain += share * (n * estimate_chain(e, &inside) + masked);
 			e->trips += share * n;
 			e->filled_trips = e->filled > 0 ? n : 0;
 			bool is_late = inside.asked > 0 && e->filled == 0;
@@ -170,7 +158,7 @@ shared_bytes(const Estimate *e)
 {
 	double shared = e->stages * e->slot + e->filled + e->turned + e->behind + e->scratch + SYSTEM_BYTES;
 	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
-	shared += (e->parted ? e->drain : 0) + (e->chained ? e->once : 0);
+	shared += (e->parted ? e->drain : 0) + (e->chained || e->drifts ? e->once : 0);
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 
@@ -195,6 +183,8 @@ resident(const Estimate *e)
 		return 0;
 	if (shared > t->shared_bytes || registers > (e->adds_apart || e->filled > 0 ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
+	if (e->drifts)                                  /* left operands are made while their sums end */
+		registers = e->registers - e->left / 4 + DRIFT_REGISTERS;
 	double n = MIN(t->shared_bytes_unit / shared, (double)t->registers / (threads * registers));
 	return e->parted ? 1 : (int)MIN(n, (double)t->max_warps / e->warps);
 }
@@ -253,8 +243,11 @@ static double
 programs_cycles(const Estimate *e, double programs, int n, int together)
 {
 	if (e->chained)
-		return (PARTED_START + FILL + n * (e->chain + CHAIN_PROGRAM)) * (e->warps <= 4 ? ONE_GROUP : 1) +
+		return (PARTED_START + FILL + n * (e->chain + (e->warps <= 4 ? LONE_PROGRAM : CHAIN_PROGRAM))) *
+		    (e->warps <= 4 ? ONE_GROUP : 1) +
 		    estimate_join(e->t, e->split, e->sums, e->joins);
+	if (e->drifts)
+		return estimate_drifting(e, FILL + EPILOGUE, programs, n, together);
 	if (e->filled > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
@@ -291,7 +284,9 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
 	out->part[BILL_SECTORS] = is_plain_product(e) ? sectors : e->block.l2;
-	out->part[BILL_ISSUE] = e->block.arithmetic - out->after, out->part[BILL_SPECIAL] = e->block.slow;
+	double issue = e->chained || e->drifts ? estimate_chain_issue(&e->block) : e->block.arithmetic;
+	out->part[BILL_ISSUE] = issue - out->after;
+	out->part[BILL_SPECIAL] = e->block.slow;
 	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
 		out->cycles = MAX(out->cycles, out->part[i] * programs);
@@ -468,6 +463,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	const char *reason = model_reason(&e, chain, each <= 1);
 	if (reason)
 		return refuse(bill, reason);
+	e.drifts = is_chain && !e.parted && each > 1 && e.warpgroup_dots == e.dots && e.filled <= 0 && !e.restarts;
 	if (b->schedule.stages <= 0)
 		while (e.stages > 2 && shared_bytes(&e) > t->shared_bytes)
 			e.stages--;
@@ -479,7 +475,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	reason = room_reason(&e, is_few, is_plain, together);
 	if (reason)
 		return refuse(bill, reason);
-	double flat = e.parted ? 1 : is_chain ? FLAT_CHAIN : e.restarts && e.dots == 1 ? FLAT_NEST : 1;
+	double flat = e.parted || e.drifts ? 1 : is_chain ? FLAT_CHAIN : e.restarts && e.dots == 1 ? FLAT_NEST : 1;
 	double cycles = programs_cycles(&e, programs, each, together) * flat;
 	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
 	double leaving = leaving_cycles(&e, all - programs, together);
@@ -489,7 +485,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	common = is_even ? 0 : common;
 	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + common + 1e-4 * e.block.l2 * programs;
 	if (bill) {
-		bool is_flat = is_chain && !e.parted;   /* chosen only where clearly better */
+		bool is_flat = is_chain && !e.parted && !e.drifts;   /* chosen only where clearly better */
 		double own = e.stream ? estimate_stream_programs(programs, units, e.stream) : each;
 		fill_bill(&e, own, together, fmax(is_flat ? cycles / FLAT_CHAIN * FLAT_TAKES : cycles, memory), bill);
 		bill->launched = programs * MAX(e.stream, 1);

@@ -221,6 +221,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
+		e->rows = MAX(e->rows, rows);
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		/* turned, of what was the right operand threads take fragments, words by two lanes from each bank */
 		bool across = w.turns[1] && is_accumulated(op) && !dot_is_chained(e->f, op) &&
@@ -236,7 +237,9 @@ add_dot(Estimate *e, Op *op, Use *u)
 		if (!continues_sum(op))
 			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
-		e->registers += (w.register_a && !is_in_place ? bytes_of(a) / 4 : 0) / threads;
+		double made = (w.register_a && !is_in_place ? bytes_of(a) / 4 : 0) / threads;
+		e->registers += made;
+		e->left += made;
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= w.decodes;
 		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;

@@ -30,6 +30,9 @@ typedef struct Estimate {
 	double planes;                                  /* of the grid, over which what stays is numbered; 0: none */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
+	bool drifts;                                    /* flat blocks of such products, each at another place */
+	double rows;                                    /* of products by warpgroups, the most */
+	double left;                                    /* of the registers, of left operands that threads make */
 	Use block;
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
@@ -39,7 +42,7 @@ typedef struct Estimate {
 	double wide;                                    /* registers for a decoded operand */
 	double apart;                                   /* registers of sums of one more instruction */
 	double held;                                    /* registers for functions of many steps in the loop */
-	double chain;                                   /* cycles of the trips of two chained products */
+	double chain, masked;                           /* cycles of two chained products' trips; of their masks */
 	double filled, filled_registers, filled_trips;  /* tiles that threads put: bytes, registers a trip ahead, trips */
 	double sums, elements;                          /* bytes of the loop's results; elements of a product */
 	double trips, edges;                            /* of loops with products; programs with rows outside, a share */
@@ -72,6 +75,15 @@ double estimate_written_out(const Estimate *e);
 /* estimate_fma.c: is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);
 void estimate_fma(Estimate *e, const Op *dot, Use *u);
+
+/* estimate_chain.c: cycles of a trip of two chained products in roles; of masks of a loop's tiles by rows and columns; of
+ * flat blocks, n programs of a multiprocessor, `together` at once, with what their ends take; instructions of a use. */
+double estimate_chain(const Estimate *e, const Use *u);
+double estimate_masked(const Op *loop, double trips);
+double estimate_drifting(const Estimate *e, double ends, double programs, int n, int together);
+double estimate_chain_issue(const Use *u);
+/* A bias or mask is waited for, fetched and widened: of heads of 64, 96 and 128, f32, bf16 and bool, 0.04 to 0.064. */
+static const double ESTIMATE_BESIDE = 0.052;
 
 /* Cycles until a copy from device memory is there, where others ask for little. */
 enum { MEMORY_LATENCY = 1100 };

@@ -1,0 +1,107 @@
+/* What two chained products take, as attention's: a trip in roles, where they run at once beside what is computed between
+ * them, and flat blocks of one warpgroup, of which several are resident and drift apart.
+ *
+ * What a trip uses overlaps, but not perfectly: it takes a root of the sum of powers.  Of exponentials, whose
+ * unit has a sum of its own, an eighth is instructions.  Fitted to 16 launches of attention on an H200 by 9 to 14 forms
+ * each: full, causal, with windows and soft caps, heads of 32 to 128.  What comes first takes 1.01 of the fastest form's
+ * time (1.08 by the longest part alone and a preference for roles), in 8 launches that were not fitted 1.03 (1.10).
+ *
+ * In roles a group does one thing after the other, from START_SHARE to CHAIN_WAIT. */
+#include "compile/choose/estimate_ops.h"
+#include "compile/compile.h"
+
+#include <math.h>
+
+static const double SHARP = 4, BESIDE_EXPONENTIAL = 0.125, L2_SHARE = 0.9;
+static const double START_SHARE = 1.35, CHAIN_SLOW = 0.7, CHAIN_WAIT = 430, SPECIAL_SLOW = 1.15, GROUP_SPECIAL = 95;
+static const double FLAT_SHARP = 3, FLAT_MOVED = 0.82, FLAT_PRODUCTS = 0.5, FLAT_SLOW = 0.94, FLAT_WAIT = 454;
+static const double FLAT_TRIP = 39;
+/* Groups of warps of a flat block wait for one another: heads of 64 and 128, 841 us for 553 with one group, 94 for 55. */
+static const double FLAT_GROUPS = 1.6;
+static const double RING_WAIT = 240;
+enum { RING_SLOTS = 3, LANES = 128 };                   /* slots of a ring: more change nothing */
+/* Where a lone group is parted, in single rounds. */
+static const double LONE_START = 0.9, LONE_SLOW = 1.4, LONE_WAIT = 400, LONE_SPECIAL = 1.25, GROUP_ISSUE = 140;
+/* Instructions of an element that is masked by its row and column, in trips that need it (passes split, guard). */
+static const double MASKED = 4.5;
+
+double
+estimate_chain_issue(const Use *u)
+{
+	return u->arithmetic - (1 - BESIDE_EXPONENTIAL) * u->slow;
+}
+
+/* Tiles of 64 rows that a group of warps multiplies one after the other. */
+static double
+tiles(const Estimate *e)
+{
+	return MAX(1, e->rows / (16.0 * MAX(e->warps, 4)));
+}
+
+static double
+lone_trip(const Use *u)
+{
+	double most = MAX(MAX(u->products, u->shared), u->l2);
+	double own = LONE_START * u->products + LONE_SLOW * u->arithmetic + LONE_WAIT;
+	return MAX(MAX(most, LONE_SPECIAL * u->special + GROUP_ISSUE), own);
+}
+
+/* A group of warps starts its products, which blocks it for most of their time, and then computes between them, while other
+ * groups' products and exponentials go on (pass skew). */
+static double
+parted_trip(const Use *u, const Estimate *e, double groups)
+{
+	double special = BESIDE_EXPONENTIAL * u->slow, between = estimate_chain_issue(u) - special;
+	double own = (START_SHARE * u->products + CHAIN_SLOW * between + special) / groups + CHAIN_WAIT * tiles(e);
+	double all = pow(u->products, SHARP) + pow(u->shared, SHARP) + pow(L2_SHARE * u->l2, SHARP) + pow(own, SHARP);
+	return pow(all + pow(SPECIAL_SLOW * u->slow + groups * GROUP_SPECIAL, SHARP), 1 / SHARP);
+}
+
+double
+estimate_chain(const Estimate *e, const Use *u)
+{
+	double groups = MAX(1, e->warps / 4);
+	double trip = groups > 1 ? parted_trip(u, e, groups) : lone_trip(u);
+	return trip + RING_WAIT / MIN(MAX(e->stages, 1), RING_SLOTS) + ESTIMATE_BESIDE * u->beside;
+}
+
+/* Is it what each row has, or each column? */
+static bool
+is_along(const Value *v, int dim)
+{
+	const Op *op = v->def;
+	const Type *from = op && op->kind == OP_BROADCAST ? op->in[0]->type : NULL;
+	return from && from->rank == 2 && from->extent[dim] == v->type->extent[dim] && from->extent[1 - dim] == 1;
+}
+
+/* As many trips need the mask as a tile's rows are those of its columns.  A window of 512 keys, heads of 64, takes an H200
+ * 179 us by 256 x 64, where 8 of 12 trips are masked, and 100 by 64 x 64, where 2 of 9 are. */
+double
+estimate_masked(const Op *loop, double trips)
+{
+	double cycles = 0;
+	for (const Op *op = loop->region[0]->first; op; op = op->next) {
+		const Type *t = op->nout ? op->out[0].type : NULL;
+		bool orders = op->kind == OP_LT || op->kind == OP_LE || op->kind == OP_GT || op->kind == OP_GE;
+		if (!orders || t->rank != 2 || !ANY_OF(i, 2, is_along(op->in[i], 0) && is_along(op->in[1 - i], 1)))
+			continue;
+		double masked = MIN(MAX((double)t->extent[0] / (double)t->extent[1], 1), trips);
+		cycles += masked * (double)type_count(t) / LANES;
+	}
+	return MASKED * cycles;
+}
+
+double
+estimate_drifting(const Estimate *e, double ends, double programs, int n, int together)
+{
+	const Use *u = &e->block;
+	double trips = e->trips * MAX(e->rows / 64, 1), k = MIN(together, n);
+	double issue = estimate_chain_issue(u) + FLAT_TRIP * trips + e->masked;
+	double own = ends + FLAT_PRODUCTS * u->products + FLAT_SLOW * issue + FLAT_WAIT * trips;
+	double l2 = FLAT_MOVED * u->moved / e->t->rates->l2_rate;
+	double part[] = {u->products, u->shared, l2, u->slow, issue, own / k};
+	double each = pow(SUM_OF(double, i, LEN(part), pow(part[i], FLAT_SHARP)), 1 / FLAT_SHARP);
+	each *= e->warps > 4 ? FLAT_GROUPS : 1;
+	return MAX(programs / e->t->rates->multiprocessors, k) * each + (n > k ? own : 0) +    /* the last one to begin */
+	    estimate_join(e->t, e->split, e->sums, e->joins);
+}
