@@ -11,7 +11,7 @@
  * processes that find the same damage, the second must not set aside what the first has just begun.
  * The file's number, as it was when it was opened, shows that.
  *
- * A database that cannot be written to (no permission, a read-only disk) is still read.  One that another user can
+ * A database that cannot be written to (no permission, a read-only or full disk) is still read.  One that another user can
  * have written to is not: cache_trust.c. */
 #include "runtime/cache/cache.h"
 
@@ -57,57 +57,6 @@ static const char schema[] =
     " PRIMARY KEY (device, hash, dtypes, sizes));"
     "COMMIT;";
 
-/* ---- options ---- */
-
-static const char *
-system_folder(Arena *mem)
-{
-	const char *home = getenv("HOME");
-	const char *xdg = getenv("XDG_CACHE_HOME");
-	if (xdg && xdg[0] == '/')
-		return arena_printf(mem, "%s/tegula", xdg);
-	if (!home || home[0] != '/')
-		return NULL;
-#ifdef __APPLE__
-	return arena_printf(mem, "%s/Library/Caches/tegula", home);
-#else
-	return arena_printf(mem, "%s/.cache/tegula", home);
-#endif
-}
-
-/* "512M"; 0 if that is no size. */
-static int64_t
-read_size(const char *s)
-{
-	char *end;
-	errno = 0;
-	long long v = strtoll(s, &end, 10);
-	int shift = 0;
-	if (*end == 'K' || *end == 'k')
-		shift = 10;
-	else if (*end == 'M' || *end == 'm')
-		shift = 20;
-	else if (*end == 'G' || *end == 'g')
-		shift = 30;
-	bool ok = end != s && !errno && v > 0 && v <= INT64_MAX >> shift && (!shift ? !*end : !end[1]);
-	return ok ? v << shift : 0;
-}
-
-CacheOptions
-cache_options(const CacheOptions *given, Arena *mem)
-{
-	CacheOptions o = *given;
-	const char *on = getenv("TEGULA_CACHE"), *folder = getenv("TEGULA_CACHE_DIR");
-	const char *limit = getenv("TEGULA_CACHE_LIMIT");
-	if (on && (text_same(on, "off") || strcmp(on, "0") == 0))
-		o.off = true;
-	if (!o.folder)
-		o.folder = folder && *folder ? arena_strdup(mem, folder) : system_folder(mem);
-	if (!o.limit && limit)
-		o.limit = read_size(limit);
-	return o;
-}
-
 /* ---- open and close ---- */
 
 static char *
@@ -126,6 +75,10 @@ cache_open(const CacheOptions *o)
 	c->off = o->off || !o->folder;
 	c->limit = o->limit > 0 ? o->limit : CACHE_LIMIT;
 	c->now = o->now;
+	if (o->wrong) {
+		number_format(c->warning, sizeof c->warning, "%s", o->wrong);
+		c->waiting = true;
+	}
 	if (!c->off) {
 		c->folder = join(o->folder, "");
 		c->path = join(o->folder, "/cache1.db"); /* 1: of these tables */
@@ -274,11 +227,17 @@ move_aside(Cache *c, const char *why)
 	free(memory);
 }
 
-/* The damaged database gets another name, unless another process has already done that. */
+/* The damaged database gets another name, unless another process has already done that.  What is read without its log
+ * may look damaged while another process writes: that is left alone. */
 static void
 set_aside(Cache *c, const char *why)
 {
 	close_database(c);
+	if (c->read_only) {
+		warn(c, "the cache '%s' cannot be written to, nor read without that: %s", c->path, why);
+		c->off = true;
+		return;
+	}
 	int lock = lock_folder(c);
 	if (same_file(c))
 		move_aside(c, why);
@@ -359,7 +318,7 @@ open_file(Cache *c, const char *path, int flags)
 	return true;
 }
 
-/* Whether it can be read; a log that can't be opened for lack of permission is done without. */
+/* Whether it can be read; a log that can't be opened, for lack of permission or of room on the disk, is done without. */
 static int
 try_reading(Cache *c)
 {
@@ -436,7 +395,7 @@ open_database(Cache *c, bool create)
 		return open_to_read(c);
 	sqlite3_exec(c->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
 	int r = there && st.st_size ? try_reading(c) : SQLITE_ERROR;
-	if (r == SQLITE_READONLY_DIRECTORY || r == SQLITE_CANTOPEN ||
+	if (r == SQLITE_READONLY_DIRECTORY || r == SQLITE_CANTOPEN || (r & 0xff) == SQLITE_IOERR || r == SQLITE_FULL ||
 	    (r == SQLITE_READONLY_CANTINIT || r == SQLITE_READONLY_CANTLOCK))
 		return open_to_read(c);
 	return r == SQLITE_OK || begin(c);

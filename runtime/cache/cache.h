@@ -18,9 +18,12 @@ typedef struct CacheOptions {
 	int64_t limit;                  /* bytes of artefacts; 0: CACHE_LIMIT */
 	bool off;
 	int64_t (*now)(void);           /* seconds; NULL: the time of day */
+	const char *wrong;              /* about a variable that is not heeded; else NULL */
 } CacheOptions;
 
 #define CACHE_LIMIT (INT64_C(512) << 20)
+
+/* cache_options.c */
 
 /* Options with what the environment says of those not set: TEGULA_CACHE=off, TEGULA_CACHE_DIR,
  * TEGULA_CACHE_LIMIT (bytes; K, M, G behind it), then the folder of the system.  The folder is in `mem`. */

@@ -328,7 +328,23 @@ test_options(void **state)
 	cache_close(c);
 	setenv("TEGULA_CACHE", "off", 1);
 	assert_true(cache_options(&(CacheOptions){0}, mem).off);
+	setenv("TEGULA_CACHE", "/some/folder", 1);
+	o = cache_options(&(CacheOptions){.off = true}, mem);
+	c = cache_open(&o);
+	const char *s = cache_warning(c);
+	assert_true(s && strstr(s, "'/some/folder'") && strstr(s, "TEGULA_CACHE_DIR"));
+	assert_null(cache_warning(c));
+	cache_close(c);
+	setenv("TEGULA_CACHE", "On", 1);
+	setenv("TEGULA_TUNE", "OFF", 1);
+	assert_null(cache_options(&(CacheOptions){0}, mem).wrong);
+	setenv("TEGULA_TUNE", "never", 1);
+	assert_non_null(strstr(cache_options(&(CacheOptions){0}, mem).wrong, "TEGULA_TUNE is 'never'"));
+	setenv("TEGULA_CACHE_LIMIT", "5Mb", 1);
+	assert_non_null(strstr(cache_options(&(CacheOptions){0}, mem).wrong, "'5Mb'"));
 	unsetenv("TEGULA_CACHE");
+	unsetenv("TEGULA_TUNE");
+	unsetenv("TEGULA_CACHE_LIMIT");
 	arena_close(mem);
 }
 
@@ -462,6 +478,36 @@ begin_on_full_disk(const Fixture *f)
 		CHECK(cache_rebuilds(c) == 0);
 		cache_close(c);
 	}
+}
+
+/* What is there is read by a process that begins when the disk is full already: nothing is written beside it then. */
+static void
+read_on_full_disk(const Fixture *f)
+{
+	enum { PAGE = 4096, PAGES = 12 };
+	signal(SIGXFSZ, SIG_IGN);
+	for (int pages = 0; pages <= PAGES; pages++) {
+		struct rlimit limit = {(rlim_t)pages * PAGE, RLIM_INFINITY};
+		CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+		Cache *c = open_in(f);
+		CHECK(is_there(c, 1, 1000));
+		CHECK(!cache_warning(c));
+		put(c, 2, 200000);
+		const char *s = cache_warning(c);
+		CHECK(s && strstr(s, "cannot be written to"));
+		CHECK(cache_rebuilds(c) == 0);
+		cache_close(c);
+	}
+}
+
+static void
+test_read_on_full_disk(void **state)
+{
+	Fixture *f = *state;
+	Cache *c = open_in(f);
+	put(c, 1, 1000);
+	cache_close(c);
+	assert_int_equal(in_child(f, read_on_full_disk), 0);
 }
 
 static void
@@ -992,6 +1038,7 @@ main(void)
 	    TEST(test_no_folder),
 	    TEST(test_read_only),
 	    TEST(test_full_disk),
+	    TEST(test_read_on_full_disk),
 	    TEST(test_full_disk_at_first),
 	    TEST(test_many_writers),
 	    TEST(test_fork),
