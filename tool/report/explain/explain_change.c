@@ -149,6 +149,26 @@ way_of_requests(const Explain *s)
 		   : "fewer, wider accesses";
 }
 
+/* A part of a tile that was read whole, in the line that exchanges most, is another thread's: read by
+ * itself it is in place. */
+static const char *
+way_of_shuffles(const Explain *s)
+{
+	const LineBill *l = first_of(s, BILL_SHUFFLES);
+	const Func *f = s->x->f;
+	for (const Op *op = f->body->first; l && op; op = op_after(op, f->body)) {
+		const Op *from = op->kind == OP_EXTRACT && op->place.line == l->line ? op->in[0]->def : NULL;
+		while (from && (from->kind == OP_CONVERT || from->kind == OP_CAST))
+			from = from->in[0]->def;
+		if (from && from->kind == OP_READ && from->in[0]->name)
+			return arena_printf(s->mem,
+			    "line %d's parts of %s each read by themselves: line %d reads them as one tile, "
+			    "whose parts lie in other threads than use them",
+			    l->line, from->in[0]->name, from->place.line);
+	}
+	return "threads that exchange less: more elements of a row in each";
+}
+
 /* Where nothing was found. */
 static const char *
 way_of(const Explain *s, BillPart p)
@@ -171,7 +191,7 @@ way_of(const Explain *s, BillPart p)
 			       s->mem, "fewer instructions for each result of line %d", l->line)
 			 : "fewer instructions for each result";
 	case BILL_SPECIAL: return "fewer special functions and conversions";
-	case BILL_SHUFFLES: return "threads that exchange less: more elements of a row in each";
+	case BILL_SHUFFLES: return way_of_shuffles(s);
 	case BILL_SHARED: return "less through shared memory";
 	case BILL_PRODUCTS: return "fewer products, or narrower dtypes";
 	case BILL_START: return "fewer, larger programs";

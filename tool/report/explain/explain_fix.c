@@ -58,11 +58,14 @@ fewer_warps(const Explain *s, int warps)
 			       : "as long");
 }
 
+/* A warpgroup by itself has whole rows of its products; how other warps share theirs is not known. */
 static const char *
 fix_rows(const Explain *s, const ExplainLine *l)
 {
+	enum { GROUP = 4 };
 	int across = l->x->across, all = s->x->f->schedule.warps;
-	bool can = all % across == 0 && s->x->bill.part[BILL_PRODUCTS] <= 0;
+	bool plain = s->x->bill.part[BILL_PRODUCTS] <= 0;
+	bool can = all % across == 0 && (plain || (s->x->all_wgmma && all / across == GROUP));
 	return arena_printf(s->mem, " (%d warps hold a row together%s)", across,
 	    can ? fewer_warps(s, all / across) : "");
 }
