@@ -135,7 +135,7 @@ split_find(const Func *f, const Target *t, Found *out)
 	*out = find_loop(f);
 	if (!out->loop)
 		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
-		    "and none with 'merge'";
+		    "none whose updates say how its states join, and none with 'merge'";
 	const Op *end = out->merge ? out->merge : out->loop;
 	if (!end->next)
 		return "nothing is done with what the loop comes to";
