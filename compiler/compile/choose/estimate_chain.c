@@ -4,7 +4,7 @@
  * What a trip uses overlaps, but not perfectly: it takes a root of the sum of powers.  Of exponentials, whose
  * unit has a sum of its own, an eighth is instructions.  Fitted to 16 launches of attention on an H200 by 9 to 14 forms
  * each: full, causal, with windows and soft caps, heads of 32 to 128.  What comes first takes 1.01 of the fastest form's
- * time (1.08 by the longest part alone and a preference for roles), in 8 launches that were not fitted 1.03 (1.10).
+ * time, as calculated (1.08 by the longest part alone and a preference for roles), in 8 others 1.03 (1.10).
  *
  * In roles a group does one thing after the other, from START_SHARE to CHAIN_WAIT. */
 #include "compile/choose/estimate_ops.h"
