@@ -21,7 +21,7 @@
 
 enum { LINES_MOST = 1024, FORMS_MOST = 64, SETS_MOST = 12, ARGS_MOST = 96, NAMES_MOST = 16, ROUNDS = 9, LINE_BYTES = 1 << 14 };
 static const double BURST_SECONDS = 1e-3, CACHED_BYTES = 130e6, SECONDS_MOST = 1e9;
-static const double PREPARE_LONG = 5, PREPARE_LAST = 2;         /* seconds: what is told; before the limit none begins */
+static const double PREPARE_LONG = 5, PREPARE_LAST = 2;         /* seconds: longer ones are reported; none begins so near the limit */
 static const double SLOW = 6;                           /* times the fastest so far: once is enough */
 
 typedef struct Line {
