@@ -135,7 +135,7 @@ is_far(const Op *access, const Value *trip)
 
 /* Addresses of trips that are read and written ahead (pass unroll) and have no order among them: the assembler makes all
  * of them at once, unless trips are a known number of bytes apart.  bn_first of bench/warps takes 128 registers by 16
- * trips, 252 by 32; told that ten blocks shall fit, 32 spilled and took an H200 142 us, 16 take 34. */
+ * trips, 252 by 32; with registers limited so that ten blocks fit, 32 spilled and took an H200 142 us, 16 take 34. */
 static int
 addresses_ahead(const Func *f)
 {
