@@ -14,7 +14,7 @@
 #include "pass/pass.h"
 #include "sema/sema.h"
 #include "tests/options.h"
-#include "tool/fmt/fmt.h"
+#include "tests/reprint/reprint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,44 +152,11 @@ places_lie_inside(const Compile *cx)
 	return true;
 }
 
-/* The dump without its places. */
-static void
-tree(Compile *cx, const Ast *ast, Text *out)
-{
-	Text dump = {0};
-	ast_dump(cx, ast, &dump);
-	for (char *s = dump.at; s && *s;) {
-		char *end = strchr(s, '\n'), *at = end;
-		while (at > s && *at != '@')
-			at--;
-		text_putn(out, s, (size_t)(at - s));
-		text_put(out, "\n");
-		s = end + 1;
-	}
-	text_put(out, "");
-	text_close(&dump);
-}
-
 static bool
 check_format(Compile *cx, const Ast *ast)
 {
-	Text once = {0}, twice = {0}, before = {0}, after = {0};
-	ast_print(ast, &once);
-	const Ast *again = ast_parse(cx, source_text(cx, "<fmt>", once.at, once.n));
-	bool good = cx->nerrors == 0 || complain("what fmt prints does not parse");
-	if (good) {
-		ast_print(again, &twice);
-		tree(cx, ast, &before);
-		tree(cx, again, &after);
-		good = strcmp(once.at, twice.at) == 0 || complain("fmt of fmt differs");
-		good = (strcmp(before.at, after.at) == 0 || complain("fmt changes the tree")) && good;
-		good = (again->comments.n == ast->comments.n || complain("fmt loses comments")) && good;
-	}
-	text_close(&once);
-	text_close(&twice);
-	text_close(&before);
-	text_close(&after);
-	return good;
+	const char *wrong = reprint_source(cx, ast);
+	return !wrong || complain(wrong);
 }
 
 static bool
