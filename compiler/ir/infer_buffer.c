@@ -73,8 +73,31 @@ RULE(slot)
 	return infer_i64(x, 1) && infer_out(x, type_buffer(x->m, t->elem, 1, t->rank, t->extent));
 }
 
+/* A tile whose elements stand in rows of bytes anywhere in the slot. */
+static bool
+get_part(Infer *x)
+{
+	const IntList *steps = attr_steps(x->op);
+	const Type *slot = infer_in(x, 0), *t = x->nwant == 1 ? x->want[0] : NULL;
+	const Op *owner = buffer_owner(x->op->in[0]);
+
+	if (!t || t->kind != TYPE_TILE || t->elem != slot->elem || dtype_info[t->elem].bits != 8 || steps->n != 1 + t->rank)
+		return infer_fail(x, "a part of a slot; expected a tile of its bytes, and a step for each dimension");
+	int64_t last = steps->at[0];
+	bool counts = last >= 0;
+	for (int d = 0; d < t->rank && counts; d++) {
+		counts = steps->at[1 + d] >= 0;
+		last += steps->at[1 + d] * (t->extent[d] - 1);
+	}
+	if (!counts || (owner && last >= buffer_slot_bytes(owner)))
+		return infer_fail(x, "a part of a slot that ends at byte %lld; expected one within it", (long long)last);
+	return infer_out(x, t);
+}
+
 RULE(get)
 {
+	if (attr_steps(x->op))
+		return infer_count(x, 1, INT32_MAX) && need_slot(x, 0) && tokens(x, 1) && get_part(x);
 	return infer_count(x, 1, INT32_MAX) && need_slot(x, 0) && tokens(x, 1) &&
 	    infer_out(x, tile_of(x, infer_in(x, 0)));
 }

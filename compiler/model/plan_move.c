@@ -329,6 +329,8 @@ plan_slot(const Op *op, const Target *t, const char **matrix)
 	const Value *slot = op->in[0], *tile = reads ? &op->out[0] : op->in[1];
 	int bytes = element_bytes(tile->type);
 	*matrix = NULL;
+	if (reads && attr_steps(op))                    /* parts of records begin at even bytes */
+		return (BankPlan){2, 1, 1};
 	if (dtype_is_packed(tile->type->elem))
 		return plan_banks(tile->layout, slot->layout, tile->type->elem, use, t);
 	if (!reads && (t->has & HAS_STMATRIX) && layout_stores_matrix(tile->layout, slot->layout, bytes, &to, &transposed))

@@ -136,6 +136,35 @@ arrive_later(Lower *l, const Op *op)
 	thread_prim(l->b, PRIM_CP_ARRIVE, &at, 1, NULL, 0, NULL, 0);
 }
 
+/* Rows of a number of chunks that is no power of two; what the tile has behind them is not there. */
+static void
+copy_rows(Lower *l, const Op *op, const Type *tile, int64_t pitch)
+{
+	const Layout *layout = op->out[0].layout;
+	LowerMap row = lower_coordinate_map(l, layout, 0), column = lower_coordinate_map(l, layout, 1);
+	Reg holder = lower_is_first_holder(l, layout), slot = lower_regs(l, op->in[access_data(op)])[0];
+	int64_t valid = attr_valid(op)->at[1], down, right;
+	uint64_t repeats = lower_repeats(layout);
+	bool by_line = takes_lines(op, tile, layout, l->t);
+	LowerAccess a;
+
+	lower_access_make(l, &a, op, tile, layout);
+	for (int r = 0; r < 1 << layout->in[IN_REGISTER]; r += a.vector) {
+		ThreadAccess from = {.align = a.vector, .cache = lower_cache(op, CACHE_NONE)};
+		ThreadAccess to = {.space = SPACE_SHARED, .align = a.vector, .base = slot};
+		Reg x = lower_map_at(l, &column, lower_register_coordinate(layout, r, 1), &right);
+		Reg y = lower_map_at(l, &row, lower_register_coordinate(layout, r, 0), &down);
+		if ((uint64_t)r & repeats || right >= valid)
+			continue;
+		bool all = right + (int64_t)column.moves + a.vector <= valid;
+		Reg is_there = all ? 0 : lower_op2(l, THREAD_SLT, x, lower_i32(l, valid - right));
+		lower_access_at(l, &a, r, &from);
+		to.offset = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, y, lower_i32(l, pitch)), x);
+		to.constant = down * pitch + right;
+		copy_async(l, a.vector, by_line, &from, &to, lower_both(l, holder, is_there));
+	}
+}
+
 static void
 lower_copy(Lower *l, Op *op)
 {
@@ -149,6 +178,10 @@ lower_copy(Lower *l, Op *op)
 	lower_new(l, &op->out[0])[0] = lower_i32(l, 0);
 	if (op_is_bulk_copy(op)) {
 		lower_copy_bulk(l, op);
+		return;
+	}
+	if (attr_slot_bytes(buffer_owner(slot))) {
+		copy_rows(l, op, tile, attr_slot_bytes(buffer_owner(slot)) / tile->extent[0]);
 		return;
 	}
 	lower_access_make(l, &a, op, tile, &elements);
@@ -187,6 +220,64 @@ lower_copy(Lower *l, Op *op)
 		arrive_later(l, op);
 }
 
+/* Bytes c .. c + n - 1 of what a thread may read at, into registers r on.  Where all threads' places are words apart but
+ * the first byte begins none, whole words hold them; else accesses are as wide as places are aligned. */
+static void
+get_bytes(Lower *l, ThreadAccess at, int64_t c, int n, int64_t apart, Reg *out)
+{
+	enum { WORD = 4, MOST = 16 };
+	Reg byte[MOST];
+	bool words = apart % WORD == 0 && c % WORD && n >= WORD;
+	int64_t align = words ? WORD : MIN(apart ? apart & -apart : MOST, c ? c & -c : MOST), skip = words ? c % WORD : 0;
+
+	at.n = at.align = (int)MIN(MIN(align, MOST), skip + n);
+	for (int64_t k = -skip; k < n; k += at.n) {
+		at.constant = c + k;
+		thread_load(l->b, &at, byte);
+		for (int i = 0; i < at.n; i++)
+			if (k + i >= 0 && k + i < n)
+				out[k + i] = byte[i];
+	}
+}
+
+/* A part of each row. */
+static void
+get_part(Lower *l, Op *op)
+{
+	const Value *v = &op->out[0];
+	const int64_t *step = attr_steps(op)->at;
+	int rank = v->type->rank, last = rank - 1;
+	uint64_t repeats = lower_repeats(v->layout);
+	LowerMap map[KERNEL_RANK];
+	Reg *out = lower_new(l, &op->out[0]), base = lower_regs(l, op->in[0])[0];
+	int64_t apart = 0;
+
+	for (int d = 0; d < rank; d++) {
+		map[d] = lower_coordinate_map(l, v->layout, d);
+		apart |= (int64_t)(map[d].moves & -map[d].moves) * step[1 + d];
+	}
+	int n = step[1 + last] == 1 ? 1 << layout_contiguous(v->layout, last) : 1;
+	while ((uint64_t)(n - 1) & repeats)
+		n /= 2;
+	for (int r = 0; r < 1 << v->layout->in[IN_REGISTER]; r += n) {
+		ThreadAccess at = {.space = SPACE_SHARED, .type = lower_type(v->type), .base = base};
+		int64_t c = step[0], add;
+		if ((uint64_t)r & repeats)
+			continue;
+		for (int d = 0; d < rank; d++) {
+			Reg x = lower_map_at(l, &map[d], lower_register_coordinate(v->layout, r, d), &add);
+			c += add * step[1 + d];
+			if (map[d].moves == 0)
+				continue;
+			x = lower_op2(l, THREAD_MUL, x, lower_i32(l, step[1 + d]));
+			at.offset = at.offset ? lower_op2(l, THREAD_ADD, at.offset, x) : x;
+		}
+		get_bytes(l, at, c, n, apart, out + r);
+	}
+	for (int r = 0; r < 1 << v->layout->in[IN_REGISTER]; r++)
+		out[r] = out[(uint64_t)r & ~repeats];
+}
+
 static void
 lower_get(Lower *l, Op *op)
 {
@@ -197,6 +288,10 @@ lower_get(Lower *l, Op *op)
 
 	if (simdgroup_reader(op, l->t))
 		return;
+	if (attr_steps(op)) {
+		get_part(l, op);
+		return;
+	}
 	if (dtype_is_packed(v->type->elem)) {
 		if (!lower_packed_get(l, v, base, &shared, out))
 			lower_refuse(l, op, "a tile of packed elements in shared memory that is not whole words");

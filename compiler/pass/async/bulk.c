@@ -81,7 +81,9 @@ mark_bulk(Pipeline *p, bool allowed)
 		Staged *s = &p->reads.at[i];
 		bool fits = s->is_boxed || s->is_beside || pipeline_has_row_slots(s->read->out[0].type);
 		bool is_ahead = s->is_turned && p->f->schedule.specialize != 1;         /* decode.c, by waits for groups */
-		s->is_bulk = allowed && fits && !is_ahead && !access_map_reason(s->read, p->t);
+		if (s->of)
+			continue;
+		s->is_bulk = allowed && fits && !is_ahead && !s->pitch && !access_map_reason(s->read, p->t);
 		p->nasync += !s->is_bulk;
 		p->bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 	}
@@ -158,7 +160,7 @@ pipeline_copies(Pipeline *p, Builder *b, Value *index, Value *number)
 		op_make(b, OP_EXPECT, (Value *[]){p->full, number}, 2, &bytes, 1, NULL, 0);
 	for (int i = 0; i < p->reads.n; i++) {
 		const Staged *s = &p->reads.at[i];
-		if (p->part != COPY_ALL && (p->part == COPY_FIXED) != pipeline_is_fixed(p, s))
+		if (s->of || (p->part != COPY_ALL && (p->part == COPY_FIXED) != pipeline_is_fixed(p, s)))
 			continue;
 		b->place = s->read->place;
 		pipeline_access(p, b, s, OP_COPY, pipeline_slot(p, b, s, number), index);

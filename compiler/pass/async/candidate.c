@@ -6,6 +6,17 @@
  * once, which is what cp.async copies.  Elements of 4 bits are copied and held in shared memory as they are, two in a byte.
  * In a loop that waits for memory, as products of few rows do, what is done with the product waits too: scales that it is
  * multiplied by are staged alike.
+ *
+ * Records whose parts begin at odd bytes, as weights in blocks of a scale and some nibbles, are read two bytes at a time.
+ * Where an iteration reads whole 16 bytes of each row, of one record or several, these are staged as they are, and each
+ * read is a get of its part of them:
+ *
+ *     %d = read %q, %r, %g, 0 {index = "ppi", extents = [64, 8]} : u8[64, 8]                     %q: u8[N, G, 18]
+ *     %c = read %q, %r, %g, 2 {index = "ppp", extents = [64, 8, 16]} : u8[64, 8, 16]
+ *  =>
+ *     (copied: read %q, %r, 0, 18 %g {index = "pip", merged = [0, 0, 1], extents = [64, 256], valid = [64, 144]})
+ *     %d = get %slot {steps = [0, 144, 18]} : u8[64, 8]
+ *     %c = get %slot {steps = [2, 144, 18, 1]} : u8[64, 8, 16]
  */
 #include "pass/async/pipeline.h"
 
@@ -13,7 +24,7 @@
 
 #include <string.h>
 
-enum { SLICE_MAX = 4096, FEW_ROWS = 32 };
+enum { SLICE_MAX = 4096, FEW_ROWS = 32, CHUNK = 16, RECORDS_BYTES = 64 * 1024 };
 
 bool
 pipeline_is_search(const Func *f, const Op *loop, const Block *b)
@@ -199,6 +210,159 @@ pipeline_find_reads(Pipeline *p)
 		vec_push(p->tmp, &p->reads, s);
 	}
 }
+
+/* ---- records ---- */
+
+/* Reads of each row's records of the tensor's last dimension, or one of them, and there of some bytes, or one. */
+static bool
+reads_record(const Pipeline *p, const Op *op)
+{
+	const Value *tensor = op->kind == OP_READ ? op->in[0] : NULL;
+	int rank = tensor ? tensor->type->rank : 0, rows = 0;
+	int64_t at;
+
+	if (rank < 3 || op->home != p->body || !op->out[0].layout || dtype_info[op->out[0].type->elem].bits != 8 ||
+	    tensor->def || p->f->param[tensor->index].strided || attr_merged(op) || attr_valid(op) ||
+	    strchr(attr_index(op), 'g') || !access_fill_is_zero(op) || tensor_may_be_written(p->f, tensor, p->body))
+		return false;
+	const char *index = attr_index(op);
+	const Type *t = op->out[0].type;
+	for (int d = 0; d < rank - 2; d++)
+		rows += index[d] == 'p';
+	int64_t bytes = index[rank - 1] == 'p' ? t->extent[t->rank - 1] : 1;
+	return rows == 1 && value_int(op->in[rank], &at) && at >= 0 && at + bytes <= tensor->type->extent[rank - 1] &&
+	    ALL_OF(i, rank, can_shift(p, op->in[1 + i], 16));
+}
+
+/* Of the same records of the same rows? */
+static bool
+reads_same_records(const Op *a, const Op *b)
+{
+	int rank = a->in[0]->type->rank;
+	return a->in[0] == b->in[0] && strncmp(attr_index(a), attr_index(b), (size_t)rank - 1) == 0 &&
+	    ALL_OF(i, rank - 1, a->in[1 + i] == b->in[1 + i]) &&
+	    a->out[0].type->extent[0] == b->out[0].type->extent[0] &&
+	    (attr_index(a)[rank - 2] != 'p' || a->out[0].type->extent[1] == b->out[0].type->extent[1]);
+}
+
+/* The whole rows of what `op` reads parts of, or NULL: they are not of 16 bytes each that are aligned. */
+static Op *
+read_rows(Pipeline *p, Op *op, int64_t *pitch)
+{
+	const Type *tensor = op->in[0]->type;
+	int last = tensor->rank - 1;
+	const char *letters = attr_index(op);
+	bool several = letters[last - 1] == 'p';
+	int64_t record = tensor->extent[last], rows = op->out[0].type->extent[0];
+	int64_t bytes = record * (several ? op->out[0].type->extent[1] : 1);
+	int64_t extent[2] = {rows, INT64_C(1) << log2_ceil(bytes)}, valid[2] = {rows, bytes};
+	int64_t merged[MAX_RANK] = {0}, inside[MAX_RANK] = {0};
+	char index[MAX_RANK + 1] = {0};
+	Value *in[1 + MAX_RANK];
+	const IntList *known = attr_inside(op);
+
+	*pitch = bytes / CHUNK % 2 ? bytes : bytes + CHUNK;     /* eight rows' equal bytes are in different banks */
+	if (bytes % CHUNK || rows * *pitch > RECORDS_BYTES)
+		return NULL;
+	Builder b = build_before(op);
+	memcpy(in, op->in, sizeof *in * (size_t)(1 + last));
+	memcpy(index, letters, (size_t)last);
+	in[last] = build_index(&b, 0);
+	in[last + 1] = build2(&b, OP_MUL, op->in[last], build_index(&b, record));
+	index[last - 1] = 'i';
+	index[last] = 'p';
+	merged[last] = 1;
+	for (int d = 0; d <= last && known; d++)
+		inside[d] = d == last - 1 || known->at[d == last ? last - 1 : d];
+	Attr attr[] = {attr_new_index(p->m, intern(p->m->cx->names, index)), attr_new_extents(p->m, extent, 2),
+	    attr_new_merged(p->m, merged, tensor->rank), attr_new_valid(p->m, valid, 2),
+	    attr_new_inside(p->m, inside, tensor->rank)};
+	Op *all = op_make(&b, OP_READ, in, 1 + tensor->rank, attr, LEN(attr), NULL, 0);
+	int shape[LAYOUT_RANK] = {log2_ceil(rows), log2_ceil(extent[1])}, order[LAYOUT_RANK] = {1, 0};
+	Layout l = layout_coalesced(2, shape, order, log2_ceil(CHUNK), log2_ceil(p->t->lanes),
+	    log2_ceil(MAX(p->f->schedule.warps, 1)));
+	all->out[0].layout = layout_intern(p->m, &l);
+	attr_set_vector(p->m, all, access_vector(all, all->out[0].layout, p->t));
+	if (pipeline_access_bytes(all) == CHUNK)
+		return all;
+	op_erase(all);
+	return NULL;
+}
+
+/* What reads parts of the records that `first` does: their rows, and each as a part of them. */
+static void
+stage_records(Pipeline *p, Op *first)
+{
+	int rank = first->in[0]->type->rank;
+	int64_t record = first->in[0]->type->extent[rank - 1], pitch;
+	Op *rows = read_rows(p, first, &pitch);
+
+	if (!rows)
+		return;
+	int n = 0;
+	for (int i = 0; i < p->reads.n; i++)
+		if (!reads_same_records(p->reads.at[i].read, first))
+			p->reads.at[n++] = p->reads.at[i];
+	p->reads.n = n++;
+	vec_push(p->tmp, &p->reads, ((Staged){.read = rows, .pitch = pitch}));
+	for (Op *op = first; op; op = op->next) {
+		if (!reads_record(p, op) || !reads_same_records(op, first))
+			continue;
+		Staged s = {.read = op, .of = n, .step = {[1] = pitch}};
+		int k = 2;
+		value_int(op->in[rank], &s.step[0]);
+		if (attr_index(op)[rank - 2] == 'p')
+			s.step[k++] = record;
+		if (attr_index(op)[rank - 1] == 'p')
+			s.step[k] = 1;
+		vec_push(p->tmp, &p->reads, s);
+	}
+}
+
+static bool
+is_found(const Pipeline *p, const Op *op)
+{
+	return ANY_OF(i, p->reads.n, p->reads.at[i].read == op);
+}
+
+/* Reads of products' operands by fewer than 4 bytes, with whatever else reads of the same records; products of warpgroups
+ * want rows that are no records. */
+void
+pipeline_find_records(Pipeline *p)
+{
+	bool all = pipeline_is_stream(p);
+
+	if (!p->is_async || p->f->schedule.specialize == 1)
+		return;
+	for (Op *op = p->body->first; op; op = op->next)
+		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
+			return;
+	for (Op *op = p->body->first; op; op = op->next)
+		if ((all || in_slice(p, op)) && reads_record(p, op) && !is_found(p, op) &&
+		    pipeline_access_bytes(op) < COPY_LEAST) {
+			Op *first = op;
+			for (Op *at = p->body->first; first == op && at != op; at = at->next)
+				if (reads_record(p, at) && reads_same_records(at, op))
+					first = at;
+			stage_records(p, first);
+		}
+}
+
+void
+pipeline_drop_records(Pipeline *p)
+{
+	int n = 0;
+	for (int i = 0; i < p->reads.n; i++) {
+		const Staged *s = &p->reads.at[i];
+		if (s->pitch)
+			op_erase(s->read);
+		else if (!s->of)
+			p->reads.at[n++] = *s;
+	}
+	p->reads.n = n;
+}
+
+/* ---- tensors that stay ---- */
 
 bool
 pipeline_is_fixed(const Pipeline *p, const Staged *s)

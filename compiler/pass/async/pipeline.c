@@ -371,6 +371,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	}
 	axis_keep(f);
 	pipeline_find_reads(&p);
+	pipeline_find_records(&p);
 	find_wanted(&p);
 	if (p.reads.n == 0)
 		return;
@@ -378,7 +379,9 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	pipeline_find_bulk(&p);
 	int stages = choose_stages(&p);
 	bool is_symmetric = p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0;
-	if (!is_symmetric && block_find(p.body, OP_WHILE))
+	if (!p.is_async || stages < 2 || (!is_symmetric && block_find(p.body, OP_WHILE)))
+		pipeline_drop_records(&p);
+	if (p.reads.n == 0 || (!is_symmetric && block_find(p.body, OP_WHILE)))
 		return;
 	if (is_symmetric)
 		pipeline_symmetric(&p, stages);
@@ -472,7 +475,7 @@ moves_past_slot(const Op *op)
 {
 	bool threads = op->kind == OP_PUT || op->kind == OP_GET || (op->kind == OP_COPY && !op_is_bulk_copy(op));
 	const Op *owner = threads ? buffer_owner(op->in[op->kind == OP_COPY ? access_data(op) : 0]) : NULL;
-	return owner && owner->kind == OP_ALLOC && attr_slot_bytes(owner);
+	return owner && owner->kind == OP_ALLOC && attr_slot_bytes(owner) && !ring_moves_records(op, owner);
 }
 
 const char *

@@ -29,6 +29,9 @@ typedef struct Staged {
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
 	bool is_counted;                                /* whose threads arrive at an mbarrier when it has come */
 	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
+	int64_t pitch;                                  /* rows of records: bytes from one to the next in a slot, or 0 */
+	int of;                                         /* 1 + the number of the rows of which this is a part, or 0 */
+	int64_t step[1 + MAX_RANK];                     /* of a part: {steps} of the get */
 } Staged;
 
 /* Reads of tensors that are `in fixed`, the others, or both. */
@@ -80,6 +83,10 @@ enum { COPY_LEAST = 4 };                                /* bytes that cp.async c
 void pipeline_find_reads(Pipeline *p);
 /* Is it a loop of scalars that looks for something in what nothing writes, from values that are there before block b? */
 bool pipeline_is_search(const Func *f, const Op *loop, const Block *b);
+/* Of these, and others of fewer bytes, those of parts of the same records become parts of their rows. */
+void pipeline_find_records(Pipeline *p);
+/* Rows of records stay with what reads their parts. */
+void pipeline_drop_records(Pipeline *p);
 /* Of one access of a thread. */
 int pipeline_access_bytes(const Op *read);
 /* Do all of the loop's products have few rows, or few columns, as far as it has some?  Then it waits for memory. */
@@ -109,6 +116,8 @@ int64_t pipeline_stage_bytes(const Pipeline *p, bool converted);
 /* Of these a slot of each tile that threads read beside products. */
 int64_t pipeline_beside_bytes(const Pipeline *p);
 void pipeline_rings(Pipeline *p, Builder *b, int slots);
+/* Does it copy rows of records, shorter than the tile's by what is behind {valid}, or get parts of them? */
+bool ring_moves_records(const Op *op, const Op *owner);
 Value *pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number);
 /* Every use of the read is a get of the slot; the read goes. */
 void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);

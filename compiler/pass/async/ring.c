@@ -141,6 +141,16 @@ pipeline_align(Pipeline *p, Staged *s)
 }
 
 static const Layout *
+row_major(Module *m, const Layout *l)
+{
+	int order[LAYOUT_RANK] = {0};
+	for (int d = 0; d < l->rank; d++)
+		order[d] = l->rank - 1 - d;
+	Layout rows = layout_row_major(l->rank, l->out, order);
+	return layout_intern(m, &rows);
+}
+
+static const Layout *
 choose_shared(Pipeline *p, const Staged *s)
 {
 	const Value *v = &s->read->out[0];
@@ -153,11 +163,8 @@ choose_shared(Pipeline *p, const Staged *s)
 
 	if (s->is_boxed || (s->is_beside && s->is_bulk))
 		return warpgroup_layout(p->m, v->type, pipeline_fast_dim(v->layout, v->type->rank - 1));
-	if (s->is_bulk) {
-		const int order[LAYOUT_RANK] = {0};
-		Layout row = layout_row_major(v->layout->rank, v->layout->out, order);
-		return layout_intern(p->m, &row);
-	}
+	if (s->is_bulk)
+		return row_major(p->m, v->layout);
 	bool across = required && required->rank == 2 && bytes == 1 &&
 	    layout_across(required, pipeline_fast_dim(v->layout, 1), &got);
 	if (across || lies_in_slices(s, &l) || dtype_is_packed(v->type->elem))
@@ -203,6 +210,8 @@ static int64_t
 staged_bytes(const Pipeline *p, const Staged *s)
 {
 	const Type *t = s->read->out[0].type;
+	if (s->of || s->pitch)
+		return s->pitch * t->extent[0];
 	return is_filled_in_part(s) ? filled_bytes(p, s) : dtype_bytes(t->elem, type_count(t));
 }
 
@@ -213,13 +222,15 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 		Staged *s = &p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		const Type *t = type_buffer(p->m, v->type->elem, slots, v->type->rank, v->type->extent);
-		if (!p->is_async && !s->required && !s->is_boxed)
+		if (s->of || (!p->is_async && !s->required && !s->is_boxed))
 			continue;
 		b->place = s->read->place;
 		s->ring = build0(b, OP_ALLOC, t);
 		if (attr_cut(p->loop))                  /* each trip waits for its own: the next loop may have its bytes */
 			attr_set_landed(p->m, s->ring->def, true);
-		s->ring->layout = choose_shared(p, s);
+		s->ring->layout = s->pitch ? row_major(p->m, v->layout) : choose_shared(p, s);
+		if (s->pitch)
+			attr_set_slot_bytes(p->m, s->ring->def, staged_bytes(p, s));
 		if (is_filled_in_part(s) && filled_bytes(p, s) < tile_bytes(v->type))
 			attr_set_slot_bytes(p->m, s->ring->def, filled_bytes(p, s));
 	}
@@ -229,7 +240,7 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 Value *
 pipeline_slot(Pipeline *p, Builder *b, const Staged *s, Value *number)
 {
-	return build_slot(b, s->ring, number);
+	return build_slot(b, s->of ? p->reads.at[s->of - 1].ring : s->ring, number);
 }
 
 /* The operand's layout from which the op gives `required`. */
@@ -279,6 +290,17 @@ pipeline_required_layout(Pipeline *p, const Staged *s)
 	return NULL;
 }
 
+/* A part of each row, byte by byte. */
+static Value *
+get_part(Pipeline *p, Builder *b, const Staged *s, Value *slot, const Layout *required)
+{
+	const Type *t = s->read->out[0].type;
+	Attr steps = attr_new_steps(p->m, s->step, 1 + t->rank);
+	Op *get = op_make(b, OP_GET, &slot, 1, &steps, 1, &t, 1);
+	get->out[0].layout = required;
+	return &get->out[0];
+}
+
 /* A get of the slot in that layout.  Bytes that lie across it, pairs of rows of a fragment, by ldmatrix. */
 static Value *
 get_slot(Pipeline *p, Builder *b, Value *slot, const Layout *required)
@@ -298,7 +320,7 @@ static Value *
 rebuild(Pipeline *p, Builder *b, const Staged *s, Value *slot, Value *v, const Layout *required)
 {
 	if (v == &s->read->out[0]) {
-		Value *got = get_slot(p, b, slot, required);
+		Value *got = s->of ? get_part(p, b, s, slot, required) : get_slot(p, b, slot, required);
 		got->name = v->name;
 		return got;
 	}
@@ -357,4 +379,16 @@ pipeline_stage_bytes(const Pipeline *p, bool converted)
 		n += s->required || s->is_boxed || !converted ? staged_bytes(p, s) : 0;
 	}
 	return n;
+}
+
+bool
+ring_moves_records(const Op *op, const Op *owner)
+{
+	const Type *t = owner->out[0].type;
+	const IntList *valid = op->kind == OP_COPY ? attr_valid(op) : NULL;
+	if (op->kind == OP_GET)
+		return attr_steps(op);
+	return valid && t->rank == 2 && valid->at[0] == t->extent[0] &&
+	    valid->at[1] <= attr_slot_bytes(owner) / t->extent[0] && dtype_info[t->elem].bits == 8 &&
+	    op_is_grouped_copy(op);
 }

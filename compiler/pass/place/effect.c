@@ -80,7 +80,7 @@ effects_drop_duplicates(Effects *all)
 static bool
 find_owners(const Op *op, const Op *buffer, bool puts, ScratchOwners *out)
 {
-	bool known = op->kind == OP_GET || (op->kind == OP_PUT && puts) || op_is_grouped_copy(op);
+	bool known = (op->kind == OP_GET && !attr_steps(op)) || (op->kind == OP_PUT && puts) || op_is_grouped_copy(op);
 	const Layout *held = !known ? NULL : op->kind == OP_PUT ? op->in[1]->layout : op->out[0].layout;
 
 	return held && buffer->out[0].layout && buffer_owners(held, buffer->out[0].layout, buffer->out[0].type->elem,

@@ -116,7 +116,16 @@ own_reason(const Slice *s, const Op *op, int d)
 	return NULL;
 }
 
-/* It goes on where it ended, along one dimension, as far as one iteration goes; or has an index for itself. */
+bool
+slice_has_gaps(const Slice *s, const Op *read)
+{
+	int d = slice_dim(s, read), last = read->in[0]->type->rank - 1;
+	const IntList *extents = attr_extents(read);
+	return d == last && attr_index(read)[d] == 'p' && s->step[read->in[1 + d]->id] > extents->at[extents->n - 1];
+}
+
+/* It goes on where it ended, along one dimension, as far as one iteration goes, or reads some of each; or has an index for
+ * itself. */
 static const char *
 read_reason(const Slice *s, const Op *op)
 {
@@ -134,6 +143,8 @@ read_reason(const Slice *s, const Op *op)
 	for (int i = 0; i < rank; i++) {
 		int64_t extent = index[i] == 'p' ? attr_extents(op)->at[e++] : 1;
 		if (!varies(s, op->in[1 + i]))
+			continue;
+		if (slice_has_gaps(s, op) && slice_period(s, op) == 1 && rank + 2 <= KERNEL_RANK)
 			continue;
 		if (i != along || s->step[op->in[1 + i]->id] != extent)
 			return "an iteration does not read on where the one before ended";

@@ -7,6 +7,9 @@
  *  => %s = read %scales, %r, %columns {index = "pg", …, slices = [1, 8]} : f16[64, 16]     0 1 0 1 2 3 2 3 4 5 …
  *     (split, select: each slice's own of the two)
  *
+ *     %x = read %rows, %m, (mul %g, 32) {extents = [1, 16]} : f16[1, 16]               half of a block of 32
+ *  => %x = read %rows, %m, %columns {index = "pg", …, slices = [1, 8, 1]} : f16[1, 8, 16]   0 … 15 32 … 47 64 …
+ *
  * Numbers that stay for several iterations are in several slices: rows by a tile of indices, 0 0 0 0 1 1 1 1.  So each warp
  * copies what it multiplies by, and no warp waits for another: where one copied scales for all, 16 x 8192 x 8192 by 4 bits
  * took 15.3 us on an H200, of which the barrier at each trip was 2.7. */
@@ -239,6 +242,34 @@ read_own(Sliced *x, const Op *op, int d)
 	return w.e == 0 ? v : build_permute(&x->b, v, dims);
 }
 
+/* Some of each row's part of an iteration: at a tile of indices, of which a warp's are neighbours. */
+static Value *
+read_with_gaps(Sliced *x, const Op *op)
+{
+	const Slice *s = x->s;
+	const IntList *old = attr_extents(op);
+	int d = slice_dim(s, op), n = 0;
+	int64_t columns = old->at[old->n - 1], shape[2] = {s->n, columns}, extent[MAX_RANK], slices[MAX_RANK];
+	Value **in = operands(x, op), *first = in[1 + d];
+	const Type *tile = type_with_shape(s->m, first->type, 2, shape);
+	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(op));
+
+	for (; n < old->n - 1; n++) {
+		extent[n] = old->at[n];
+		slices[n] = 1;
+	}
+	slices[n] = s->n / s->each;
+	slices[n + 1] = 1;
+	Value *at = build2(&x->b, OP_MUL, build_iota(&x->b, tile, 0), build_int(&x->b, tile, s->step[op->in[1 + d]->id]));
+	at = build2(&x->b, OP_ADD, at, build_iota(&x->b, tile, 1));
+	in[1 + d] = build2(&x->b, OP_ADD, build1(&x->b, OP_BROADCAST, first, tile), at);
+	index[d] = 'g';
+	Op *read = access_like(&x->b, op, in, op->nin, index, extent, n);
+	attr_set_slices(s->m, read, slices, n + 2);
+	read->out[0].name = op->out[0].name;
+	return apart(x, read->out, s->n, n, true);
+}
+
 Value *
 slice_read(Sliced *x, const Op *op)
 {
@@ -246,8 +277,10 @@ slice_read(Sliced *x, const Op *op)
 	int d = slice_own_dim(x->s, op);
 	if (d >= 0)
 		return read_own(x, op, d);
-	bool alone = reads_alone(x->s, op, &w) && (w.word == 1 || are_parts_alone(x->s));
-	Value *v = alone ? read_alone(x, op, &w) : read_together(x, op, &w);
+	bool gaps = slice_has_gaps(x->s, op);
+	bool alone = !gaps && reads_alone(x->s, op, &w) &&
+	    (w.word == 1 || are_parts_alone(x->s));
+	Value *v = gaps ? read_with_gaps(x, op) : alone ? read_alone(x, op, &w) : read_together(x, op, &w);
 
 	return slice_masks(x->s, op) ? slice_masked(x, v, build_int(&x->b, v->type, 0)) : v;
 }
