@@ -17,7 +17,7 @@
 #include "lower/lower.h"
 #include "lowered_help.h"
 
-enum { WARPS_LOG2 = 2, LANES_LOG2 = 5, MOST = 4096, TRIALS = 150 };
+enum { WARPS_LOG2 = 2, LANES_LOG2 = 5, MOST = 4096, TRIALS = 75 };
 
 static uint64_t
 next(uint64_t *s)
@@ -395,7 +395,7 @@ static void
 long_lines(void **state)
 {
 	enum { BITS = 12, BESIDE = 4096, CONVERTED = 9 };       /* bits of what goes into another layout at once */
-	for (int trial = 0; trial < 60; trial++) {
+	for (int trial = 0; trial < 30; trial++) {
 		Case *c = malloc(sizeof *c);
 		char params[128];
 		uint64_t s = (uint64_t)trial * 77 + 5;

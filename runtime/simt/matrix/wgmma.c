@@ -212,15 +212,17 @@ read_b(const uint8_t *shared, const Operand *o, int first, int k, float *b)
 static void
 add_narrow(Sums *s, int k, int block, const float *rows, const float *cols)
 {
-	for (int lane = 0; lane < SIMT_LANES; lane++)
-		for (int r = 0; r < 4; r++) {
-			int row = lane / 4 + 8 * (r >> 1), col = 2 * (lane % 4) + (r & 1);
-			uint32_t *v = &s->v[lane][4 * block + r];
-			float sum;
-			memcpy(&sum, v, sizeof sum);
-			sum = simt_narrow_sum(k, rows + row * k, cols + col, sum);
-			memcpy(v, &sum, sizeof sum);
+	for (int row = 0; row < ROWS; row++) {
+		uint32_t *v[8];
+		float sums[8];
+		for (int col = 0; col < 8; col++) {
+			v[col] = &s->v[4 * (row % 8) + col / 2][4 * block + 2 * (row / 8) + col % 2];
+			memcpy(&sums[col], v[col], sizeof sums[col]);
 		}
+		simt_narrow_sums(k, rows + row * k, cols, sums);
+		for (int col = 0; col < 8; col++)
+			memcpy(v[col], &sums[col], sizeof sums[col]);
+	}
 }
 
 static void
