@@ -80,7 +80,8 @@ typedef struct Check {
 	int nobject, object_room;
 	int copy_agents;                                /* given out */
 	/* shared.c */
-	Cell *cell;
+	Cell *cell;                                     /* of each byte, or of a word that is not split (shared_cell) */
+	uint8_t *split;                                 /* of each word: 1 if its bytes' cells differ */
 	uint8_t *defined;                               /* of each byte: 1 once it was written */
 	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
 	Record *record;                                 /* number `floor` and on; `next` is free */

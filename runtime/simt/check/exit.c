@@ -29,7 +29,7 @@ simt_check_exit(SimtThread *t, SimtThread *const *who, int n)
 	HappensBefore end = clocks_join(c, who, n, &latest);
 	const Cell *seen = NULL;
 	for (uint32_t i = first; i < first + c->step; i++) {
-		const Cell *cell = &c->cell[i];
+		const Cell *cell = shared_cell(c, i);
 		if (seen && memcmp(cell, seen, sizeof *cell) == 0)
 			continue;
 		seen = cell;

@@ -16,6 +16,14 @@ struct Cell {
 	uint32_t write, touch;
 };
 
+enum { SHARED_WORD = 4 };
+
+static inline const Cell *
+shared_cell(const Check *c, uint32_t i)
+{
+	return &c->cell[c->split[i / SHARED_WORD] ? i : i - i % SHARED_WORD];
+}
+
 static inline Record *
 record_at(const Check *c, uint32_t number)
 {

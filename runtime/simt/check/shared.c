@@ -1,7 +1,8 @@
 /* Shared memory's shadow: of every byte, the last write and the accesses since.
  *
- * A cell is two numbers of records, 8 bytes for a byte of shared memory, and adjacent bytes of the same access have equal
- * cells, which are dealt with once.  A record is an access: its agent's clock, its place in the source, and for threads the
+ * A cell is two numbers of records, 8 bytes for a byte of shared memory.  The four bytes of a word as a rule have one cell, the
+ * first's; where they differ the word is split, and each byte has its own.  Adjacent ones that are equal are dealt with once.
+ * A record is an access: its agent's clock, its place in the source, and for threads the
  * lanes of a warp that did the same under one clock; those of a byte since its last write form a list by `prev`.  Lists are
  * shared between bytes: making a record that exists already gives its number (`hint` finds most of them).
  *
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HINTS = 1 << 12, FIRST_RECORDS = 1 << 14, LIST_LONG = 8 };
+enum { WORD = SHARED_WORD, HINTS = 1 << 12, FIRST_RECORDS = 1 << 14, LIST_LONG = 8 };
 static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
 
 /* An access as its record will have it. */
@@ -46,10 +47,11 @@ shared_open(Check *c)
 {
 	c->record_room = FIRST_RECORDS;
 	c->cell = calloc(cells_of(c), sizeof *c->cell);
+	c->split = calloc(cells_of(c) / WORD, 1);
 	c->defined = calloc(cells_of(c), 1);
 	c->record = malloc(sizeof *c->record * c->record_room);
 	c->hint = calloc(HINTS, sizeof *c->hint);
-	if (!c->cell || !c->defined || !c->record || !c->hint)
+	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint)
 		die("no memory for the checks of a block");
 	c->floor = c->next = 1;
 }
@@ -58,6 +60,7 @@ void
 shared_close(Check *c)
 {
 	free(c->cell);
+	free(c->split);
 	free(c->defined);
 	free(c->record);
 	free(c->hint);
@@ -67,6 +70,7 @@ void
 shared_begin(Check *c)
 {
 	memset(c->defined, 0, cells_of(c));
+	memset(c->split, 0, cells_of(c) / WORD);
 	c->floor = c->next;
 	c->same_value.at = NULL;
 	c->has_bulk = false;
@@ -122,7 +126,7 @@ collect(Check *c)
 	if (!map || !kept)
 		die("no memory for the checks of a block");
 	memset(map, 0xff, sizeof *map * used);
-	for (uint32_t i = 0; i < cells_of(c); i++) {
+	for (uint32_t i = 0; i < cells_of(c); i += c->split[i / WORD] ? 1 : WORD) {
 		keep_list(c, &c->cell[i].write, kept, map, &n);
 		keep_list(c, &c->cell[i].touch, kept, map, &n);
 	}
@@ -354,15 +358,39 @@ make_room(Check *c)
 		collect(c);
 }
 
-static uint32_t
-run_of_equals(const Check *c, uint32_t i, uint32_t end)
+static inline bool
+cells_equal(Cell a, Cell b)
 {
-	uint32_t n = 1;
-	if (memcmp(&c->cell[i], &c->cell[i + 1], (end - i - 1) * sizeof *c->cell) == 0)
-		return end - i;                         /* as a rule */
-	while (i + n < end && c->cell[i + n].write == c->cell[i].write && c->cell[i + n].touch == c->cell[i].touch)
+	return a.write == b.write && a.touch == b.touch;
+}
+
+/* Cells that are equal, from i on: those of whole words, or else of bytes of one word, which is split for it. */
+static uint32_t
+run_of_equals(Check *c, uint32_t i, uint32_t end)
+{
+	uint32_t n = WORD, word = i - i % WORD;
+	if (i == word && end - i >= WORD && !c->split[i / WORD]) {
+		while (end - i - n >= WORD && !c->split[(i + n) / WORD] && cells_equal(c->cell[i + n], c->cell[i]))
+			n += WORD;
+		return n;
+	}
+	for (uint32_t k = 1; k < WORD && !c->split[word / WORD]; k++)
+		c->cell[word + k] = c->cell[word];
+	c->split[word / WORD] = 1;
+	for (n = 1; i + n < MIN(end, word + WORD) && cells_equal(c->cell[i + n], c->cell[i]);)
 		n++;
 	return n;
+}
+
+/* Makes `cell` that of such a run. */
+static void
+set_run(Check *c, uint32_t i, uint32_t n, Cell cell)
+{
+	uint32_t word = i - i % WORD, step = c->split[i / WORD] ? 1 : WORD;
+	for (uint32_t k = 0; k < n; k += step)
+		c->cell[i + k] = cell;
+	if (step == 1)
+		c->split[word / WORD] = !ALL_OF(k, WORD, cells_equal(c->cell[word + (uint32_t)k], cell));
 }
 
 void
@@ -382,9 +410,8 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 		make_room(c);
 		uint32_t n = run_of_equals(c, i, end);
 		a.offset = i;
-		Cell cell = touch(c, &a, c->cell[i]);
-		for (; n > 0; n--)
-			c->cell[i++] = cell;
+		set_run(c, i, n, touch(c, &a, c->cell[i]));
+		i += n;
 	}
 	if (access & SIMT_WRITE)
 		memset(c->defined + offset, 1, (size_t)bytes);
@@ -437,7 +464,7 @@ shared_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int 
 			cell.write = landed(c, cell.write, &now, mask);
 		else
 			cell.touch = landed(c, cell.touch, &now, mask);
-		for (; n > 0; n--)
-			c->cell[i++] = cell;
+		set_run(c, i, n, cell);
+		i += n;
 	}
 }
