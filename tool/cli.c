@@ -278,6 +278,8 @@ cli_value(const Pair *pair, TglArg *out)
 		*out = tgl_arg_uint(pair->name, u);
 		return true;
 	}
+	if (end != text && !*end)
+		return cli_misuse("-D %s: %s is too large for 64 bits; a float has a point", pair->name, text), false;
 	double f = number_read(text, &end);
 	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		*out = tgl_arg_bool(pair->name, text[0] == 't');

@@ -231,6 +231,8 @@ static Value *
 around(Edges *x, const Op *rest)
 {
 	Builder *b = &x->b;
+	if (axis_of(rest->in[0])->hi == INT64_MAX)      /* they may count past 2^63, and go on from -2^63 */
+		return NULL;
 	Value *extent = flatten_start(b, rest->in[1]), *start = flatten_start(b, rest->in[0]);
 	const FuncParam *p = &b->block->func->param[x->op->in[0]->index];
 	bool is_extent = p->dim[x->last] >= 0 && extent == &b->block->func->body->arg[p->dim[x->last]];

@@ -20,6 +20,8 @@ expect 2 "takes NAME=VALUE, found '=3'" run saxpy.tgl -D =3
 expect 2 "a number, true, false or a dtype, found 'abc'" run saxpy.tgl -D N=abc
 expect 2 "a number, true, false or a dtype, found ''" build saxpy.tgl -D N=
 expect 2 "-D N: 1e400 is too large for f64; write inf for infinity" run saxpy.tgl -D N=1e400
+expect 2 "-D N: 99999999999999999999 is too large for 64 bits; a float has a point" run saxpy.tgl -D N=99999999999999999999
+expect 2 "-D N: -9223372036854775809 is too large for 64 bits" run saxpy.tgl -D N=-9223372036854775809
 expect 2 "-D N: -1e400 is too large for f64" build saxpy.tgl -D N=-1e400
 expect 2 "takes no value" run saxpy.tgl --sanitize=yes
 expect 2 "whole number from 0 on, found '-1'" run saxpy.tgl --threads -1

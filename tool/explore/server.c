@@ -108,7 +108,11 @@ static enum MHD_Result
 get_file(const Server *s, Connection *c)
 {
 	Text t = {0};
-	char *path = explorer_path(s->x, s->api.MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "name"));
+	const char *name = NULL;
+	size_t n = 0;
+	bool is_word = s->api.MHD_lookup_connection_value_n(c, MHD_GET_ARGUMENT_KIND, "name", 4, &name, &n) == MHD_YES &&
+	    name && strlen(name) == n;              /* no %00 */
+	char *path = explorer_path(s->x, is_word ? name : NULL);
 	bool ok = path && file_read(path, MOST_BODY, &t);
 	enum MHD_Result r = ok ? answer(s, c, STATUS_OK, "text/plain; charset=utf-8", t.n ? t.at : "", t.n)
 			       : say(s, c, STATUS_NONE, "there is no such file in the folder");
