@@ -12,8 +12,8 @@
 void simt_floats(DType type, const void *packed, int n, float *out);
 /* out[m, 8] = a[m, k] b[k, 8]; m is a multiple of 4. */
 void simt_product(int m, int k, const float *a, const float *b, float *out);
-/* narrow.c: to eight sums the k products of a row and of each of 8 columns side by side, with the bits of the unit for 8-bit
- * floats */
+/* narrow.c: to eight sums the k products of a row and of each of 8 columns side by side, with the bits of the unit for
+ * 8-bit floats */
 void simt_narrow_sums(int k, const float *row, const float *cols, float *sums);
 
 /* ---- async.c: what a block's threads have begun and not waited for ---- */

@@ -8,9 +8,8 @@
  * An instruction whose scale-d is false takes nothing of the sum so far.
  *
  * A descriptor says where an operand begins and how 8 x 16-byte core matrices follow each other.  Of an operand that lies
- * along K a chunk of 16 bytes is a piece of one row; of a transposed one, 8 rows at one k.
- * Swizzled operands have 2, 4 or 8
- * chunks side by side, exchanged as bulk tensor copies do it.  Source: PTX ISA 9.0, 9.7.15.5. */
+ * along K a chunk of 16 bytes is a piece of one row; of a transposed one, 8 rows at one k.  Swizzled operands have 2, 4 or
+ * 8 chunks side by side, exchanged as bulk tensor copies do it.  Source: PTX ISA 9.0, 9.7.15.5. */
 #include <string.h>
 
 #include "runtime/simt/prims.h"
@@ -232,13 +231,12 @@ add(Sums *s, DType acc, int block, float product[ROWS][8])
 		for (int r = 0; r < 4; r++) {
 			float by = product[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)], sum;
 			uint32_t *v = &s->v[lane][4 * block + r];
-			if (acc != TY_F32) {
-				*v += (uint32_t)(int32_t)by;
-				continue;
-			}
 			memcpy(&sum, v, sizeof sum);
 			sum += by;
-			memcpy(v, &sum, sizeof sum);
+			if (acc == TY_F32)
+				memcpy(v, &sum, sizeof sum);
+			else
+				*v += (uint32_t)(int32_t)by;
 		}
 }
 
