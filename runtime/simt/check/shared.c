@@ -1,10 +1,10 @@
 /* Shared memory's shadow: of every byte, the last write and the accesses since.
  *
- * A cell is two numbers of records, 8 bytes for a byte of shared memory.  The four bytes of a word as a rule have one cell,
- * the first's; where they differ the word is split, and each byte has its own.  Adjacent ones that are equal are dealt with
- * once.  A record is an access: its agent's clock, its place in the source, and for threads the lanes of a warp that did the
- * same under one clock; those of a byte since its last write form a list by `prev`.  Lists are shared between bytes: making a
- * record that exists already gives its number (`hint` finds most of them).
+ * A cell is two numbers of records, 8 bytes for a byte of shared memory.  The four bytes of a word as a rule have
+ * one cell, the first's; where they differ the word is split, and each byte has its own.  Adjacent ones that are
+ * equal are dealt with once.  A record is an access: its agent's clock, its place in the source, and for threads the
+ * lanes of a warp that did the same under one clock; those of a byte since its last write form a list by `prev`.
+ * Lists are shared between bytes: making a record that exists already gives its number (`hint` finds most of them).
  *
  * Records are thrown away together: when a block begins and, when there are many, by keeping those that some cell
  * still needs.  Numbers below `floor` are of such times and mean nothing.
