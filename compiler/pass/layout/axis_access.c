@@ -6,6 +6,7 @@
  *                                                      outside together
  *     for %k in 0 .. K step 64:  read %a, %r, %k {… extents = [32, 64]}     inside along K if K is a multiple of 64 */
 #include "pass/layout/axis.h"
+#include "pass/layout/mask.h"
 
 #include "model/model.h"
 
@@ -374,99 +375,29 @@ access_vector(const Op *op, const Layout *l, const Target *t)
 	return 1 << MIN(k, layout_contiguous_rows(l, dim));
 }
 
-/* Is it the symbol, or the least of it and something else? */
-static bool
-is_below(const Value *v, const Value *symbol)
-{
-	const Op *op = v->def;
-	return v == symbol || (op && op->kind == OP_MIN && (op->in[0] == symbol || op->in[1] == symbol));
-}
-
-static bool
-is_number(const Value *v, int64_t *n)
-{
-	const AxisInfo *x = axis_of(v);
-	*n = x->lo == x->hi ? x->lo : *n;
-	return x->lo == x->hi;
-}
-
-/* v as program_id * times + more. */
-static const Op *
-program_of(const Value *v, int64_t *times, int64_t *more)
-{
-	const Op *op = v->def;
-	*times = 1;
-	*more = 0;
-	if (op && op->kind == OP_ADD && (is_number(op->in[0], more) || is_number(op->in[1], more)))
-		op = op->in[is_number(op->in[0], more)]->def;
-	if (op && op->kind == OP_MUL && (is_number(op->in[0], times) || is_number(op->in[1], times)))
-		op = op->in[is_number(op->in[0], times)]->def;
-	return op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) ? op : NULL;
-}
-
-/* start .. start + extent - 1 for a program's own part of the dimension, of which the grid has as many as there are.  The
- * last part is whole if the dimension is divisible.  Of records that are one with their dimension (collapse_records),
- * theirs. */
+/* start .. start + extent - 1 for a program's own part of the dimension; of records that are one with their dimension
+ * (collapse_records), theirs. */
 static bool
 program_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 {
-	int64_t times, more, per, record = 1;
-	const Op *program = program_of(start, &times, &more);
 	const FuncParam *p = tensor_param(x->tensor);
+	int64_t record = 1;
 	if (access_merged(x->op, d) == 1 && x->tensor->type->extent[d] > 0) {
 		record = x->tensor->type->extent[d];
 		d--;
 	}
-	if (!program || !p || p->dim[d] < 0 || attr_dim(program) != p->dim[d])
-		return false;
-	per = attr_per(program) * record;
-	if (times != per || more < 0 || extent > per - more)
-		return false;
-	int k = dim_div(x->tensor, d);
-	per /= record;
-	return (more == 0 && extent <= 1) || per == 1 || (k < 62 && (INT64_C(1) << k) % per == 0);
+	return p && p->dim[d] >= 0 && below_by_program(start, p->dim[d], dim_div(x->tensor, d), record, extent);
 }
 
-/* Products by copies whose sizes are known take 3 to 4 % longer than by such with a test (H200: int4 of 16 rows 15.8 to
- * 16.2 us, int4_split 10.6 to 11.0, fp8_dx 1350 to 1407). */
-static bool
-multiplies(const Op *loop)
-{
-	return ANY_OP_HERE(op, loop->region[0], op_family(op) == FAMILY_DOT);
-}
-
-/* The same for a loop's index times a number or divided by one, where the loop runs to the dimension in whole steps, or to
- * the number of its parts (cdiv(K, 64), K / 64); or for a dimension of parts itself, as groups of K have scales. */
+/* The same for a loop's index, where the dimension or that of which it is parts bounds the loop. */
 static bool
 loop_stays_inside(const Span *x, int d, const Value *start, int64_t extent)
 {
 	const FuncParam *p = tensor_param(x->tensor);
 	const Value *symbol = dim_symbol(x->tensor, d);
-	int64_t part = !symbol && p && p->part[d] > 0 ? p->part[d] : 1, times = 1, by = 1, of = 1, step = 0;
+	int64_t part = !symbol && p && p->part[d] > 0 ? p->part[d] : 1;
 	symbol = part > 1 ? &x->op->home->func->body->arg[p->part_of[d]] : symbol;
-	const Op *moves = start->def;
-	if (moves && moves->kind == OP_MUL)
-		start = moves->in[is_number(moves->in[1], &times) || !is_number(moves->in[0], &times) ? 0 : 1];
-	if (moves && moves->kind == OP_DIV && is_number(moves->in[1], &by))
-		start = moves->in[0];
-	const Op *loop = start->def ? NULL : start->block->parent;
-	if (!loop || loop->kind != OP_FOR || start->index != 0 || !symbol)
-		return false;
-	const Value *end = loop->in[1];
-	bool floors = end->def && end->def->kind == OP_DIV;
-	if ((floors || (end->def && end->def->kind == OP_CDIV)) && is_number(end->def->in[1], &of))
-		end = end->def->in[0];
-	const AxisInfo *lo = axis_of(loop->in[0]);
-	if (!is_below(end, symbol) || lo->lo < 0 || !is_number(loop->in[2], &step) || times * part != of * by ||
-	    MIN(MIN(step, of), MIN(times, by)) <= 0)
-		return false;
-	int64_t all = step * of;                        /* of the symbol, which an iteration has */
-	int div = axis_of(symbol)->div[0];
-	bool exact = floors || (is_power_of_two(of) && div >= log2_floor(of));
-	bool whole = is_power_of_two(all) && div >= log2_floor(all) && lo->div[0] >= log2_floor(step);
-	if ((part > 1 || by > 1 || floors || (of > 1 && extent > of)) && multiplies(loop))
-		return false;
-	return extent <= 1 || (exact && extent * part <= of) || (whole && extent * part <= all);
+	return symbol && below_by_loop(start, symbol, part, extent, true);
 }
 
 bool

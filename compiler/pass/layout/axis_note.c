@@ -5,10 +5,12 @@
  *     %r = read %x, %k                                   %m = ge %j, %e {equal = 4}        computed once for four
  *     %m = ge %j, %e                                     %s = cast %q : i8                 %q is -8 to 7
  *     %f = cast %q : bf16                                %f = cast %s : bf16
+ *     %b = and %m, %true                                 %m in place of %b
  *
  * What it writes must follow from the analysis wherever a module claims AXES: the verifier derives it anew. */
 #include "ir/derive.h"
 #include "pass/layout/axis.h"
+#include "pass/pass.h"
 
 static void
 note_inside(Op *op)
@@ -39,6 +41,24 @@ make_constant(Op *op)
 	Value *c = build_int(&b, v->type, x->lo);
 	c->name = v->name;
 	value_replace(v, c);
+}
+
+/* One of an op's operands, where what is known of another makes the result equal to it: a mask beside one that is always
+ * true, a choice by a mask that is. */
+static Value *
+chosen(const Op *op)
+{
+	const AxisInfo *l, *r;
+	bool joins = (op->kind == OP_AND || op->kind == OP_OR) && op->out[0].type->elem == TY_BOOL;
+	if (!joins && op->kind != OP_SELECT)
+		return NULL;
+	l = axis_of(op->in[0]);
+	if (!joins)
+		return axis_is_known(l) ? op->in[l->lo ? 1 : 2] : NULL;
+	r = axis_of(op->in[1]);
+	int64_t same = op->kind == OP_AND;
+	bool left = axis_is_known(l) && l->lo == same, right = axis_is_known(r) && r->lo == same;
+	return left ? op->in[1] : right ? op->in[0] : NULL;
 }
 
 /* Of how many neighbours along the last dimension an integer or a mask is known to be equal; 1: not known. */
@@ -151,6 +171,16 @@ narrow_cast(Op *op)
 	return true;
 }
 
+/* True if the op's uses have become another's. */
+static bool
+leave_out(Op *op)
+{
+	Value *v = op->nout == 1 && op->out[0].nuses && !op->out[0].layout ? chosen(op) : NULL;
+	if (v)
+		value_replace(&op->out[0], v);
+	return v != NULL;
+}
+
 static void
 note_op(Op *op)
 {
@@ -175,11 +205,17 @@ note_op(Op *op)
 void
 pass_axis(Func *f, const Target *t)
 {
+	bool changed = false;
 	axis_keep(f);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
-		note_op(op);
+		if (leave_out(op))
+			changed = true;
+		else
+			note_op(op);
 	}
+	if (changed)
+		sweep(f);
 	func_number(f);
 }
 

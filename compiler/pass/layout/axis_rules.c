@@ -3,6 +3,7 @@
  * Divisibility and contiguity are facts modulo 2^64 (or the type's width): sums may wrap.  Ranges are facts about the
  * numbers; where a result may leave its type, its range is the type's. */
 #include "pass/layout/axis.h"
+#include "pass/layout/mask.h"
 
 #include <string.h>
 
@@ -167,6 +168,7 @@ rule_compare(const Op *op, const Type *t, const AxisInfo *l, const AxisInfo *r)
 	case OP_EQ: known = less || more ? 0 : -1; break;
 	default: known = less || more ? 1 : -1; break;
 	}
+	known = known < 0 ? mask_by_extent(op) : known;
 	return known < 0 ? x : axis_constant(t, known);
 }
 

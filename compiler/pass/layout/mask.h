@@ -18,6 +18,14 @@ Value *mask_within(Builder *b, Value *v, Value *ok);
 /* Where the first trips of a loop end: the least of all and n of `step` each (OP_MIN), or whole groups of n (OP_DIV).  The
  * whole loop's start, where its bounds may be too far apart to count. */
 Value *mask_end(Builder *b, const Op *loop, OpKind kind, int64_t n, Value *step);
+/* Is a comparison of integers by a dimension's extent one value in all elements, whatever the extent?  -1: no; 0 or 1. */
+int mask_by_extent(const Op *op);
+/* Are start .. start + extent - 1 below the dimension `symbol`, or below as many parts of it, where `start` goes with the
+ * index of a loop that runs to that dimension in whole steps?  `access`: they are of a tensor's dimension. */
+bool below_by_loop(const Value *start, const Value *symbol, int64_t part, int64_t extent, bool access);
+/* The same for a program's own part of the dimension that is parameter `dim`, divisible by 2^div, of records of so many
+ * elements. */
+bool below_by_program(const Value *start, int dim, int div, int64_t record, int64_t extent);
 /* Pure ops of the block without uses: what made masks that are left out. */
 void mask_erase_unused(Block *b);
 
