@@ -692,6 +692,43 @@ test_steps_row(void **state)
 	compile_close(c.cx);
 }
 
+#define TYPED(type, result, right, row, space)                                                                            \
+	"kernel mm<BM = 128, BN = 128, BK = 64>(a: in " type "[M, K], b: in " type right ", c: out " result "[M, N])\n"     \
+	"grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) " space "\n"                                                               \
+	"{ var acc = zeros([BM, BN], f32);\n"                                                                              \
+	"  for k in range(0, K, BK) { acc = dot(a[pm * BM +: BM, k +: BK], b[" row ", acc, precision = tf32); }\n"        \
+	"  c[pm * BM +: BM, pn * BN +: BN] = acc as " result "; }\n"
+#define ROWS(type, result, space) TYPED(type, result, "[N, K]", "pn * BN +: BN, k +: BK].T", space)
+#define COLUMNS(type, result, space) TYPED(type, result, "[K, N]", "k +: BK, pn * BN +: BN]", space)
+
+static void
+choose_typed(Case *c, const char *text, DType type, DType result, int64_t m, int64_t n, int64_t k, bool is_turned)
+{
+	c->args[0] = (ArgInfo){.given = true, .dtype = type, .rank = 2, .dim = {m, k}};
+	c->args[1] = (ArgInfo){.given = true, .dtype = type, .rank = 2, .dim = {is_turned ? k : n, is_turned ? n : k}};
+	c->args[2] = (ArgInfo){.given = true, .dtype = result, .rank = 2, .dim = {m, n}};
+	assert_true(choose_for(c, text));
+}
+
+/* Operands of 4 bytes: results leave in two pieces of 128 bytes a row, so that four slots have room beside them; what
+ * threads turn has padded slots; a flat block's own slots leave room for a second block. */
+static void
+test_words(void **state)
+{
+	Case c = {0}, turned = {0}, few = {0};
+	choose_typed(&c, ROWS("f32", "f32", SPACE), TY_F32, TY_F32, 4096, 4096, 4096, false);
+	assert_int_equal(value(&c, "BM") * value(&c, "BN"), 32768);
+	assert_int_equal(value(&c, "stages"), 4);
+	compile_close(c.cx);
+	choose_typed(&turned, COLUMNS("f32", "f32", SPACE), TY_F32, TY_F32, 256, 14336, 4096, true);
+	assert_int_equal(value(&turned, "BN"), 224);
+	assert_true((128 + 256) * value(&turned, "BK") * 4 * value(&turned, "stages") < 232448);
+	compile_close(turned.cx);
+	choose_typed(&few, ROWS("f32", "f32", SPACE), TY_F32, TY_F32, 128, 14336, 4096, false);
+	assert_int_equal(value(&few, "BK") * value(&few, "stages"), 192);
+	compile_close(few.cx);
+}
+
 int
 main(void)
 {
@@ -703,7 +740,7 @@ main(void)
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_steps_row),
+		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,5 @@
-/* What ops of a kernel with products use, before layouts: products, shared memory, the L2 cache, arithmetic, registers, and
- * slots of shared memory.
- *
- * Rates of products and of the L2 cache are the target's; of shared memory 128 bytes a cycle. */
+/* What ops of a kernel with products use, before layouts: products, shared memory (128 bytes a cycle), the L2 cache,
+ * arithmetic, registers, and slots of shared memory. */
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate_ops.h"
@@ -182,11 +180,16 @@ add_split(Estimate *e, double elements, double products, Use *u)
 	e->registers += 2 * elements / (e->warps * e->t->lanes);
 }
 
-/* Of an operand that threads turn on its way from a slot to where the product reads it (layout_turns). */
+/* Of an operand that threads turn between a slot, which is as large as padded, and its product (layout_turns). */
 static void
-add_turned(Estimate *e, double bytes, Use *u)
+add_turned(Estimate *e, Value *v, bool across, Use *u)
 {
 	enum { WORD = 4 };
+	bool flipped;
+	const Type *t = dot_operand_root(v, &flipped)->type;
+	double bytes = across ? 0 : bytes_of(v->type);
+	e->is_turned = true;
+	e->slot += e->slot > 0 ? padded_count(t) * dtype_info[t->elem].bits / 8 - slot_bytes(e, t) : 0;
 	e->turned += (estimate_decodes_ahead(e) ? 2 : 1) * bytes;
 	u->shared += 2 * bytes / SHARED_RATE;
 	u->arithmetic += 2 * bytes / WORD / LANES;
@@ -203,10 +206,13 @@ add_dot(Estimate *e, Op *op, Use *u)
 	DotWgmma w;
 	e->dots++;
 	if (e->transposes) {
+		bool flipped, turns = bits != 16 && dot_operand_root(op->in[1], &flipped)->def && !flipped;
 		e->warpgroup_dots++;
 		e->registers += (double)type_count(c) / threads;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
-		u->shared += (bytes_of(b) + bytes_of(a) * columns / 64) / SHARED_RATE;
+		u->shared += (bytes_of(b) * (turns ? 2 : 1) + bytes_of(a) * columns / 64) / SHARED_RATE;
+		if (turns)
+			add_turned(e, op->in[1], true, u);
 		return;
 	}
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
@@ -246,7 +252,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		if (w.decodes)
 			hold_decoded(e, op, w.register_a);
 		for (int i = 0; i < 2; i++)
-			add_turned(e, w.turns[i] && !across ? bytes_of(op->in[i]->type) : 0, u);
+			if (w.turns[i])
+				add_turned(e, op->in[i], across, u);
 		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
@@ -343,19 +350,18 @@ static double
 alone_elements(const Op *op)
 {
 	const char *index = op->kind == OP_READ ? attr_index(op) : "";
-	bool each = *index && index[strlen(index) - 1] == 'g';
-	return each ? (double)type_count(op->out[0].type) : 0;
+	return *index && index[strlen(index) - 1] == 'g' ? (double)type_count(op->out[0].type) : 0;
 }
 
-/* Of a tile on its way out, where there is little room: two pieces of 64 columns, or of rows (pass drain). */
+/* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain). */
 static double
 staged_bytes(const Estimate *e, const Type *t)
 {
-	enum { PIECES = 2, COLUMNS = 64, PIECE_BYTES = 16384 };
+	enum { PIECES = 2, PIECE_BYTES = 16384 };
 	if (e->transposes)
 		return MIN(bytes_of(t), PIECES * PIECE_BYTES);
-	int64_t columns = t->rank ? t->extent[t->rank - 1] : 1;
-	return columns > PIECES * COLUMNS ? bytes_of(t) * PIECES * COLUMNS / (double)columns : bytes_of(t);
+	double row = (t->rank ? (double)t->extent[t->rank - 1] : 1) * dtype_info[t->elem].bits / 8;
+	return bytes_of(t) * MIN(PIECES * BOX / row, 1);
 }
 
 /* Is a tile, or what it is converted to, what a loop begins with?  Threads have it in registers. */

@@ -50,6 +50,7 @@ typedef struct Estimate {
 	bool mapped;                                    /* what loops read comes by tensor maps */
 	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
 	double turned;                                  /* bytes of operands that threads turn and put */
+	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
