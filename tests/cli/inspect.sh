@@ -136,6 +136,28 @@ kernel twice<B = 64>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B 
 example twice { N = 67108864; x = normal(0, 1); }
 END
 expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
+# Bytes are of whole sectors where strides leave gaps; elements displaced by data lie near their own places; trips are the
+# mean of programs all over the grid, of which the middle one here has a single one.
+cat >spread.tgl <<'END'
+kernel half<B = 1024>(x: in strided f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = x[p * B +: B]; }
+example half { N = 33554432; x = normal(0, 1); x.strides = [2]; }
+kernel flow<B = 256>(q: in f32[H, W], u: in f32[H, W], v: in f32[H, W], y: out f32[H, W]) grid(i: cdiv(W, B), j: H) {
+    y[j, i * B +: B] = q[j as i32 + floor(v[j, i * B +: B]) as i32, (i * B + arange(0, B)) + floor(u[j, i * B +: B]) as i32];
+}
+example flow { H = 4096; W = 4096; q = normal(0, 1); u = normal(0, 4); v = normal(0, 4); }
+kernel table<B = 256>(q: in f32[N], u: in i32[N], y: out f32[N]) grid(i: cdiv(N, B)) { y[i * B +: B] = q[u[i * B +: B]]; }
+example table { N = 16777216; q = normal(0, 1); u = integers(0, 16777216); }
+kernel chunk<B = 128>(x: in f32[N, B], y: out f32[N, B]) grid(p: N) {
+    var s = zeros([B], f32);
+    for t in range(p / 64 * 64, p + 1) { s += exp(x[t, :]); }
+    y[p, :] = s;
+}
+example chunk { N = 65536; x = normal(0, 1); }
+END
+expect 0 "estimated 9[0-9.]* us: device memory 92" inspect spread.tgl half
+expect 0 "estimated [678][0-9.]* us: device memory 6[0-9.]*, " inspect spread.tgl flow
+expect 0 "estimated 2[0-9]* us: device memory 2" inspect spread.tgl table
+expect 0 "estimated 1[0-9]* us: instructions 1" inspect spread.tgl chunk
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
 expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1

@@ -48,6 +48,9 @@ double estimate_at_random(const Bound *b, const Op *op, double sectors);
 double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, double programs,
     double *tables, double *each);
 bool estimate_in_order(const Op *access); /* does a running sum count its places? */
+double estimate_in_sectors(const BoundParam *p);
+/* Its own place and what data adds to that, as of a flow: neighbours read neighbours. */
+bool estimate_is_displaced(const Op *access);
 /* Has a parameter rows, or elements, that data names? */
 bool estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param);
 /* A line of text for each tensor that they read or write again and again. */

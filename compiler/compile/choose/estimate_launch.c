@@ -180,7 +180,7 @@ estimate_pairs(Func *f, const Bound *b, int ranks)
 	return (double)n / (double)((n + ranks - 1) / ranks * ranks + (along < 0));
 }
 
-/* Of the tensor that parameter i is; 0: it is none. */
+/* Of the tensor that parameter i is, as sectors of memory have them; 0: it is none. */
 static double
 tensor_bytes(const Bound *b, int i)
 {
@@ -188,7 +188,7 @@ tensor_bytes(const Bound *b, int i)
 	double n = b->kernel->params.at[i].kind == PARAM_TENSOR ? dtype_info[p->dtype].bits / 8.0 : 0;
 	for (int d = 0; d < p->rank; d++)
 		n *= (double)p->dim[d];
-	return n;
+	return n * estimate_in_sectors(p);
 }
 
 /* That a launch moves of it: read and written, it moves twice. */
