@@ -80,7 +80,7 @@ find_loops(Code *c)
 	for (int i = 0; i < c->at.n; i++) {
 		const Instruction *in = &c->at.at[i];
 		bool own = code_is(in->op, "CALL") && !strstr(in->op, "slowpath") && !strstr(in->op, "_div_") &&
-			   !strstr(in->op, "_rem_");
+			   !strstr(in->op, "_rem_") && code_target(c, in) != c->at.n;
 		if (own || code_is(in->op, "BRX") || code_is(in->op, "JMP"))
 			return false;
 		int to = code_is(in->op, "BRA") ? code_target(c, in) : i + 1;
@@ -98,9 +98,12 @@ find_loops(Code *c)
 	return true;
 }
 
+/* Of warps that divide into roles those that compute, which take registers that others give up.  False: it has none. */
 static bool
-read_code(Code *c, const char *text, const json_t *lines, const char *control)
+read_code(Code *c, const char *text, const json_t *lines, const char *control, bool roles)
 {
+	static const char takes[] = "USETMAXREG.TRY_ALLOC";
+	bool computes = !roles;
 	enum { DIGITS = 6 };
 	size_t ncontrol = control ? strlen(control) / DIGITS : 0, known = 0;
 	bool starts = false; /* behind a routine, of divisions, that stands before the kernel */
@@ -124,6 +127,10 @@ read_code(Code *c, const char *text, const json_t *lines, const char *control)
 		starts &= code_is(op, "BRA") || code_is(op, "NOP"); /* padding */
 		if (starts)
 			continue;
+		if (roles && strncmp(op, takes, sizeof takes - 1) == 0) {
+			computes = true;
+			c->at.n = 0;
+		}
 		vec_push(c->mem, &c->at,
 		    ((Instruction){op, (int)json_integer_value(json_array_get(lines, (size_t)c->nline)), c->nline,
 			strchr(line, '@') && strchr(line, '@') < op, 1, when}));
@@ -131,7 +138,7 @@ read_code(Code *c, const char *text, const json_t *lines, const char *control)
 	c->has_control = known == ncontrol;
 	int n = code_end(c);
 	c->at.n = MAX(n, 0);
-	return n > 0 && find_loops(c);
+	return computes && n > 0 && find_loops(c);
 }
 
 /* What its instructions take. */
@@ -189,11 +196,13 @@ line_bill(const Walk *w, Inspection *x, int k)
 
 /* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
  * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
- * latency, 2212 so) and a pooling (276, 551, 274). */
+ * latency, 2212 so) and a pooling (276, 551, 274).  A multiprocessor has in its own cache what an earlier program has
+ * read, as far as that holds it. */
 static double *
 latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 {
 	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one, for what all read */
+	static const double HOLDS = 64e3, ROUNDS = 2; /* bytes of the first one */
 	static const double DRAWS = 2; /* of its share of the bus, while others compute */
 	const TargetRates *r = x->t->rates;
 	double *all = NEW_ARRAY(mem, double, w->lines + 1), block = 32 * func_warps(x->f);
@@ -207,32 +216,22 @@ latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 			continue;
 		double bytes = l->part[BILL_MEMORY] * r->memory_rate / r->multiprocessors / func_warps(x->f);
 		double sent = MIN(MAX(bytes - w->stored[l->line], 0) / w->loaded[l->line], 1);
-		all[l->line] = sent < FEW ? FIRST : CACHED + (r->latency - CACHED) * sent;
+		double whole = bytes * func_warps(x->f) * x->bill.programs * r->multiprocessors;
+		bool near = sent < FEW && whole < HOLDS && x->bill.programs >= ROUNDS * MAX(x->blocks, 1);
+		all[l->line] = near ? FIRST : CACHED + (r->latency - CACHED) * sent;
 		each_byte[l->line] = block * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate), 1 / r->l2_rate);
 	}
 	return all;
 }
 
-/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
- * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps. */
+/* Lines wait as the code does, `each` of what a program's path has; what is arithmetic takes `more` times. */
 static void
-wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
+lines_wait(const Walk *w, Inspection *x, const CodePath *p, double each, double more)
 {
 	static const char *const name[CODE_WAITS] = {
 	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
-	    [WAIT_BARRIER] = "other warps, at a barrier", [WAIT_ARITHMETIC] = "results of arithmetic"};
-	const TargetRates *r = x->t->rates;
-	Bill *b = &x->bill;
-	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1);
-	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, p);
-	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
-	double path = (b->stays ? 0 : r->start_latency) + p->waits[0] + MAX(p->turns[0], block * (1 - apart)) +
-		      MAX(p->waits[1] + p->turns[1], block * apart);
-	double each = b->part[BILL_WAITING] / b->path, more = path - (b->stays ? 0 : r->start_latency);
-	more = (more - p->waits[0] - p->waits[1]) / (p->turns[0] + p->turns[1]);
-	b->part[BILL_WAITING] = path * each;
-	b->fill *= path / b->path;
-	b->path = path;
+	    [WAIT_BARRIER] = "other warps, at a barrier", [WAIT_PRODUCT] = "a product",
+	    [WAIT_ARITHMETIC] = "results of arithmetic"};
 	for (int k = 0; k < x->spent.n; k++) {
 		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
 		double most = 0, all = 0;
@@ -244,6 +243,38 @@ wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
 		}
 		l->part[BILL_WAITING] = all * each;
 	}
+}
+
+/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
+ * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps.
+ *
+ * Of products the model has no path but the estimate of a launch.  The blocks of a multiprocessor that wait at once hide
+ * no more of it than there are, so that a launch takes no less than their paths, divided by them: hard pairs, whose one
+ * block has a product, labels and two barriers in each trip, were estimated at 45 us, and take 100. */
+static void
+wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
+{
+	const TargetRates *r = x->t->rates;
+	Bill *b = &x->bill;
+	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1), starts = b->stays ? 0 : r->start_latency;
+	int together = func_find(x->f, OP_ROLES) ? 4 : func_warps(x->f);  /* warpgroups in roles drift apart */
+	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, together, p);
+	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
+	double path = starts + p->waits[0] + MAX(p->turns[0], block * (1 - apart)) +
+		      MAX(p->waits[1] + p->turns[1], block * apart);
+	double more = (path - starts - p->waits[0] - p->waits[1]) / (p->turns[0] + p->turns[1]);
+	if (b->path > 0) {
+		double each = b->part[BILL_WAITING] / b->path;
+		b->part[BILL_WAITING] = path * each;
+		b->fill *= path / b->path;
+		b->path = path;
+		lines_wait(w, x, p, each, more);
+		return;
+	}
+	double blocks = MAX(MIN(x->blocks, ceil(b->programs)), 1);
+	b->part[BILL_WAITING] = (path - starts) / blocks;
+	b->cycles = MAX(b->cycles, path * MAX(b->programs / blocks, 1));
+	lines_wait(w, x, p, 1 / blocks, more);
 }
 
 /* Instructions of the path that waits for them, one after another: those of the model go, those of the code come. */
@@ -345,10 +376,11 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 	Walk w = walk_new(lines, mem);
 	Code c = {.mem = mem};
 	CodePath path = {.loads = 0};
-	bool ok = b->cycles > 0 && !func_find(x->f, OP_ROLES) &&
+	bool roles = func_find(x->f, OP_ROLES);
+	bool ok = b->cycles > 0 && (!roles || b->each <= 0) &&
 		  strcmp(json_string_value(json_object_get(sass, "kind")), "sass") == 0 &&
 		  read_code(&c, json_string_value(json_object_get(sass, "text")), json_object_get(sass, "lines"),
-		      json_string_value(json_object_get(sass, REPORT_CONTROL)));
+		      json_string_value(json_object_get(sass, REPORT_CONTROL)), roles);
 	json_object_del(sass, REPORT_CONTROL);
 	if (!ok)
 		return json_null();
@@ -358,11 +390,11 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 		return json_null();
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
-	bool whole = c.has_control && !w.ahead && b->path > 0 && b->each > 0;
+	bool whole = c.has_control && b->path > 0 && b->each > 0, multiplies = c.has_control && b->each <= 0;
 	if (!whole && c.loops.n)
 		turn_by_code(&w, x);
 	const char *pipe = issue_by_code(&w, x);
-	if (whole)
+	if (whole && !w.ahead)
 		shared_by_code(&w, x);
 	if (whole)
 		wait_by_code(&w, &c, x, &path);
@@ -370,6 +402,8 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 		bill_again(b);
 	else
 		b->cycles += (b->part[bill_most(b)] - before) * b->programs;
+	if (multiplies)
+		wait_by_code(&w, &c, x, &path);
 	return json_pack("{s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "loads", path.loads, "waits",
 	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left", by_lines(left, lines));
 }

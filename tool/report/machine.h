@@ -51,6 +51,7 @@ typedef enum CodeWait {
 	WAIT_MEMORY,
 	WAIT_EXCHANGE,
 	WAIT_BARRIER,
+	WAIT_PRODUCT,
 	WAIT_ARITHMETIC,
 	CODE_WAITS
 } CodeWait;
@@ -67,6 +68,6 @@ typedef struct CodePath {
 /* Cycles from a load's begin to its end, by the line of the source that it is of, and for 1 byte of
  * each of a block's threads while all multiprocessors load. */
 void code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
-    int lines, CodePath *out);
+    int lines, int warps, CodePath *out);
 
 #endif

@@ -108,6 +108,8 @@ is_seldom(const Code *c, const Inspection *x, int from, int to)
 	int calls = 0;
 	for (int i = from; i < to; i++) {
 		const Op *op = x->f->body->first;
+		if (is_mark(c->at.at[i].op))    /* it does more than compute */
+			return false;
 		calls += code_is(c->at.at[i].op, "CALL");
 		while (is_long && op &&
 		       !(op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&

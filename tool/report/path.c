@@ -8,7 +8,12 @@
  * what has gone since
  *
  * A loop is gone through twice: as its first trip, which waits for what is loaded before it, and as
- * all others, which wait for what the trip before them began. */
+ * all others, which wait for what the trip before them began.  One with copies that go on meanwhile
+ * takes a trip more for each that may be ahead, until what it waits for is what it began.
+ *
+ *     SYNCS.PHASECHK          waits for the copies of one slot, the oldest that was not awaited
+ *     DEPBAR.LE SB0, 0x1      for all groups of LDGSTS but the last one
+ *     WARPGROUP.DEPBAR.LE     for products, which the block's warpgroups have in turn */
 #include "tool/report/machine.h"
 
 #include <stdlib.h>
@@ -32,7 +37,13 @@ code_pipe(const char *op, Pipe *pipe)
 	return *pipe == PIPES ? 0 : *pipe == PIPE_SPECIAL ? 8 : wide ? 4 : 2;
 }
 
-enum { SCOREBOARDS = 6, NESTED_MOST = 4 };
+enum { SCOREBOARDS = 6, NESTED_MOST = 4, AHEAD_MOST = 8, WARMUP = 4 };
+
+/* What goes on meanwhile, in groups that end in order; one that is not closed yet is the last. */
+typedef struct Ahead {
+	double end[AHEAD_MOST], open;
+	int line, n;
+} Ahead;
 
 typedef struct Run {
 	const Code *c;
@@ -44,6 +55,8 @@ typedef struct Run {
 	double ready[SCOREBOARDS];
 	int of[SCOREBOARDS]; /* the line of the source whose result closes it */
 	CodeWait kind[SCOREBOARDS];
+	Ahead copies, products;
+	int groups; /* warpgroups of the block */
 	CodePath *out;
 } Run;
 
@@ -63,6 +76,50 @@ static unsigned
 awaited(unsigned control)
 {
 	return control >> 11 & 63;
+}
+
+/* ---- what goes on meanwhile ---- */
+
+static const char *const copies[] = {"LDGSTS", "UTMALDG", "UBLKCP"};
+static const char *const products[] = {"HGMMA", "IGMMA", "QGMMA", "BGMMA"};
+
+static void
+close_group(Ahead *a, double now)
+{
+	if (a->n == AHEAD_MOST)
+		for (int i = 1; i < a->n; i++)
+			a->end[i - 1] = a->end[i];
+	a->n = MIN(a->n, AHEAD_MOST - 1);
+	a->end[a->n++] = MAX(a->open, now);
+	a->open = 0;
+}
+
+/* When all but the last `rest` groups have ended; they are no more. */
+static double
+end_of_groups(Ahead *a, int rest, double now)
+{
+	int n = MAX(a->n - rest, 0);
+	double end = n ? MAX(a->end[n - 1], now) : now;
+	for (int i = n; i < a->n; i++)
+		a->end[i - n] = a->end[i];
+	a->n -= n;
+	return end;
+}
+
+/* "HGMMA.64x128x16.F32": the columns of its 64 rows. */
+static double
+columns_of(const char *op)
+{
+	const char *x = strchr(op, 'x');
+	return x ? (double)strtol(x + 1, NULL, 10) : 0;
+}
+
+/* The number behind the last comma of a DEPBAR: groups that may go on. */
+static int
+rest_of(const char *op)
+{
+	const char *at = strrchr(op, ',');
+	return at ? (int)strtol(at + 1, NULL, 0) : 0;
 }
 
 static CodeWait
@@ -105,6 +162,44 @@ open_barrier(Run *s, int b, double end, int line, CodeWait kind)
 	s->kind[b] = kind;
 }
 
+static void
+wait_until(Run *s, double end, CodeWait kind, int line, double times)
+{
+	if (end <= s->now)
+		return;
+	s->out->of[kind][line] += (end - s->now) * times;
+	s->out->waits[s->apart] += (end - s->now) * times;
+	s->now = end;
+}
+
+/* Begins what goes on meanwhile, or waits for it. */
+static void
+step_ahead(Run *s, const Instruction *in, int line, double times)
+{
+	enum { ROWS = 64, K = 16 };
+	static const double DRAINED = 60; /* behind a product, until its sums are there */
+	const char *op = in->op;
+	if (code_is_one_of(op, copies, LEN(copies))) {
+		s->copies.open = MAX(s->copies.open, s->now + s->r->latency);
+		s->copies.line = line;
+	} else if (code_is(op, "LDGDEPBAR") || strncmp(op, "SYNCS.ARRIVE.TRANS64 ", 21) == 0) {
+		close_group(&s->copies, code_is(op, "LDGDEPBAR") ? s->now : s->now + s->r->latency);
+	} else if (code_is(op, "DEPBAR")) {
+		wait_until(s, end_of_groups(&s->copies, rest_of(op), s->now), WAIT_MEMORY, s->copies.line, times);
+	} else if (strncmp(op, "SYNCS.PHASECHK", 14) == 0) {
+		wait_until(s, end_of_groups(&s->copies, MAX(s->copies.n - 1, 0), s->now), WAIT_MEMORY,
+		    s->copies.line, times);
+	} else if (code_is_one_of(op, products, LEN(products))) {
+		double each = ROWS * columns_of(op) * K / s->r->products_warpgroup * s->groups;
+		s->products.open = MAX(s->products.open, s->now + DRAINED) + each;
+		s->products.line = line;
+		if (strstr(op, "gsb0"))
+			close_group(&s->products, s->now);
+	} else if (strncmp(op, "WARPGROUP.DEPBAR", 16) == 0) {
+		wait_until(s, end_of_groups(&s->products, rest_of(op), s->now), WAIT_PRODUCT, s->products.line, times);
+	}
+}
+
 /* Waits for what has to be closed, goes, and opens; `times` it does so for one program. */
 static void
 step(Run *s, const Instruction *in, double times)
@@ -126,6 +221,7 @@ step(Run *s, const Instruction *in, double times)
 		s->out->steps += s->kind[last] == WAIT_MEMORY && wait > LONG && times > 0;
 		s->now = s->ready[last];
 	}
+	step_ahead(s, in, line, times);
 	open_barrier(s, opened(in->control, false), end_of(s, in, line), line, kind_of(in->op));
 	open_barrier(s, opened(in->control, true), s->now + READ, line, WAIT_ARITHMETIC);
 	double turn = MAX(stall_of(in->control), 1);
@@ -157,6 +253,12 @@ begins(const Code *c, int at, const CodeLoop *inside)
 	return most;
 }
 
+static bool
+begins_ahead(const char *op)
+{
+	return code_is_one_of(op, copies, LEN(copies)) || code_is_one_of(op, products, LEN(products));
+}
+
 /* `share`: of the times that its instructions are executed for one program. */
 static void
 pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
@@ -169,11 +271,14 @@ pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
 		}
 		bool outside = s->apart;
 		s->apart |= !ANY_OF(k, l->to - l->from, code_is(s->c->at.at[l->from + k].op, "BAR"));
-		double entries = i > 0 ? s->c->at.at[i - 1].times : 1,
-		       first = MIN(MAX(entries, 0) / l->times, 1);
-		pass(s, l->from, l->to, l, share * first, depth + 1);
-		if (first < 1)
-			pass(s, l->from, l->to, l, share * (1 - first), depth + 1);
+		double entries = i > 0 ? s->c->at.at[i - 1].times : 1, left = 1,
+		       each = MIN(MAX(entries, 0) / l->times, 1);
+		int passes = ANY_OF(k, l->to - l->from, begins_ahead(s->c->at.at[l->from + k].op)) ? WARMUP : 2;
+		for (int k = 0; k < passes && left > 0; k++) {
+			double part = k + 1 < passes ? MIN(each, left) : left;
+			pass(s, l->from, l->to, l, share * part, depth + 1);
+			left -= part;
+		}
 		s->apart = outside;
 		i = l->to - 1;
 	}
@@ -181,9 +286,9 @@ pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
 
 void
 code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
-    int lines, CodePath *out)
+    int lines, int warps, CodePath *out)
 {
-	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .out = out};
+	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .out = out, .groups = MAX(warps / 4, 1)};
 	*out = (CodePath){.lines = lines};
 	for (int k = 0; k < CODE_WAITS; k++)
 		out->of[k] = NEW_ARRAY(c->mem, double, lines + 1);

@@ -146,6 +146,9 @@ double explain_fewest(const Explain *s, const ExplainLine *l); /* the launch wit
 const char *explain_waste(const Explain *s, const ExplainLine *l, bool *weighs);
 const char *explain_mean(const Explain *s, const ExplainLine *l);
 const char *explain_not_ahead(const Explain *s, const ExplainLine *l);
+/* By rows that are padded?  What else keeps it from that, as a value where the tensor ends, is not all: labels without one
+ * are read as before, and take as long. */
+bool explain_can_be_ahead(const Explain *s, const ExplainLine *l);
 /* Have reads before it brought its threads all that it reads, so that it is no access? */
 bool explain_is_held(const ExplainLine *l);
 /* As counted, or by the layout; -1: not known. */
@@ -191,6 +194,7 @@ const char *explain_guessed(
 /* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
  * share outside of tensors. */
 double explain_least(const Explain *s, bool *memory, double *outside);
+bool explain_at_floor(const Explain *s);
 double explain_behind_us(const Explain *s); /* µs of arithmetic behind products, that overlap with nothing */
 double explain_least_memory(const Explain *s); /* µs of the bytes that are different */
 /* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
@@ -222,7 +226,6 @@ typedef VEC(Suggestion) Suggestions;
 
 Suggestions explain_collect(const Explain *s);
 void explain_suggestions(const Explain *s, const Suggestions *all, TextList *out); /* but for those that are said */
-const char *explain_tiles(const Explain *s); /* "with BM = 128 41.7 µs", the best of other tiles that were compiled; "" */
 double explain_built_us(const json_t *variant); /* as it is built; 0: it was not, or spills */
 /* In its place, if it is worth it; part: as of a Suggestion. */
 void explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text);

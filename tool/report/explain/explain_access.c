@@ -163,6 +163,12 @@ explain_pitch(const Explain *s, const ExplainLine *l)
 	    wide, wide / size, (wide - pitch) / size);
 }
 
+bool
+explain_can_be_ahead(const Explain *s, const ExplainLine *l)
+{
+	return *explain_pitch(s, l);
+}
+
 const char *
 explain_not_ahead(const Explain *s, const ExplainLine *l)
 {

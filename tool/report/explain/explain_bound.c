@@ -210,22 +210,17 @@ list_taken(const Explain *s, Taken out[SHOWN + 1])
 	return n + 1;
 }
 
-/* "device memory", or all parts that are closer to the longest than estimates are to times. */
-static const char *
-bound_by(const Explain *s, int *n)
+/* Parts that are closer to the longest than estimates are to times. */
+static int
+count_alike(const Explain *s)
 {
-	Taken taken[SHOWN + 1];
-	int all = list_taken(s, taken);
-	TextList names = {0};
-	for (int i = 0; i < all; i++)
-		if (strcmp(taken[i].name, BEHIND) != 0 &&
-		    taken[i].us >= REPORT_NEAR * explain_part(s, explain_longest(s, -1)))
-			explain_add(s, &names, taken[i].name);
-	*n = names.n;
-	return names.n ? names_of(s, &names) : "";
+	int n = 0;
+	for (int p = 0; p < BILL_PARTS; p++)
+		n += explain_part(s, (BillPart)p) >= REPORT_NEAR * explain_part(s, explain_longest(s, -1));
+	return n;
 }
 
-/* Lines with a tenth of the longest part, the most first: "lines 3 and 9". */
+/* Lines with a tenth of the longest part, the most first: "lines 3 and 9", "line 136 for memory's latency". */
 static const char *
 lines_bound(const Explain *s)
 {
@@ -233,34 +228,101 @@ lines_bound(const Explain *s)
 	BillPart p = explain_longest(s, -1);
 	SpentLines lines = explain_lines_by(s, p);
 	TextList found = {0};
+	bool waits = p == BILL_WAITING;
 	for (int i = 0; i < MIN(lines.n, MANY); i++)
 		if (explain_spent_us(s, lines.at[i], p) >= explain_part(s, p) / 10)
-			explain_add(s, &found, arena_printf(s->mem, "%d", lines.at[i]->line));
-	return found.n && p != BILL_START
-		   ? arena_printf(s->mem, " (%s)", explain_line_list(s, &found))
-		   : "";
+			explain_add(s, &found,
+			    waits && lines.at[i]->wait
+				? arena_printf(s->mem, "line %d for %s", lines.at[i]->line, lines.at[i]->wait)
+				: arena_printf(s->mem, "%s%d", waits ? "line " : "", lines.at[i]->line));
+	if (!found.n || p == BILL_START)
+		return "";
+	return arena_printf(s->mem, " (%s)", waits ? explain_join(s, &found, ", ") : explain_line_list(s, &found));
 }
 
-/* "84.7 µs (84.7 to 115) by the model, bound by device memory (lines 11 and 22); the floor is 69.0
- * µs." */
+/* "device memory, 90 % of it (line 3), then waiting 60 %, instructions 45 %" */
 static const char *
-brief_of(const Explain *s)
+shares_of(const Explain *s)
 {
-	int n;
+	enum { NEXT = 2 };
+	static const double LITTLE = .3, MUCH = .65;
+	BillPart part[BILL_PARTS];
+	int alike = count_alike(s);
+	Text t = {0};
+	explain_ranked(s->x->bill.part, part);
+	for (int i = 0; i < BILL_PARTS; i++) {
+		double us = explain_part(s, part[i]);
+		if (i >= alike && (us < LITTLE * s->us || i > NEXT))
+			break;
+		text_printf(&t, "%s%s %.0f %%%s%s",
+		    i == 0       ? ""
+		    : i < alike  ? i + 1 == alike ? " and " : ", "
+		    : i == alike ? ", then "
+				 : ", ",
+		    bill_part_names[part[i]], 100 * us / s->us, i == 0 ? lines_bound(s) : "",
+		    alike > 1 && i + 1 == alike ? " alike" : "");
+	}
+	double most = explain_part(s, part[0]);
+	if (most < MUCH * s->us)
+		text_printf(&t, ", and %.0f %% is no part's, as they overlap little", 100 * (1 - most / s->us));
+	return text_take(&t, s->mem);
+}
+
+/* What a suggestion begins with, without its reasons. */
+static const char *
+head_of(const Explain *s, const char *text)
+{
+	static const char *const ends[] = {": ", "; ", ", ", " ("};
+	size_t n = strlen(text);
+	for (int i = 0; i < LEN(ends); i++) {
+		const char *at = strstr(text, ends[i]);
+		n = at ? MIN(n, (size_t)(at - text)) : n;
+	}
+	return arena_strndup(s->mem, text, n);
+}
+
+/* Other tiles, which were compiled, else the change with the most by the model, else one of the longest part; "": none is
+ * known. */
+static const char *
+first_change(const Explain *s, const Suggestions *all)
+{
+	const Suggestion *first = NULL;
+	for (int i = 0; i < all->n && !first; i++)
+		first = all->at[i].tiles ? &all->at[i] : NULL;
+	for (int i = 0; i < all->n && !first; i++)
+		first = all->at[i].us > 0 ? &all->at[i] : NULL;
+	for (int i = 0; i < all->n && !first; i++)
+		first = all->at[i].part == (int)explain_longest(s, -1) || all->at[i].part < 0 ? &all->at[i] : NULL;
+	if (!first)
+		return "";
+	return arena_printf(s->mem, "%s%s", first->tiles ? first->text : head_of(s, first->text),
+	    first->us > 0 ? arena_printf(s->mem, ", %s %s", first->tiles ? "then" : "then at least",
+				explain_micro(s, first->us))
+			  : "");
+}
+
+/* "84.7 µs (84.7 to 115) by the model, bound by device memory 91 % (lines 11 and 22), then waiting 40 %; 1.23 times the
+ * floor of device memory, 69.0 µs; first to change: fast::exp in line 11, then at least 80 µs." */
+static const char *
+brief_of(const Explain *s, const Suggestions *all)
+{
 	bool memory;
 	double outside, least = explain_least(s, &memory, &outside);
-	const char *by = bound_by(s, &n);
+	const char *of = memory ? "device memory" : "products", *change = first_change(s, all),
+		   *trips = *explain_most_trips(s) ? " in so many trips" : "";
 	Text t = {0};
 	if (s->measured > 0)
 		text_printf(&t, "%s measured, ", explain_micro(s, s->measured));
-	text_printf(&t, "%s by the model%s, bound by %s%s", explain_estimate(s),
-	    *explain_guessed(s) ? ", of guessed trips" : "", by, n > 1 ? " alike" : lines_bound(s));
-	if (least > s->us / 50)
-		text_printf(&t, "; the floor, of %s%s, is %s, %.0f %% of that", memory ? "device memory" : "products",
-		    *explain_most_trips(s) ? " in so many trips" : "", explain_micro(s, least),
-		    100 * MIN(least / s->us, 1));
-	if (*explain_tiles(s))
-		text_printf(&t, "; %s by the model", explain_tiles(s));
+	text_printf(&t, "%s by the model%s, bound by %s", explain_estimate(s),
+	    *explain_guessed(s) ? ", of guessed trips" : "", shares_of(s));
+	if (explain_at_floor(s))
+		text_printf(&t, "; at the floor of %s%s, %s", of, trips, explain_micro(s, least));
+	else if (least > s->us / 50)
+		text_printf(&t, "; %s times the floor of %s%s, %s", explain_round(s, s->us / least), of, trips,
+		    explain_micro(s, least));
+	if (!explain_at_floor(s))
+		text_printf(&t, "; %s%s", *change ? "first to change: " : "no change is known that gains by the model",
+		    change);
 	text_put(&t, ".");
 	return text_take(&t, s->mem);
 }
@@ -406,23 +468,21 @@ say_remarks(const Explain *s)
 void
 explain_bound(const Explain *s, Answer *out)
 {
-	int n;
 	if (s->us <= 0) {
 		out->brief = arena_printf(s->mem,
 		    "The model has no rates of %s, or does not know this kernel.", s->x->t->name);
 		explain_add(s, &out->says, say_remarks(s));
 		return;
 	}
-	out->brief = brief_of(s);
-	bound_by(s, &n);
+	Suggestions all = explain_collect(s);
+	out->brief = brief_of(s, &all);
 	explain_add(s, &out->says, explain_time(s));
 	explain_add(s, &out->says, explain_off(s));
-	if (n > 1)
+	if (count_alike(s) > 1)
 		explain_add(s, &out->says,
 		    "These parts are closer to each other than the model's estimates are to times: "
 		    "each may bound the kernel, "
 		    "and less of one alone gains little.");
-	Suggestions all = explain_collect(s);
 	say_parts(s, &all, &out->says);
 	explain_suggestions(s, &all, &out->says);
 	explain_add(s, &out->says, explain_moved(s));

@@ -69,6 +69,15 @@ explain_least(const Explain *s, bool *memory, double *outside)
 	return MAX(moves, products);
 }
 
+bool
+explain_at_floor(const Explain *s)
+{
+	static const double FEW = 1.1; /* times the least: nothing is left */
+	bool memory;
+	double outside;
+	return s->us < FEW * explain_least(s, &memory, &outside);
+}
+
 /* "line 9's loop runs 16 trips of a program", of the summary's "line 9's loop runs as often as data says: the model guesses
  * 16 trips of a program". */
 static const char *

@@ -209,7 +209,7 @@ add_accesses(const Explain *s, Suggestions *all)
 			explain_suggest(s, all, explain_fewest(s, l), BILL_SHARED,
 			    arena_printf(
 				s->mem, "if line %d's %s had no bank conflicts", l->line, l->what));
-		if (l->x->not_ahead)
+		if (l->x->not_ahead && explain_can_be_ahead(s, l))
 			explain_suggest(s, all,
 			    explain_with(s, BILL_WAITING, explain_spent_us(s, own, BILL_WAITING)), BILL_WAITING,
 			    arena_printf(s->mem,

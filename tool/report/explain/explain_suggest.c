@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double FEW = 1.1;  /* times the least: nothing is left */
-static const double KEYS =
-    0.6; /* of a line that compares keys: its instructions that go without them */
 
 static void
 add(const Explain *s, Suggestions *all, double us, int part, const char *text, bool tiles)
@@ -102,20 +99,6 @@ add_spills(const Explain *s, Suggestions *all)
 }
 
 /* ---- lines ---- */
-
-static void
-add_own_reads(const Explain *s, Suggestions *all)
-{
-	const json_t *own = explain_own_reads(s);
-	const char *name = own ? json_string_value(json_object_get(own, "read")) : "";
-	if (own)
-		explain_suggest(s, all, 0, BILL_WAITING,
-		    arena_printf(s->mem,
-			"%s read a trip before its use (a var that the next trip takes), or at "
-			"once for several trips, so "
-			"that products do not wait for it",
-			name));
-}
 
 /* Loads that the code makes in many steps, as ptxas has no registers for what all of them bring. */
 static void
@@ -268,12 +251,10 @@ add_instructions(const Explain *s, Suggestions *all)
 			"subtraction do (x >= n ? x - n : x), and 32 bits take half of 64",
 			l->line, quotients, 100 * routines));
 	if (*explain_keys(s, l->line))
-		explain_suggest(s, all, explain_with(s, BILL_ISSUE, own * KEYS), BILL_ISSUE,
+		explain_suggest(s, all, 0, BILL_ISSUE,
 		    arena_printf(s->mem,
-			"if line %d had no %s, which compares keys of 64 bits, an element and its "
-			"index in one, by about ten instructions an element: a max or min alone "
-			"takes one, "
-			"and the least index at which the element equals it three",
+			"line %d's %s compares keys of 64 bits, an element and its index in one, by about ten "
+			"instructions an element: where the index is not needed, a max or min takes one",
 			l->line, explain_keys(s, l->line)));
 	else
 		add_casts(s, all);
@@ -318,7 +299,6 @@ explain_collect(const Explain *s)
 	add_starts(s, &all);
 	add_spills(s, &all);
 	explain_access_suggestions(s, &all);
-	add_own_reads(s, &all);
 	add_steps(s, &all);
 	add_variants(s, &all);
 	add_products(s, &all);
@@ -333,16 +313,6 @@ explain_collect(const Explain *s)
 	add_instructions(s, &all);
 	add_functions(s, &all);
 	return all;
-}
-
-const char *
-explain_tiles(const Explain *s)
-{
-	Suggestions all = {0};
-	add_variants(s, &all);
-	return all.n
-		   ? arena_printf(s->mem, "%s: %s", all.at[0].text, explain_micro(s, all.at[0].us))
-		   : "";
 }
 
 /* " (line 9 has a histogram)": what other tiles bring about; "". */
@@ -403,7 +373,7 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 	}
 	if (n)
 		explain_add(s, out, arena_printf(s->mem, "What else to change in the text: %s.", t.at));
-	if (s->us < FEW * least)
+	if (explain_at_floor(s))
 		explain_add(s, out,
 		    arena_printf(s->mem,
 			"The estimate is within %.0f %% of the floor: no schedule takes clearly less.",
