@@ -444,24 +444,23 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 }
 
 /* Blocks of a cluster share the loop of each program, where the best tiles make programs for less than half of the
- * multiprocessors.  What joining takes the bill knows little of. */
+ * multiprocessors; or two on each do, of what waits for memory.  What joining takes the bill knows little of. */
 static void
 try_parts(Whole *s, const Bound *first)
 {
-	static const double JOINED = 0.06;              /* more for each doubling */
-	const char *word = schedule_info[SCHEDULE_SPLIT].text;
-	int at = s->best_n;
+	static const double JOINED = 1.06, BESIDE = 1.15;       /* more for each doubling; for two of a multiprocessor */
+	int at = s->best_n, all = s->t->rates->multiprocessors;
 	Bound b;
 	if (at == NAMES_MOST || !(s->t->has & HAS_CLUSTER) || split_stands(s, first))
 		return;
 	memcpy(s->value, s->best_value, sizeof s->value);
 	s->n = at;
-	double programs = s->how->bind(s->how->user, s->value, at, &b) ? choose_programs(&b) : 0, more = 1 + JOINED;
-	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && n * programs <= s->t->rates->multiprocessors; n *= 2) {
-		s->value[at] = (NamedConst){word, {.kind = CONST_INT, .i = n}, NOWHERE};
+	double programs = s->how->bind(s->how->user, s->value, at, &b) ? choose_programs(&b) : 0, more = JOINED;
+	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && programs <= all && n / 2 * programs <= all; n *= 2) {
+		s->value[at] = (NamedConst){schedule_info[SCHEDULE_SPLIT].text, {.kind = CONST_INT, .i = n}, NOWHERE};
 		s->n = at + 1;
-		compare(s, more, 1);
-		more += JOINED;
+		compare(s, (double)n * programs > all ? more * BESIDE : more, 1);
+		more += JOINED - 1;
 	}
 }
 
