@@ -207,20 +207,22 @@ def kernel_parameters(kernel):
 
 def faults(p):
     """What keeps a row from being measured, as far as that shows without a GPU."""
-    kernel, constants, arguments = p.tegula
-    given = [a.split("=")[0] for a in arguments.split()]
-    found = kernel_parameters(kernel)
-    if not found:
-        yield f"dsl_examples has no kernel {kernel}"
-    else:
+    written = set()
+    for kernel, constants, arguments in (*p.before, p.tegula):
+        given = [a.split("=")[0] for a in arguments.split()]
+        written.update(given)
+        found = kernel_parameters(kernel)
+        if not found:
+            yield f"dsl_examples has no kernel {kernel}"
+            continue
         if sorted(found[1]) != sorted(given):
             yield f"{kernel} takes {' '.join(found[1])}, not {' '.join(given)}"
         for c in constants:
             if c not in found[0]:
                 yield f"{kernel} has no {c}"
-        for o in p.outputs:
-            if o not in given:
-                yield f"{kernel} is not given its output {o}"
+    for o in p.outputs:
+        if o not in written:
+            yield f"{p.tegula[0]} is not given its output {o}"
     if p.cuda:
         path = ROOT / "bench/handwritten" / p.cuda[0]
         if not path.exists() or not re.search(rf"\b{p.cuda[1]}\b", path.read_text()):

@@ -15,9 +15,9 @@ BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
 class Problem:
     def __init__(self, name, make, outputs, reference, triton, eager, tegula, cuda=None, flops=0, tolerance=None,
-                 compiled=True, before=None):
+                 compiled=True, before=()):
         self.name, self.make, self.outputs, self.reference = name, make, outputs, reference
-        self.before = before        # as `tegula`: a kernel that each call launches first, and that counts
+        self.before = before        # each as `tegula`: kernels that each call launches first, and that count
         self.triton, self.eager, self.tegula, self.cuda, self.flops = triton, eager, tegula, cuda, flops
         self.tolerance, self.compiled = tolerance, compiled
 
@@ -274,14 +274,14 @@ def attention_problems():
     return p
 
 
-def gradient_tensors(B, H, S, D, causal):
+def gradient_tensors(B, H, S, D, causal, dq):
     """What the forward leaves is cuDNN's; `_saved` is what its backward asks for."""
     def make():
         t = {name: randn(B, H, S, D, dtype=BF16) for name in ("q", "k", "v", "dy")}
         y, lse, _, _, most_q, most_k, seed, offset, _ = torch.ops.aten._scaled_dot_product_cudnn_attention(
             t["q"], t["k"], t["v"], None, True, 0.0, causal, False)
         t |= {name: torch.empty(B, H, S, D, device="cuda", dtype=BF16) for name in ("dk", "dv")}
-        return t | {"y": y.contiguous(), "lse": lse.reshape(B, H, S).contiguous(), "dq": torch.empty(B, H, S, D, device="cuda"),
+        return t | {"y": y.contiguous(), "lse": lse.reshape(B, H, S).contiguous(), "dq": torch.empty(B, H, S, D, device="cuda", dtype=dq),
                     "delta": torch.empty(B, H, S, device="cuda"), "_saved": lse, "_seed": seed, "_offset": offset,
                     "_most": (most_q, most_k)}
     return make
@@ -312,16 +312,21 @@ def cudnn_gradients(causal):
 
 
 def gradient_problems():
-    """Gradients of attention by one kernel and the one of delta before it, against cuDNN's."""
+    """Gradients of attention and the kernel of delta before them, against cuDNN's: by one kernel, which adds dq's parts in any
+    order, and by the pair of which every sum has one order."""
     p, file = [], "attention_backward"
+    delta = (f"{file}:attention_delta", {"T": "bf16"}, "y dy delta")
     for B, H, S, D in ((4, 16, 4096, 128), (4, 16, 4096, 64), (2, 16, 4096, 96), (3, 10, 1500, 128)):
         for causal in (False, True):
-            p.append(Problem(f"gradients {'causal' if causal else 'full'} b{B} h{H} s{S} d{D}", gradient_tensors(B, H, S, D, causal),
-                             ["dq", "dk", "dv"], lambda t, d, c=causal: gradients(t, d, c), None, cudnn_gradients(causal),
-                             (f"{file}:attention_gradients", {"T": "bf16", "CAUSAL": causal},
-                              f"q k v dy lse delta dq dk dv scale={D ** -0.5!r}"),
-                             flops=10 * B * H * S * S * D // (2 if causal else 1), compiled=False,
-                             before=(f"{file}:attention_delta", {"T": "bf16"}, "y dy delta")))
+            for pair in (False, True):
+                given, scale = "q k v dy lse delta", f"scale={D ** -0.5!r}"
+                launch = lambda kernel, out: (f"{file}:{kernel}", {"T": "bf16", "CAUSAL": causal}, f"{given} {out} {scale}")
+                name = f"gradients{' by a pair' if pair else ''} {'causal' if causal else 'full'} b{B} h{H} s{S} d{D}"
+                p.append(Problem(name, gradient_tensors(B, H, S, D, causal, BF16 if pair else F32),
+                                 ["dq", "dk", "dv"], lambda t, d, c=causal: gradients(t, d, c), None, cudnn_gradients(causal),
+                                 launch("attention_dkdv", "dk dv") if pair else launch("attention_gradients", "dq dk dv"),
+                                 flops=10 * B * H * S * S * D // (2 if causal else 1), compiled=False,
+                                 before=(delta, launch("attention_dq", "dq")) if pair else (delta,)))
     return p
 
 

@@ -96,15 +96,12 @@ class Tegula:
         return (Arg * len(out))(*out), len(out)
 
     def call(self, problem, sets, constants):
-        launch = self.launcher(problem.tegula, sets, constants)
-        if not problem.before:
-            return launch
-        first = self.launcher(problem.before, sets, {})
+        launches = [*(self.launcher(each, sets, {}) for each in problem.before), self.launcher(problem.tegula, sets, constants)]
 
-        def both(s):
-            first(s)
-            launch(s)
-        return both
+        def all_of_them(s):
+            for launch in launches:
+                launch(s)
+        return all_of_them
 
     def launcher(self, tegula, sets, constants):
         name, fixed, spec = tegula
