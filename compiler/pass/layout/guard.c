@@ -9,9 +9,11 @@
  *                                                             } else { yield %x }
  *
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
- * up to some.  Of a disjunction one will do: what another one reads, as a tree's bits behind a prefix, is read in the
- * branch.  The index of a nest that became one loop is a scalar of its body.  On targets whose loops are not cut in two
- * (pass split), as their rings are shared and their code is long.
+ * up to some.  What else is in it, as whether two tokens are of one document, selects in both branches.  Of a disjunction
+ * one will do: what another one reads, as a tree's bits behind a prefix, is read in the branch.  The index of a nest that
+ * became one loop is a scalar of its body.  What of the first iteration stands before the loop (pass skew) has the index's
+ * first value for it.  On targets whose loops are not cut in two (pass split), as their rings are shared and their code is
+ * long.
  * A masked tile of weights, w of `s * w`, is made in both branches, each with the product by it: it is never in registers
  * beside all of s.
  * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
@@ -28,15 +30,18 @@ enum { LEAST_ELEMENTS = 4096, DEEP = 8, MOST = 4 };
 typedef struct Guard {
 	Module *m;
 	Func *f;
-	Block *body;                                    /* of the loop */
+	Block *body;                                    /* of the loop, or the block where part of its first iteration stands */
+	bool is_loop;
 	Affine mask[MOST];
 	int n;
 } Guard;
 
-/* Does it change from iteration to iteration? */
+/* Does it change from iteration to iteration?  Before the loop: is it not known? */
 static bool
 changes(const Guard *g, const Affine *a)
 {
+	if (!g->is_loop)
+		return a->plus || a->minus;
 	return a->by != 0 || (a->plus && value_inside(a->plus, g->body)) || (a->minus && value_inside(a->minus, g->body));
 }
 
@@ -62,14 +67,74 @@ find_masks(Guard *g, const Value *v, int depth)
 	}
 }
 
+static bool
+is_spread(const Op *op)
+{
+	return op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_CONVERT;
+}
+
+/* The masks that a conjunction has beside what is read from memory; false: none, or too many. */
+static bool
+find_some(Guard *g, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	int n = g->n;
+	if (find_masks(g, v, depth))
+		return g->n < MOST;
+	g->n = n;
+	if (!op || depth == DEEP || op->home != g->body)
+		return false;
+	if (is_spread(op))
+		return find_some(g, op->in[0], depth + 1);
+	if (op->kind != OP_AND)
+		return false;
+	bool left = find_some(g, op->in[0], depth + 1);
+	return find_some(g, op->in[1], depth + 1) || left;
+}
+
+/* op of these operands, of which NULL is its own. */
+static Value *
+clone_with(Guard *g, Builder *b, Op *op, Value *first, Value *second)
+{
+	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
+	map[op->in[0]->id] = first;
+	if (second)
+		map[op->in[1]->id] = second;
+	return &op_clone(b, op, map)->out[0];
+}
+
+/* The conjunction without its masks, made anew in `b`, which is where they are all true; NULL: nothing is left.  What is
+ * left stays where it is, as its reads began early: `map` says so. */
+static Value *
+without_masks(Guard *g, Builder *b, Value *v, int depth, Value **map)
+{
+	Op *op = v->def;
+	g->n = 0;
+	if (find_masks(g, v, depth))
+		return NULL;
+	bool parts = op && op->home == g->body && (is_spread(op) || op->kind == OP_AND);
+	g->n = 0;
+	if (!parts || !find_some(g, v, depth)) {
+		map[v->id] = v;
+		return v;
+	}
+	Value *left = without_masks(g, b, op->in[0], depth + 1, map);
+	Value *right = op->kind == OP_AND ? without_masks(g, b, op->in[1], depth + 1, map) : NULL;
+	if (op->kind == OP_AND && !(left && right))
+		return left ? left : right;
+	return clone_with(g, b, op, left, right);
+}
+
 /* by * index + hi + plus - minus >= 0: some element may not be true. */
 static Value *
 may_fail(Guard *g, Builder *b, const Affine *a)
 {
-	Value *index = &g->body->arg[0], *v = index, *ok = mask_within(b, index, NULL);
-	if (a->by != 1)
-		v = build2(b, OP_MUL, v, build_index(b, a->by));
-	v = build2(b, OP_ADD, v, build_index(b, a->hi));
+	Value *v = build_index(b, a->hi), *ok = NULL;
+	if (g->is_loop) {
+		Value *index = &g->body->arg[0], *far = a->by == 1 ? index : build2(b, OP_MUL, index, build_index(b, a->by));
+		ok = mask_within(b, index, NULL);
+		v = build2(b, OP_ADD, far, v);
+	}
 	if (a->plus) {
 		v = build2(b, OP_ADD, v, a->plus);
 		ok = mask_within(b, a->plus, ok);
@@ -95,7 +160,8 @@ is_one_where(const Guard *g, const Value *v, Value **x)
 		const Op *spread = op->in[1 - i]->def;
 		const Op *from = spread && spread->kind == OP_BROADCAST ? spread->in[0]->def : NULL;
 		const Attr *one = from && from->kind == OP_SELECT ? value_const(from->in[1]) : NULL;
-		if (!one || one->kind != KIND_FLOAT || one->f != 1 || value_inside(from->out, g->body))
+		if (!one || one->kind != KIND_FLOAT || one->f != 1 ||
+		    (g->is_loop && value_inside(from->out, g->body)))
 			continue;
 		*x = op->in[i];
 		return from->in[0];
@@ -163,10 +229,10 @@ tail_of(const Guard *g, Op *select, const Value *plain)
 	return tail;
 }
 
-/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere.  Both branches go on to `tail`,
- * what is computed of op alone. */
+/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere, where `partly` selected by what else
+ * the mask has.  Both branches go on to `tail`, what is computed of op alone. */
 static void
-guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v)
+guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v, bool partly)
 {
 	Builder b = build_before(tail);
 	func_number(g->f);
@@ -175,11 +241,12 @@ guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v)
 	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
 	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
 	Value **other = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
+	Value *own = partly ? clone_with(g, &not, op, without_masks(g, &not, op->in[0], 0, map), v) : v;
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i] != v || tail != op)
 			again(g, &in, op->in[i], map);
 	Value *changed = &op_clone(&in, op, map)->out[0];
-	v = tail == op ? v : again(g, &not, v, other);
+	v = tail == op ? own : again(g, &not, v, other);
 	other[op->out[0].id] = v;
 	for (const Op *p = op; p != tail;) {
 		p = next_in_chain(p);
@@ -193,7 +260,7 @@ guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v)
 
 /* A product by 1 under the mask goes with it.  The op to look at next. */
 static Op *
-guard_select(Guard *g, Op *op)
+guard_select(Guard *g, Op *op, bool partly)
 {
 	Op *next = op->next, *tail;
 	Builder b = build_before(op);
@@ -204,9 +271,9 @@ guard_select(Guard *g, Op *op)
 	}
 	if (same)
 		may = build2(&b, OP_OR, may, build1(&b, OP_NOT, same, NULL));
-	tail = tail_of(g, op, plain);
+	tail = partly ? op : tail_of(g, op, plain);
 	next = next == tail ? tail->next : next;
-	guard_op(g, op, tail, may, plain);
+	guard_op(g, op, tail, may, plain, partly);
 	return next;
 }
 
@@ -216,21 +283,24 @@ guard_product(Guard *g, Op *op)
 	Value *plain, *same = is_one_where(g, op->out, &plain);
 	Builder b = build_before(op);
 	if (same)
-		guard_op(g, op, op, build1(&b, OP_NOT, same, NULL), plain);
+		guard_op(g, op, op, build1(&b, OP_NOT, same, NULL), plain, false);
 }
 
 static void
-guard_loop(Module *m, Func *f, Op *loop)
+guard_block(Func *f, Block *block, bool is_loop)
 {
-	Guard g = {.m = m, .f = f, .body = loop->region[0]};
+	Guard g = {.m = f->module, .f = f, .body = block, .is_loop = is_loop};
 	bool changed = false;
 	for (Op *op = g.body->first, *next; op; op = next) {
 		next = op->next;
 		g.n = 0;
-		if (op->kind != OP_SELECT || type_count(op->out[0].type) < LEAST_ELEMENTS ||
-		    !find_masks(&g, op->in[0], 0))
+		if (op->kind != OP_SELECT || type_count(op->out[0].type) < LEAST_ELEMENTS)
 			continue;
-		next = guard_select(&g, op);
+		bool whole = find_masks(&g, op->in[0], 0);
+		g.n = whole ? g.n : 0;
+		if (!whole && (!find_some(&g, op->in[0], 0) || g.n == MOST))
+			continue;
+		next = guard_select(&g, op, !whole);
 		changed = true;
 	}
 	for (Op *op = g.body->last, *prev; op && changed; op = prev) {
@@ -259,7 +329,12 @@ pass_guard(Func *f, const Target *t)
 	if (!(t->has & HAS_WGMMA))
 		return;
 	axis_keep(f);
-	for (Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_FOR && has_product(op->region[0]))
-			guard_loop(f->module, f, op);
+	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_FOR || !has_product(op->region[0]))
+			continue;
+		guard_block(f, op->region[0], true);
+		const Op *around = op->home->parent;
+		if (has_product(op->home) && !(around && around->kind == OP_FOR))
+			guard_block(f, op->home, false);
+	}
 }

@@ -121,7 +121,9 @@ is_product(const Value *v, int depth)
 	case OP_MUL:
 		for (int i = 0; i < 2; i++) {
 			const Op *by = op->in[1 - i]->def;
+			const Attr *number = value_const(op->in[1 - i]);
 			bool is_scalar = by && by->kind == OP_BROADCAST && by->in[0]->type->rank == 0;
+			is_scalar |= number && number->kind == KIND_FLOAT && isfinite(number->f);
 			if (is_scalar && is_product(op->in[i], depth + 1))
 				return true;
 		}
@@ -174,7 +176,8 @@ relax_exponent(Op *op)
 typedef struct Scale {
 	Block *body;
 	Op *fma, *mul, *max;
-	Value *factor;                                  /* a scalar from outside the loop */
+	Value *factor;                                  /* a scalar from outside the loop, or NULL: */
+	double number;
 } Scale;
 
 static bool
@@ -236,7 +239,9 @@ find_scale(Scale *s)
 	s->mul = op;
 	for (int i = 0; i < 2 && !s->factor; i++)
 		s->factor = spread_factor(op->in[1 - i], s->body);
-	return s->factor != NULL;
+	const Attr *c = value_const(op->in[1]);
+	s->number = c && c->kind == KIND_FLOAT && c->f >= 0x1p-100 && c->f <= 0x1p100 ? c->f : 0;
+	return s->factor || s->number > 0;
 }
 
 static Value *
@@ -244,6 +249,40 @@ is_moderate(Builder *b, Value *v)
 {
 	Value *low = build2(b, OP_LE, build_float(b, v->type, 0x1p-100), v);
 	return build2(b, OP_AND, low, build2(b, OP_LE, v, build_float(b, v->type, 0x1p100)));
+}
+
+/* The factor goes into the exponential's, `log`, and before the rows' maxima, where it is moderate. */
+static void
+move_factor(const Scale *s, Op *loop, double log, Value **rows)
+{
+	Builder b = build_before(loop);
+	const Type *scalar = s->factor->type, *tile = s->fma->out->type;
+	Value *one = build_float(&b, scalar, 1), *ok = is_moderate(&b, s->factor);
+	Value *stays = build3(&b, OP_SELECT, ok, one, s->factor), *goes = build3(&b, OP_SELECT, ok, s->factor, one);
+	Value *all = build2(&b, OP_MUL, goes, build_float(&b, scalar, log));
+	all = build1(&b, OP_BROADCAST, all, tile);
+	*rows = s->max ? build1(&b, OP_BROADCAST, goes, s->max->out->type) : NULL;
+	stays = build1(&b, OP_BROADCAST, stays, tile);
+	for (int i = 0; i < 2; i++)
+		if (spread_factor(s->mul->in[i], s->body) == s->factor) {
+			op_set_in(s->mul, i, stays);
+			break;
+		}
+	op_set_in(s->fma, 1, all);
+}
+
+/* So does a constant, which is known to be moderate. */
+static void
+move_number(const Scale *s, double log, Value **rows)
+{
+	Builder b = build_before(s->fma);
+	op_set_in(s->fma, 1, build_float(&b, s->fma->out->type, (float)(s->number * log)));
+	if (s->max) {
+		b = build_before(s->max);
+		*rows = build_float(&b, s->max->out->type, s->number);
+	}
+	value_replace(s->mul->out, s->mul->in[0]);
+	op_erase(s->mul);
 }
 
 void
@@ -259,23 +298,14 @@ relax_scale(Op *exp2)
 	const Attr *c = value_const(fma->in[1]);
 	if (!c || !find_scale(&s))
 		return;
-	Builder b = build_before(loop);
-	const Type *scalar = s.factor->type;
-	Value *one = build_float(&b, scalar, 1), *ok = is_moderate(&b, s.factor);
-	Value *stays = build3(&b, OP_SELECT, ok, one, s.factor), *goes = build3(&b, OP_SELECT, ok, s.factor, one);
-	Value *all = build2(&b, OP_MUL, goes, build_float(&b, scalar, c->f));
-	all = build1(&b, OP_BROADCAST, all, tile);
-	Value *rows = s.max ? build1(&b, OP_BROADCAST, goes, s.max->out->type) : NULL;
-	stays = build1(&b, OP_BROADCAST, stays, tile);
-	for (int i = 0; i < 2; i++)
-		if (spread_factor(s.mul->in[i], s.body) == s.factor) {
-			op_set_in(s.mul, i, stays);
-			break;
-		}
-	op_set_in(fma, 1, all);
+	Value *rows = NULL;
+	if (s.factor)
+		move_factor(&s, loop, c->f, &rows);
+	else
+		move_number(&s, c->f, &rows);
 	if (!s.max)
 		return;
-	b = build_before(s.max->next);
+	Builder b = build_before(s.max->next);
 	Value *max = build2(&b, OP_MUL, rows, rows);
 	value_replace(s.max->out, max);
 	op_set_in(max->def, 0, s.max->out);
