@@ -28,8 +28,8 @@
  *         arrive %empty, %now {by = "warp", mask = 3}
  *
  * A tile that threads read in such a loop, as a bias of scores, comes by a tensor map too, into a ring of its own (into one
- * of all such tiles, where there are many): it is waited for where its tile is first used, and its slot is free as soon as
- * it is in registers:
+ * of all such tiles, where there are many, and of rows): it is waited for where its tile is first used, and its slot is free
+ * as soon as it is in registers:
  *
  *         await %full.2, %now.2, %phase.2
  *         %m = get (slot %now.2)
@@ -114,24 +114,34 @@ ring_beside(Rings *r, bool share)
 	return new_ring(r);
 }
 
+/* A number for each key, as of its document or a scale, beside products that each read tiles of their own. */
+static bool
+is_row_beside(const Rings *r, const Staged *s)
+{
+	return r->is_chained && s->is_bulk && !s->is_boxed && pipeline_has_row_slots(s->read->out[0].type);
+}
+
 static bool
 group_reads(Rings *r, bool share)
 {
+	bool rows = false;
 	r->n = 0;
 	for (int i = 0; i < r->p->reads.n; i++) {
 		const Staged *s = &r->p->reads.at[i];
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r, v, &first, &last);
-		Ring *ring = s->is_beside ? ring_beside(r, share) : first ? ring_of(r, first, last) : NULL;
+		bool is_row = !first && is_row_beside(r, s), is_beside = s->is_beside || is_row;
+		Ring *ring = is_beside ? ring_beside(r, share || is_row) : first ? ring_of(r, first, last) : NULL;
 		if (!ring)
 			return false;
-		ring->is_beside = s->is_beside;
+		rows |= is_row;
+		ring->is_beside = is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
 		ring->part.bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
 	}
-	return true;
+	return !rows || ALL_OF(i, r->n, r->at[i].first == r->at[i].last);
 }
 
 /* One ring of all reads where they cannot be told apart. */
