@@ -81,10 +81,10 @@ expect 0 'chosen: .*specialize = true' inspect batched_matmul.tgl -D B=16 -D M=5
 expect 0 'chosen: BM = 64, BN = 64, BK = 64' inspect batched_matmul.tgl -D B=512 -D M=64 -D N=64 -D K=64
 
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
-expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect chain.tgl --example large
+expect 0 'chosen: BM = 128, BN = 128, warps = 8, stages = 2, specialize = true' inspect chain.tgl --example large
 # rows of chained products are open, too: a causal loop's end grows with them
 sed '/tune(/d' "$top/dsl_examples/attention_causal.tgl" >rows.tgl
-expect 0 'chosen: BM = 128, BN = 128, warps = 8, specialize = true' inspect rows.tgl --example large
+expect 0 'chosen: BM = 128, BN = 128, warps = 8, stages = 2, specialize = true' inspect rows.tgl --example large
 expect 0 "dot 64x128x64 wgmma" inspect matmul.tgl --example large -D M=1024 -D N=1024 -D K=1024
 expect 0 "dot 128x64x[0-9]* wgmma" inspect matmul.tgl --example large -D BN=64 -D BM=128
 expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN=256 -D BK=32 -D warps=4 -D stages=3

@@ -236,12 +236,15 @@ add_forms(Search *s, Arena *mem)
 {
 	static const int split[] = {1, 2, 4, 8, 16, 32}, specialize[] = {0, 1};
 	static const int warps[] = {4, 8, 16}, stages[] = {2, 3, 4, 6, 8};
+	static const int chain[] = {4, 3, 2};           /* of flat blocks, fewer slots let more be resident */
 	int fit = count_warps(s, warps, LEN(warps));
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, fit);
 	const Func *f = s->module->funcs.at[0];
 	bool is_one = choose_count_dots(f) == 1;
 	if (s->is_lone || (is_one && (s->leaves || (fit > 0 && choose_sums(f)))))
 		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
+	else if (choose_count_dots(f) == 2 && dots_are_chained(f, f->body))
+		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, chain, LEN(chain));
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));

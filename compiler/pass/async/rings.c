@@ -28,8 +28,8 @@
  *         arrive %empty, %now {by = "warp", mask = 3}
  *
  * A tile that threads read in such a loop, as a bias of scores, comes by a tensor map too, into a ring of its own (into one
- * of all such tiles, where there are many, and of rows): it is waited for where its tile is first used, and its slot is free
- * as soon as it is in registers:
+ * of all such tiles, where there are many): it is waited for where its tile is first used, and its slot is free as soon as
+ * it is in registers:
  *
  *         await %full.2, %now.2, %phase.2
  *         %m = get (slot %now.2)
@@ -97,10 +97,8 @@ ring_of(Rings *r, Op *first, Op *last)
 		if (!r->at[i].is_beside && r->at[i].first == first && r->at[i].last == last)
 			return &r->at[i];
 	Ring *ring = new_ring(r);
-	if (ring) {
-		ring->first = first;
-		ring->last = last;
-	}
+	if (ring)
+		ring->first = first, ring->last = last;
 	return ring;
 }
 
@@ -114,13 +112,7 @@ ring_beside(Rings *r, bool share)
 	return new_ring(r);
 }
 
-/* A number for each key, as of its document or a scale, beside products that each read tiles of their own. */
-static bool
-is_row_beside(const Rings *r, const Staged *s)
-{
-	return r->is_chained && s->is_bulk && !s->is_boxed && pipeline_has_row_slots(s->read->out[0].type);
-}
-
+/* A row beside chained products, as a number for each key, has a ring too, where no two of these read the same tile. */
 static bool
 group_reads(Rings *r, bool share)
 {
@@ -131,7 +123,7 @@ group_reads(Rings *r, bool share)
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r, v, &first, &last);
-		bool is_row = !first && is_row_beside(r, s), is_beside = s->is_beside || is_row;
+		bool is_row = !first && r->is_chained && s->is_bulk, is_beside = s->is_beside || is_row;
 		Ring *ring = is_beside ? ring_beside(r, share || is_row) : first ? ring_of(r, first, last) : NULL;
 		if (!ring)
 			return false;

@@ -9,11 +9,11 @@
  *                                                             } else { yield %x }
  *
  * Of a conjunction of masks each is looked at: a window has one that is true from some iteration on and one that is true
- * up to some.  What else is in it, as whether two tokens are of one document, selects in both branches.  Of a disjunction
- * one will do: what another one reads, as a tree's bits behind a prefix, is read in the branch.  The index of a nest that
- * became one loop is a scalar of its body.  What of the first iteration stands before the loop (pass skew) has the index's
- * first value for it.  On targets whose loops are not cut in two (pass split), as their rings are shared and their code is
- * long.
+ * up to some.  What else is in it, as whether two tokens are of one document, selects by itself behind the branch.  Of a
+ * disjunction one will do: what another one reads, as a tree's bits behind a prefix, is read in the branch.  The index of a
+ * nest that became one loop is a scalar of its body.  What of the first iteration stands before the loop (pass skew) has
+ * the index's first value for it.  On targets whose loops are not cut in two (pass split), as their rings are shared and
+ * their code is long.
  * A masked tile of weights, w of `s * w`, is made in both branches, each with the product by it: it is never in registers
  * beside all of s.
  * A product by a number that is 1 but where a condition from outside the loop fails (pass relax) is passed by as well.
@@ -30,8 +30,8 @@ enum { LEAST_ELEMENTS = 4096, DEEP = 8, MOST = 4 };
 typedef struct Guard {
 	Module *m;
 	Func *f;
-	Block *body;                                    /* of the loop, or the block where part of its first iteration stands */
-	bool is_loop;
+	Block *body;                                    /* of the loop, or where part of its first iteration stands: */
+	bool is_loop;                                   /* false */
 	Affine mask[MOST];
 	int n;
 } Guard;
@@ -43,6 +43,18 @@ changes(const Guard *g, const Affine *a)
 	if (!g->is_loop)
 		return a->plus || a->minus;
 	return a->by != 0 || (a->plus && value_inside(a->plus, g->body)) || (a->minus && value_inside(a->minus, g->body));
+}
+
+/* op of other operands; NULL: its own. */
+static Value *
+build_again(Guard *g, Builder *b, Op *op, Value *first, Value *second)
+{
+	func_number(g->f);
+	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
+	map[op->in[0]->id] = first;
+	if (second)
+		map[op->in[1]->id] = second;
+	return &op_clone(b, op, map)->out[0];
 }
 
 /* The masks of which v is the conjunction, however spread; false: something else is in it. */
@@ -73,56 +85,41 @@ is_spread(const Op *op)
 	return op->kind == OP_BROADCAST || op->kind == OP_RESHAPE || op->kind == OP_PERMUTE || op->kind == OP_CONVERT;
 }
 
-/* The masks that a conjunction has beside what is read from memory; false: none, or too many. */
-static bool
-find_some(Guard *g, const Value *v, int depth)
-{
-	const Op *op = v->def;
-	int n = g->n;
-	if (find_masks(g, v, depth))
-		return g->n < MOST;
-	g->n = n;
-	if (!op || depth == DEEP || op->home != g->body)
-		return false;
-	if (is_spread(op))
-		return find_some(g, op->in[0], depth + 1);
-	if (op->kind != OP_AND)
-		return false;
-	bool left = find_some(g, op->in[0], depth + 1);
-	return find_some(g, op->in[1], depth + 1) || left;
-}
-
-/* op of these operands, of which NULL is its own. */
+/* Of a conjunction the masks alone, or what it has beside them, made in `b`; NULL: there is nothing. */
 static Value *
-clone_with(Guard *g, Builder *b, Op *op, Value *first, Value *second)
-{
-	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
-	map[op->in[0]->id] = first;
-	if (second)
-		map[op->in[1]->id] = second;
-	return &op_clone(b, op, map)->out[0];
-}
-
-/* The conjunction without its masks, made anew in `b`, which is where they are all true; NULL: nothing is left.  What is
- * left stays where it is, as its reads began early: `map` says so. */
-static Value *
-without_masks(Guard *g, Builder *b, Value *v, int depth, Value **map)
+part_of(Guard *g, Builder *b, Value *v, int depth, bool masks)
 {
 	Op *op = v->def;
 	g->n = 0;
 	if (find_masks(g, v, depth))
+		return masks ? v : NULL;
+	if (!op || depth == DEEP || op->home != g->body || !(op->kind == OP_AND || is_spread(op)))
+		return masks ? NULL : v;
+	bool is_and = op->kind == OP_AND;
+	Value *left = part_of(g, b, op->in[0], depth + 1, masks);
+	Value *right = is_and ? part_of(g, b, op->in[1], depth + 1, masks) : NULL;
+	if (left && (right || !is_and))
+		return build_again(g, b, op, left, right);
+	return left ? left : right;
+}
+
+/* A select by masks and something else becomes two, of which the first has the masks; it is returned.  NULL: it has none.
+ *
+ *     %m = and %mask, %same                                %s = select %mask, %x, %none
+ *     %s = select %m, %x, %none                    =>      %t = select %same, %s, %none */
+static Op *
+divide_select(Guard *g, Op *op)
+{
+	Builder b = build_before(op);
+	Value *masks = part_of(g, &b, op->in[0], 0, true);
+	if (!masks)
 		return NULL;
-	bool parts = op && op->home == g->body && (is_spread(op) || op->kind == OP_AND);
+	Value *rest = part_of(g, &b, op->in[0], 0, false);
+	Value *inner = build_again(g, &b, op, masks, NULL);
+	op_set_in(op, 0, rest);
+	op_set_in(op, 1, inner);
 	g->n = 0;
-	if (!parts || !find_some(g, v, depth)) {
-		map[v->id] = v;
-		return v;
-	}
-	Value *left = without_masks(g, b, op->in[0], depth + 1, map);
-	Value *right = op->kind == OP_AND ? without_masks(g, b, op->in[1], depth + 1, map) : NULL;
-	if (op->kind == OP_AND && !(left && right))
-		return left ? left : right;
-	return clone_with(g, b, op, left, right);
+	return find_masks(g, masks, 0) ? inner->def : NULL;
 }
 
 /* by * index + hi + plus - minus >= 0: some element may not be true. */
@@ -131,9 +128,9 @@ may_fail(Guard *g, Builder *b, const Affine *a)
 {
 	Value *v = build_index(b, a->hi), *ok = NULL;
 	if (g->is_loop) {
-		Value *index = &g->body->arg[0], *far = a->by == 1 ? index : build2(b, OP_MUL, index, build_index(b, a->by));
+		Value *index = &g->body->arg[0];
 		ok = mask_within(b, index, NULL);
-		v = build2(b, OP_ADD, far, v);
+		v = build2(b, OP_ADD, a->by == 1 ? index : build2(b, OP_MUL, index, build_index(b, a->by)), v);
 	}
 	if (a->plus) {
 		v = build2(b, OP_ADD, v, a->plus);
@@ -229,10 +226,10 @@ tail_of(const Guard *g, Op *select, const Value *plain)
 	return tail;
 }
 
-/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere, where `partly` selected by what else
- * the mask has.  Both branches go on to `tail`, what is computed of op alone. */
+/* op stands in a branch that is taken where `may` is true; v takes its place elsewhere.  Both branches go on to `tail`,
+ * what is computed of op alone. */
 static void
-guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v, bool partly)
+guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v)
 {
 	Builder b = build_before(tail);
 	func_number(g->f);
@@ -241,12 +238,11 @@ guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v, bool partly)
 	Builder not = {.m = g->m, .block = branch->region[1], .place = op->place};
 	Value **map = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
 	Value **other = NEW_ARRAY(g->m->cx->tmp, Value *, g->f->nvalues);
-	Value *own = partly ? clone_with(g, &not, op, without_masks(g, &not, op->in[0], 0, map), v) : v;
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i] != v || tail != op)
 			again(g, &in, op->in[i], map);
 	Value *changed = &op_clone(&in, op, map)->out[0];
-	v = tail == op ? own : again(g, &not, v, other);
+	v = tail == op ? v : again(g, &not, v, other);
 	other[op->out[0].id] = v;
 	for (const Op *p = op; p != tail;) {
 		p = next_in_chain(p);
@@ -260,7 +256,7 @@ guard_op(Guard *g, Op *op, Op *tail, Value *may, Value *v, bool partly)
 
 /* A product by 1 under the mask goes with it.  The op to look at next. */
 static Op *
-guard_select(Guard *g, Op *op, bool partly)
+guard_select(Guard *g, Op *op)
 {
 	Op *next = op->next, *tail;
 	Builder b = build_before(op);
@@ -271,9 +267,9 @@ guard_select(Guard *g, Op *op, bool partly)
 	}
 	if (same)
 		may = build2(&b, OP_OR, may, build1(&b, OP_NOT, same, NULL));
-	tail = partly ? op : tail_of(g, op, plain);
+	tail = tail_of(g, op, plain);
 	next = next == tail ? tail->next : next;
-	guard_op(g, op, tail, may, plain, partly);
+	guard_op(g, op, tail, may, plain);
 	return next;
 }
 
@@ -283,7 +279,7 @@ guard_product(Guard *g, Op *op)
 	Value *plain, *same = is_one_where(g, op->out, &plain);
 	Builder b = build_before(op);
 	if (same)
-		guard_op(g, op, op, build1(&b, OP_NOT, same, NULL), plain, false);
+		guard_op(g, op, op, build1(&b, OP_NOT, same, NULL), plain);
 }
 
 static void
@@ -296,11 +292,10 @@ guard_block(Func *f, Block *block, bool is_loop)
 		g.n = 0;
 		if (op->kind != OP_SELECT || type_count(op->out[0].type) < LEAST_ELEMENTS)
 			continue;
-		bool whole = find_masks(&g, op->in[0], 0);
-		g.n = whole ? g.n : 0;
-		if (!whole && (!find_some(&g, op->in[0], 0) || g.n == MOST))
+		Op *select = find_masks(&g, op->in[0], 0) ? op : divide_select(&g, op);
+		if (!select)
 			continue;
-		next = guard_select(&g, op, !whole);
+		next = guard_select(&g, select);
 		changed = true;
 	}
 	for (Op *op = g.body->last, *prev; op && changed; op = prev) {
