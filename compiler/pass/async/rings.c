@@ -123,12 +123,12 @@ group_reads(Rings *r, bool share)
 		const Value *v = &s->read->out[0];
 		Op *first, *last;
 		find_products(r, v, &first, &last);
-		bool is_row = !first && r->is_chained && s->is_bulk, is_beside = s->is_beside || is_row;
+		bool is_row = !first && r->is_chained && s->is_bulk && v->type->rank == 1;
+		bool is_beside = s->is_beside || is_row;
 		Ring *ring = is_beside ? ring_beside(r, share || is_row) : first ? ring_of(r, first, last) : NULL;
 		if (!ring)
 			return false;
-		rows |= is_row;
-		ring->is_beside = is_beside;
+		rows |= is_row, ring->is_beside = is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
 		ring->part.bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
 		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
