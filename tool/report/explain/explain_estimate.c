@@ -28,8 +28,9 @@ model_error(const Explain *s)
 	    issue = {"that instructions bound by the model", 62, .91, 1.26},
 	    waiting = {"that waiting bounds by the model", 17, .78, 1.17},
 	    spilled = {"whose code spills", 11, 1.25, 3},
-	    plain = {"with little beside their products", 16, .88, 1.20},
-	    products = {"with products and arithmetic", 45, .90, 1.60},
+	    plain = {"with little beside their products", 33, .85, 1.42},
+	    products = {"with products and arithmetic", 80, .93, 1.83},
+	    atomics = {"that atomics bound by the model", 7, .44, 1.10},
 	    other = {"that something else bounds by the model", 23, .72, 1.25};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
@@ -45,6 +46,7 @@ model_error(const Explain *s)
 							      : &memory
 	       : most == BILL_ISSUE   ? &issue
 	       : most == BILL_WAITING ? &waiting
+	       : most == BILL_ATOMICS ? &atomics
 				      : &other;
 }
 
