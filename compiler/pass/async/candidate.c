@@ -222,8 +222,9 @@ reads_record(const Pipeline *p, const Op *op)
 	int64_t at;
 
 	if (rank < 3 || op->home != p->body || !op->out[0].layout || dtype_info[op->out[0].type->elem].bits != 8 ||
-	    tensor->def || p->f->param[tensor->index].strided || attr_merged(op) || attr_valid(op) ||
-	    strchr(attr_index(op), 'g') || !access_fill_is_zero(op) || tensor_may_be_written(p->f, tensor, p->body))
+	    tensor->def || tensor->block->parent || p->f->param[tensor->index].strided || attr_merged(op) ||
+	    attr_valid(op) || strchr(attr_index(op), 'g') || !access_fill_is_zero(op) ||
+	    tensor_may_be_written(p->f, tensor, p->body))
 		return false;
 	const char *index = attr_index(op);
 	const Type *t = op->out[0].type;
