@@ -710,6 +710,27 @@ choose_typed(Case *c, const char *text, DType type, DType result, int64_t m, int
 	assert_true(choose_for(c, text));
 }
 
+/* Programs for half of the multiprocessors: columns that the header does not list, and steps of two lines. */
+static void
+test_narrower(void **state)
+{
+	Case c = {0}, bytes = {0};
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 64, 4096, 4096));
+	assert_int_equal(value(&c, "BN"), 32);
+	assert_int_equal(value(&c, "BK"), 128);
+	compile_close(c.cx);
+	choose_typed(&bytes,
+	    "kernel mm<BM = 128, BN = 128, BK = 128>(a: in i8[M, K], b: in i8[N, K], c: out i32[M, N])\n"
+	    "grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) tune(BM = {64, 128}, BN = {64, 128}, BK = {64, 128})\n"
+	    "{ var acc = zeros([BM, BN], i32);\n"
+	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @ b[pn * BN +: BN, k +: BK].T; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = acc; }\n",
+	    TY_I8, TY_I32, 64, 4096, 14336, false);
+	assert_int_equal(value(&bytes, "BN"), 32);
+	assert_int_equal(value(&bytes, "BK"), 256);
+	compile_close(bytes.cx);
+}
+
 /* Operands of 4 bytes: results leave in two pieces of 128 bytes a row, so that four slots have room beside them; what
  * threads turn has padded slots; a flat block's own slots leave room for a second block. */
 static void
@@ -740,7 +761,7 @@ main(void)
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

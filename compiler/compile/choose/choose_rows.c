@@ -354,11 +354,83 @@ add_slots(TuneName *t, Arena *mem)
 	t->nvalue = n;
 }
 
+static int64_t
+listed_least(const TuneName *t)
+{
+	TuneName listed = *t;
+	listed.nvalue -= t->more;
+	return t->is_value ? 0 : least_value(&listed);
+}
+
+/* Programs of the least tiles that the header lists. */
+static int64_t
+most_programs(const Kernel *k, const Bound *b, const TuneName *all, int n)
+{
+	int64_t programs = 1;
+	for (int d = 0; d < b->naxis; d++)
+		programs *= MAX(b->grid[d], 1);
+	for (int i = 0; i < n; i++) {
+		int64_t size, least = listed_least(&all[i]);
+		int d = least <= 0 ? -1 : axis_divided(k, b, all[i].name, &size);
+		programs = d < 0 ? programs : programs / MAX(b->grid[d], 1) * ((size + least - 1) / least);
+	}
+	return programs;
+}
+
+/* Of a step along K of `value`, bytes of the operands' rows; 0: the name is another. */
+static int64_t
+depth_bytes(const Func *f, int64_t value)
+{
+	const Op *dot = f ? lone_product(f) : NULL;
+	const Type *a = dot ? dot->in[0]->type : NULL;
+	return a && a->rank == 2 && a->extent[1] == value ? dtype_bytes(a->elem, value) : 0;
+}
+
+/* Where each multiprocessor has one program at most, steps of two lines along K. */
+static void
+add_deeper(const ChooseBinding *how, ChooseProduct *product, void *user, Arena *mem, TuneName *t)
+{
+	enum { LINES = 256 };
+	const Const *last = &t->value[MAX(t->nvalue - 1, 0)];
+	if (t->is_value || t->nvalue < 2 || last->kind != CONST_INT || how->is_fixed(how->user, t->name) ||
+	    2 * depth_bytes(product(user, &(NamedConst){t->name, *last, NOWHERE}), last->i) != LINES)
+		return;
+	Const *all = NEW_ARRAY(mem, Const, t->nvalue + 1);
+	memcpy(all, t->value, sizeof *all * (size_t)t->nvalue);
+	all[t->nvalue] = (Const){.kind = CONST_INT, .i = 2 * last->i};
+	t->value = all;
+	t->nvalue++;
+}
+
+/* Programs for less than three quarters of the multiprocessors have narrower tiles, unless rows lie outside of them: 37 x
+ * 4096 x 11008 takes 40 us in 64 x 32, 35 in 64 x 64 and 27 in 40 x 64.  `columns` is the name of the tile's. */
+static void
+add_few(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product, void *user,
+    Arena *mem, TuneName *all, int n, const TuneName *columns)
+{
+	enum { FILLED = 8 };                            /* of a tile's rows this part may be outside */
+	int multiprocessors = t->rates->multiprocessors;
+	int64_t programs = most_programs(k, b, all, n);
+	bool fills = true;
+	for (int i = 0; i < n && programs <= 2 * multiprocessors; i++) {
+		int64_t size = choose_divided(k, b, all[i].name), least = listed_least(&all[i]);
+		if (size <= 0)
+			add_deeper(how, product, user, mem, &all[i]);
+		else if (&all[i] != columns && least > 0)
+			fills &= FILLED * ((size + least - 1) / least * least - size) <= least;
+	}
+	for (int i = 0; i < n && fills && 4 * programs < 3 * multiprocessors; i++)
+		if (&all[i] == columns && choose_divided(k, b, all[i].name) > 2 * COLUMNS_MOST)
+			add_narrower(&all[i], choose_divided(k, b, all[i].name), COLUMNS_LEAST, multiprocessors, mem);
+}
+
 bool
 choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const Target *t, ChooseProduct *product,
     void *user, Arena *mem, TuneName *all, int n)
 {
+	const TuneName *columns = NULL;
 	bool is_lone = false;
+	DotWgmma w;
 	for (int i = 0; i < n; i++) {
 		int64_t size = choose_divided(k, b, all[i].name);
 		if (size <= 0 || all[i].is_value || how->is_fixed(how->user, all[i].name) || shapes_mention(k, all[i].name))
@@ -372,11 +444,14 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
 			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
 			is_lone |= has_columns_between(dot, t);
+			if (acc->extent[1] == all[i].value[v].i && !dot_wgmma_reason(dot, t, WARPGROUP, false, &w))
+				columns = &all[i];
 			break;
 		}
 	}
 	for (int i = 0; i < n && is_lone; i++)
 		if (schedule_named(all[i].name) == SCHEDULE_STAGES)
 			add_slots(&all[i], mem);
+	add_few(k, b, how, t, product, user, mem, all, n, columns);
 	return is_lone;
 }

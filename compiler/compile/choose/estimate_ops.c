@@ -409,8 +409,8 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 	double line = 128, row = t->rank ? (double)t->extent[t->rank - 1] * dtype_info[t->elem].bits / 8 : 0;
 	if (t->rank < 2)
 		return;
-	double lines = bytes_of(t) / row * ceil(row / line), asked = 1.0 / estimate_sharers(op, ranks, e->along);
-	double astride = estimate_astride(e->b, op);
+	double each = e->edges > 0 ? ceil(row / line) : estimate_row_lines(op, row), lines = bytes_of(t) / row * each;
+	double asked = 1.0 / estimate_sharers(op, ranks, e->along), astride = estimate_astride(e->b, op);
 	double more = (ASTRIDE_BYTES - 1) * (astride - 1) + (estimate_splits_sectors(e->b, op) ? SECTOR_BYTES : 0);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */

@@ -139,6 +139,15 @@ results(const ProductLaunch *p)
 }
 
 double
+estimate_row_lines(const Op *read, double bytes)
+{
+	enum { LINE = 128, SECTOR = 32 };
+	const Value *last = read->kind == OP_READ ? read->in[read->in[0]->type->rank] : NULL;
+	bool goes_along = !last || (!last->def && last->block == read->home);
+	return goes_along ? ceil(bytes / LINE) : ceil(bytes / SECTOR) * SECTOR / LINE;
+}
+
+double
 estimate_sectors(double lines, double moved, double multiprocessors)
 {
 	return fmax(lines, moved * multiprocessors / L2_RATE) * SCALE;
