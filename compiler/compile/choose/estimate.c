@@ -423,7 +423,7 @@ find_form(Estimate *e)
 	DotWgmma w;
 	int64_t columns = dot->out[0].type->extent[1];
 	bool is_padded = !is_power_of_two(columns) && !dot_wgmma_reason(dot, e->t, log2_ceil(e->warps), false, &w) &&
-	    w.info->n % columns;
+	    (w.info->n % columns || w.turns[1]);
 	return is_power_of_two(rows) && !is_padded;
 }
 
