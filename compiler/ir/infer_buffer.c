@@ -107,6 +107,18 @@ RULE(put)
 	return need_slot(x, 0) && infer_type(x, 1, tile_of(x, infer_in(x, 0)));
 }
 
+RULE(tally)
+{
+	const Type *slot = infer_in(x, 0);
+	if (!infer_count(x, 2, INT32_MAX) || !need_slot(x, 0) || !infer_count(x, 2 + slot->rank, 2 + slot->rank))
+		return false;
+	const Type *v = infer_in(x, 1 + slot->rank);
+	for (int i = 1; i <= slot->rank; i++)
+		if (!infer_int_tile(x, i) || !infer_type(x, i, type_with_elem(x->m, v, infer_in(x, i)->elem)))
+			return false;
+	return infer_type(x, 1 + slot->rank, type_with_elem(x->m, v, slot->elem));
+}
+
 static bool
 need_one(Infer *x, int i)
 {

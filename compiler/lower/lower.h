@@ -308,6 +308,7 @@ Reg lower_nibble_to_f32(Lower *l, DType t, Reg word, int bit);
 void lower_math(Lower *l, Op *op);                      /* math/math.c: functions made of arithmetic */
 void lower_memory(Lower *l, Op *op);                    /* memory/memory.c: read write load store prefetch */
 void lower_atomic(Lower *l, Op *op);                    /* memory/atomic.c */
+void lower_tally(Lower *l, Op *op);
 void lower_show(Lower *l, Op *op);                      /* show.c: print with {trace} or {watch} */
 void lower_control(Lower *l, Op *op);                   /* control.c: for while if assert print inline_ptx */
 void lower_index(Lower *l, Op *op);                     /* memory/tensor.c: program_id num_programs dim stride */

@@ -117,7 +117,7 @@ access(Walk *w, const Op *op, double times)
 	if (op->kind == OP_READ)
 		w->fresh[op->out[0].id] = fresh;
 	if (op_family(op) == FAMILY_ATOMIC) {
-		double all = MIN(n * w->warps, MAX(type_count(t) / vector / w->t->lanes, 1)), most = MAX(times, 1);
+		double all = MIN(n * w->warps, MAX(type_count(t) / vector / w->t->lanes, 1)), most = times > 0 ? times : 1;
 		*(times > 0 ? &w->c->atomics : &w->c->atomics_once) +=
 		    most * all *
 		    cost_atomics(w->r, sectors, w->facts->atomic_lines(w->facts->user, op),
@@ -159,6 +159,20 @@ slot_access(Walk *w, const Op *op, double times)
 	add_issue(w, times * issue);
 	w->c->shared += times * shared * w->warps;
 	return through_shared(w, held * 2, times) - w->r->barrier + shared * w->warps;
+}
+
+/* Elements added to places at random in shared memory: of a warp's lanes some meet in a bank; floats are read, and swapped
+ * until no other lane came between. */
+static double
+tally(Walk *w, const Op *op, double times)
+{
+	enum { PASSES = 4, PASSES_SWAPPED = 14, ISSUE = 6, ISSUE_SWAPPED = 16 };
+	const Value *v = op->in[op->nin - 1];
+	bool swaps = dtype_is_float(v->type->elem);
+	double n = cost_elements(v);
+	add_issue(w, times * n * (swaps ? ISSUE_SWAPPED : ISSUE));
+	w->c->shared += times * n * (swaps ? PASSES_SWAPPED : PASSES) * w->warps;
+	return swaps ? n * 2 * w->r->shared_latency : w->r->shared_latency;
 }
 
 /* A tile that the loop keeps (pass keep): each thread puts or gets its own elements, 16 bytes at a time. */
@@ -315,6 +329,7 @@ op_latency(Walk *w, const Op *op, double times)
 	case OP_JOIN: case OP_SPLIT: case OP_CAT: case OP_RESHAPE: case OP_PERMUTE: return moved(w, op, times);
 	case OP_COPY: return w->r->latency / cost_copy(op, w->loop, w->t, w->warps, times, w->c);
 	case OP_GET: case OP_PUT: return slot_access(w, op, times);
+	case OP_TALLY: return tally(w, op, times);
 	case OP_WAIT: case OP_AWAIT: return 0;
 	default: return op->nout ? arithmetic(w, op, times) : 0;
 	}

@@ -112,6 +112,31 @@ DEFINE(PUT)
 	return true;
 }
 
+DEFINE(TALLY)
+{
+	const Type *slot = op->in[0]->type;
+	const Value *v = op->in[1 + slot->rank];
+	for (int64_t i = 0, n = type_count(v->type); i < n; i++) {
+		int64_t at = 0;
+		bool inside = true;
+		for (int d = 0; d < slot->rank; d++) {
+			const Value *index = op->in[1 + d];
+			int64_t c = dtype_load_i64(index->type->elem, value_at(w, index), i);
+			inside &= c >= 0 && c < slot->extent[d];
+			at = at * slot->extent[d] + c;
+		}
+		if (!inside)
+			continue;
+		if (dtype_is_float(slot->elem))
+			dtype_store_f64(slot->elem, pointer(w, op->in[0]), at, dtype_load_f64(slot->elem, pointer(w, op->in[0]), at) +
+			    dtype_load_f64(slot->elem, value_at(w, v), i));
+		else
+			dtype_store_i64(slot->elem, pointer(w, op->in[0]), at, (int64_t)((uint64_t)dtype_load_i64(slot->elem, pointer(w, op->in[0]), at) +
+			    (uint64_t)dtype_load_i64(slot->elem, value_at(w, v), i)));
+	}
+	return true;
+}
+
 DEFINE(GET_ONE)
 {
 	memcpy(value_at(w, &op->out[0]), pointer(w, op->in[0]), (size_t)value_bytes(&op->out[0]));

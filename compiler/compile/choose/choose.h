@@ -126,6 +126,7 @@ int blocks_longest_loop(const Func *f);         /* its ops */
 /* Not products of warpgroups, which are estimate.c's, nor what costs little known cycles; nor many ops, which take long. */
 bool blocks_modelled(const Func *f);
 bool blocks_privatize(const Func *f);               /* do programs add to the same places? (pass privatize) */
+bool blocks_merge(const Func *f);                   /* do neighbours? */
 bool blocks_loop(const Func *f);                /* has it one? */
 /* The most trips of two loops that run alike: the second may read what the first has read.  0: there are none. */
 int blocks_repeated_trips(const Func *f, const Bound *b);

@@ -90,6 +90,12 @@ blocks_privatize(const Func *f)
 }
 
 bool
+blocks_merge(const Func *f)
+{
+	return ANY_OP(op, f->body, op_family(op) == FAMILY_ATOMIC && privatize_merges(f, op));
+}
+
+bool
 blocks_loop(const Func *f)
 {
 	return ANY_OP(op, f->body, op_is_loop(op));

@@ -244,12 +244,16 @@ joins_lanes(const Lower *l, const Atomic *a, const Layout *layout, Reg acts)
 static Reg
 is_one_place(Lower *l, const ThreadAccess *at)
 {
-	Reg place = at->offset ? thread_pointer(l->b, at->base, at->offset) : at->base, all;
-	Reg address = lower_as(l, CAST_BITS, REG_I64, place);
-	Reg half[] = {lower_as(l, CAST_TRUNC, REG_I32, address),
-	    lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_LSHR, address, lower_i64(l, 32)))};
-	Reg is = at->mask;
-	for (int i = 0; i < LEN(half); i++)
+	Reg is = at->mask, all;
+	Reg half[2] = {at->offset};
+	int n = 1;
+	if (at->space != SPACE_SHARED) {
+		Reg place = at->offset ? thread_pointer(l->b, at->base, at->offset) : at->base;
+		Reg address = lower_as(l, CAST_BITS, REG_I64, place);
+		half[0] = lower_as(l, CAST_TRUNC, REG_I32, address);
+		half[n++] = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_LSHR, address, lower_i64(l, 32)));
+	}
+	for (int i = 0; i < n; i++)
 		is = lower_both(l, is,
 		    lower_op2(l, THREAD_EQ, half[i], lower_lane_from(l, REG_I32, half[i], lower_i32(l, 0))));
 	thread_prim(l->b, PRIM_VOTE_BALLOT, &is, 1, NULL, 0, &all, 1);
@@ -269,6 +273,56 @@ run_joined(Lower *l, const Atomic *a, ThreadAccess *at, Reg v)
 	thread_else(l->b, NULL, 0);
 	run_native(l, a, at, v, 0);
 	thread_if_end(l->b, NULL, NULL, 0);
+}
+
+/* ---- in shared memory ---- */
+
+/* The place in a buffer of one element of each index, and is it in there? */
+static Reg
+tally_place(Lower *l, const Op *op, int r, Reg *inside)
+{
+	const Type *slot = op->in[0]->type;
+	Reg at = 0;
+	for (int d = 0; d < slot->rank; d++) {
+		const Value *index = op->in[1 + d];
+		int64_t n = slot->extent[d];
+		Reg within, i = lower_bounded_index(l, index->type->elem, lower_regs(l, index)[r], n, &within);
+		at = at ? lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, at, lower_i32(l, n)), i) : i;
+		*inside = lower_both(l, *inside, within);
+	}
+	return at;
+}
+
+/* Ones that many lanes add to one element an instruction counts; floats are added by compare-and-swap, a lane at a time. */
+void
+lower_tally(Lower *l, Op *op)
+{
+	enum { WORD_BITS = 32 };
+	const Value *v = op->in[op->nin - 1];
+	Atomic a = {.op = op, .fn = "add", .t = v->type->elem, .reg = lower_type(v->type), .kind = ATOMIC_ADD,
+	    .combine = OP_ADD};
+	a.is_float = dtype_is_float(a.t);
+	a.native = !a.is_float || l->t->kind == TARGET_PTX;
+	uint64_t repeats = lower_repeats(v->layout);
+	Reg acts = lower_is_first_holder(l, v->layout), base = lower_regs(l, op->in[0])[0];
+	const Reg *in = lower_regs(l, v);
+	bool joined = !acts && a.native && l->t->kind == TARGET_PTX && dtype_info[a.t].bits == WORD_BITS &&
+	    !(v->def && v->def->kind == OP_CONST && !a.is_float);
+	for (int r = 0; r < lower_count(v); r++) {
+		if ((uint64_t)r & repeats)
+			continue;
+		Reg inside = acts, i = tally_place(l, op, r, &inside);
+		ThreadAccess at = lower_shared_access(base, a.reg);
+		at.scope = SCOPE_CTA;
+		at.offset = lower_op2(l, THREAD_MUL, i, lower_i32(l, dtype_info[a.t].bits / 8));
+		at.mask = inside;
+		if (joined)
+			run_joined(l, &a, &at, in[r]);
+		else if (a.native)
+			run_native(l, &a, &at, in[r], 0);
+		else
+			run_swap(l, &a, &at, in[r], 0);
+	}
 }
 
 /* ---- ops ---- */

@@ -440,7 +440,7 @@ static void (*const by_kind[OP_COUNT])(Lower *l, Op *op) = {
 	[OP_SPLIT_PUT] = lower_split_put, [OP_SPLIT_MEET] = lower_split_meet, [OP_SPLIT_GET] = lower_split_get,
 	[OP_SPLIT_SUM] = lower_split_sum, [OP_SPLIT_DONE] = lower_split_done, [OP_STREAM_GIVE] = lower_stream_give,
 	[OP_FETCH] = lower_fetch, [OP_FETCH_END] = lower_fetch_end, [OP_FROM_FIRST] = lower_from_first,
-	[OP_GET_ONE] = lower_get_one, [OP_PUT_ONE] = lower_put_one,
+	[OP_TALLY] = lower_tally, [OP_GET_ONE] = lower_get_one, [OP_PUT_ONE] = lower_put_one,
 	[OP_STREAM_JOIN] = lower_stream_join, [OP_CLUSTER_BARRIER] = lower_cluster_barrier,
 	[OP_GRID_WAIT] = lower_grid_wait, [OP_PROXY_FENCE] = lower_proxy_fence, [OP_ROLES] = lower_roles,
 	[OP_DOT_START] = lower_dot_start, [OP_DOT_WAIT] = lower_dot_wait,

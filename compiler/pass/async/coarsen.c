@@ -45,7 +45,7 @@ reason_but_products(const Func *f, bool together)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		switch (op_family(op)) {
 		case FAMILY_ATOMIC:
-			if (!privatize_takes(f, op))
+			if (!privatize_takes(f, op) && !privatize_merges(f, op))
 				return "it has atomic operations";
 			break;
 		case FAMILY_REPORT: return "it prints or asserts";
@@ -111,6 +111,8 @@ find_varying(Coarsen *c)
 	c->varies[body->arg[0].id] = true;
 	for (const Op *op = body->first; op; op = op->next) {
 		bool varies = !op_has(op, PURE) || op->nregion > 0;
+		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) == c->n && attr_axis(op) != attr_along(op))
+			continue;                       /* they are neighbours along the other axis */
 		if (op->kind == OP_READ && access_is_tensor(op))
 			varies = c->f->param[op->in[0]->index].access != ACCESS_IN;
 		op_extend_slice(op, c->varies, varies || op_uses_slice(op, c->varies));

@@ -126,7 +126,7 @@ guard_effects(Persist *p, Value *exists)
 	for (Op *op = p->body->first, *next; op; op = next) {
 		next = op_after(op, p->body);
 		bool effect = op_has(op, WRITES | EFFECT);
-		if (op->kind == OP_ATOMIC && privatize_takes(p->f, op))
+		if (op->kind == OP_ATOMIC && (privatize_takes(p->f, op) || p->f->schedule.coarsen > 1))
 			privatize_guard(op, exists);
 		else if (effect || (written && exit_needs_guard(p->f, op)))
 			exit_guard(op, exists, 0);

@@ -213,6 +213,8 @@ bool coarsen_guards(const Func *f);
 
 /* privatize.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
 bool privatize_takes(const Func *f, const Op *atomic);
+/* Do programs that are neighbours along the first axis go to one place?  Blocks that run several together add it up. */
+bool privatize_merges(const Func *f, const Op *atomic);
 /* It adds nothing where the condition does not hold. */
 void privatize_guard(Op *atomic, Value *condition);
 

@@ -330,6 +330,19 @@ find_walk(const Barrier *k, const Op *loop, int *nwalk)
 	return NULL;
 }
 
+/* What a loop adds up in shared memory was put there before it: one barrier, and none in its iterations. */
+static void
+sync_before_tallies(Barrier *k, Op *loop)
+{
+	for (const Op *op = loop->region[0]->first; op; op = op_after(op, loop->region[0])) {
+		Effects effects = op->kind == OP_TALLY ? effects_of(op, &k->filled, k->tmp) : (Effects){0};
+		if (find_hazards(k, loop, &effects) == SYNC_BLOCK) {
+			sync_before(k, loop);
+			return;
+		}
+	}
+}
+
 enum { WALKS_MOST = 128 };                      /* seven loops around, each of which leaves something new */
 
 static void
@@ -339,6 +352,8 @@ walk_loop(Barrier *k, Op *op)
 
 	if (attr_sync(op))
 		k->open.n = 0;
+	else
+		sync_before_tallies(k, op);
 	const LoopWalk *same = find_walk(k, op, &nwalk);
 	if (same) {
 		k->open = effects_copy(&same->after, k->tmp);

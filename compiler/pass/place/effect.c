@@ -317,7 +317,7 @@ shared_effects(Effects *out, const Op *op, const Buffers *filled, Arena *tmp)
 			out->at[out->n - 1].slot = op->in[1];
 		}
 		break;
-	case OP_PUT: case OP_PUT_ONE:
+	case OP_PUT: case OP_PUT_ONE: case OP_TALLY:
 		add_shared(out, op, op->in[0], true, tmp);
 		break;
 	case OP_MBARRIER:

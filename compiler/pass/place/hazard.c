@@ -224,7 +224,8 @@ effect_hazard(const Effect *a, const Effect *b)
 		return SYNC_NONE;
 	if (a->global)
 		return global_hazard(a, b) ? SYNC_BLOCK : SYNC_NONE;
-	if ((!a->write && !b->write) || !bytes_overlap(a, b) || slots_differ(a, b))
+	bool both_add = a->op->kind == OP_TALLY && b->op->kind == OP_TALLY && a->of == b->of;
+	if ((!a->write && !b->write) || both_add || !bytes_overlap(a, b) || slots_differ(a, b))
 		return SYNC_NONE;
 	return owners_hazard(a, b);
 }

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
+enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, PROGRAMS_MERGED = 16, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16, STRIP_FEWEST = 4 };
@@ -85,7 +85,9 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0)
 		return 0;
 	*reason = coarsen_reason(f);
-	return coarsen_stays(f) ? 1 : *reason ? 0 : PROGRAMS_MOST;
+	if (coarsen_stays(f) || *reason)
+		return coarsen_stays(f);
+	return s->merges ? PROGRAMS_MERGED : s->tallies || !blocks_merge(f) ? PROGRAMS_MOST : 0;
 }
 
 /* With what a row's first loop reads kept for the others, which leaves room for fewer blocks: of more warps. */
@@ -305,6 +307,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	bool is_rough = f && !blocks_modelled(f);
 	s->tallies = f && blocks_privatize(f);
+	s->merges = f && !s->tallies && blocks_merge(f);
 	const char *none = !m      ? "it does not compile"
 	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
@@ -317,6 +320,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	}
 	why_tried(s->how->why, NULL, 0, s->bill.cycles, &s->bill, NULL);
 	s->rule = f->schedule.warps;
+	s->tallies |= s->merges &= bill_most(&s->bill) == BILL_ATOMICS;
 	if (s->how->why)
 		s->how->why->warps = s->rule;
 	const char *reason = NULL;

@@ -28,6 +28,7 @@ typedef struct Blocks {
 	bool any;                                       /* something is better than what the passes take */
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
+	bool merges;                                    /* only neighbours do */
 	bool listed;                                    /* the header lists warps */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
 	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
