@@ -354,6 +354,15 @@ add_slots(TuneName *t, Arena *mem)
 	t->nvalue = n;
 }
 
+/* Are rows written by digits of an index, of no dimensions that are merged?  Threads of a producer, which have few
+ * registers, compute those for the rows of a padded tile with masks, and spill (strided convolution of 192 rows: 10 KB). */
+static bool
+numbers_digits(const Func *f)
+{
+	return ANY_OP(op, f->body, op->kind == OP_REM && op->out[0].type->rank > 0) &&
+	    ANY_OP(op, f->body, op->kind == OP_WRITE && strchr(attr_index(op), 'g'));
+}
+
 static int64_t
 listed_least(const TuneName *t)
 {
@@ -441,6 +450,8 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			const Type *acc = dot ? dot->out[0].type : NULL;
 			if (!acc || acc->rank != 2 || acc->extent[0] == acc->extent[1])
 				continue;
+			if (acc->extent[0] == all[i].value[v].i && numbers_digits(f))
+				break;
 			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
 			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
 			is_lone |= has_columns_between(dot, t);

@@ -15,7 +15,7 @@
  * transposed, alone, in clusters and with loops shared: to how the forms of a shape compare, those near its fastest
  * most.  Of 110 shapes whose forms were measured its choice is within 5 % of the fastest in 87, the one of the constants
  * before in 64 (bench/results/h200-matmul.md).  Cycles of 1.755 GHz. */
-#include "compile/choose/estimate.h"
+#include "compile/choose/estimate_ops.h"
 
 #include <math.h>
 

@@ -18,7 +18,7 @@
  * parts, and what loops around products carry; and what a product sums over, if the sum only goes to an atomic that adds it
  * to those of other programs; a loop may end where the part does (choose_tile_end.c).  What is written
  * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
- * last program has too much falls outside of the tensor; or rows that data numbers (choose_tile_rows.c). */
+ * last program has too much falls outside of the tensor; or rows that data numbers, or digits (choose_tile_rows.c). */
 #include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>

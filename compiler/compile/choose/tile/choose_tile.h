@@ -103,11 +103,14 @@ bool tile_visit_write(Pair *x, const Op *a);
 /* The same of a loop whose trips write parts of the size. */
 bool tile_visit_step_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
+bool expr_same(const Expr *a, const Expr *b);           /* written alike */
 /* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts into parts of that scale? */
 bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale);
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
  * none at or behind the end of what the axis cuts? */
 bool tile_numbers_rows(const Pair *x, const Op *write, int i, int axis);
+/* The same where the rows that are written are digits of one number, v / (H * W), v / W % H and v % W. */
+bool tile_writes_digits(const Pair *x, const Op *write, int axis);
 /* Does a histogram count nothing behind the end of what an axis cuts?  It is a sum over the part. */
 bool tile_counts(const Pair *x, const Op *histogram);
 /* Of a program that leaves, are all rows of a write numbered below 0? */

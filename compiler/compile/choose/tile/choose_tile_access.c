@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-static bool
-exprs_same(const Expr *a, const Expr *b)
+bool
+expr_same(const Expr *a, const Expr *b)
 {
 	if (!a || !b || a->kind != b->kind)
 		return a == b;
 	switch (a->kind) {
 	case EX_INT: return a->u == b->u;
 	case EX_NAME: return !a->scope && !b->scope && strcmp(a->name, b->name) == 0;
-	case EX_BINARY: return a->bin == b->bin && exprs_same(a->a, b->a) && exprs_same(a->b, b->b);
+	case EX_BINARY: return a->bin == b->bin && expr_same(a->a, b->a) && expr_same(a->b, b->b);
 	case EX_CALL:
-		if (!exprs_same(a->a, b->a) || a->args.n != b->args.n)
+		if (!expr_same(a->a, b->a) || a->args.n != b->args.n)
 			return false;
-		return ALL_OF(i, a->args.n, exprs_same(a->args.at[i].e, b->args.at[i].e));
+		return ALL_OF(i, a->args.n, expr_same(a->args.at[i].e, b->args.at[i].e));
 	default: return false;
 	}
 }
@@ -57,7 +57,7 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 		return false;
 	for (int i = 0; i < a.n; i++) {
 		int k = 0;
-		while (k < b.n && (used[k] || !exprs_same(a.at[i], b.at[k])))
+		while (k < b.n && (used[k] || !expr_same(a.at[i], b.at[k])))
 			k++;
 		if (k == b.n)
 			return false;
@@ -76,7 +76,7 @@ tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis
 		return is_extent(type, first, last, count);
 	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME &&
 	    !dim->a->scope && strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
-	return is_part && dim->args.at[1].e->u == x->by[axis] && exprs_same(dim->args.at[0].e, count);
+	return is_part && dim->args.at[1].e->u == x->by[axis] && expr_same(dim->args.at[0].e, count);
 }
 
 /* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */
@@ -168,6 +168,8 @@ covers_dimension(Pair *x, const Op *a, int i, const Part *p, int d)
 	int axis = p->axis[d];
 	if (axis == AXIS_STEP)
 		return false;
+	if (attr_index(a)[i] == 'g' && p->scale[d] == TILE_SCALE && tile_writes_digits(x, a, axis))
+		return true;
 	if (attr_index(a)[i] == 'g') {
 		x->by_number = true;
 		return p->scale[d] == TILE_SCALE && tile_numbers_rows(x, a, i, axis);

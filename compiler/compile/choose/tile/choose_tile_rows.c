@@ -10,7 +10,14 @@
  * they lie behind the tensor's A rows, or are numbered below 0.  Nor is what programs write that leave: where their
  * condition holds, all of their rows are numbered below 0, and so they are in a larger tile.
  *
- * Where data says where rows start, that counts as 0 or more. */
+ * Where data says where rows start, that counts as 0 or more.
+ *
+ * Or rows whose number's digits say where they are written:
+ *
+ *     let v = pm * BM + arange(0, BM);                 grid(pm: cdiv(N * (H - 2) * (W - 2), BM), …)
+ *     y[v / ((H - 2) * (W - 2)), v / (W - 2) % (H - 2), v % (W - 2), …] = …       y: out T[N, H - 2, W - 2, F]
+ *
+ * Those at or behind N (H - 2) (W - 2) have a first digit of N or more, which lies behind the tensor. */
 #include "compile/choose/tile/choose_tile_linear.h"
 
 #include <string.h>
@@ -144,6 +151,124 @@ is_below_behind(const Pair *x, const Value *v, int axis, int depth)
 		return true;
 	return tile_is_cut_by(x, op->in[0], 0, 0, axis, TILE_SCALE) &&
 	    (gathers ? is_own_number(x, op->in[1], 0) : counts(x, op->in[1], 0));
+}
+
+/* ---- digits ---- */
+
+enum { FACTORS_MOST = 12 };
+
+/* What a product is of. */
+typedef struct Factors {
+	const Expr *expr[FACTORS_MOST];                 /* as the header writes it */
+	const Value *value[FACTORS_MOST];               /* as the body computes it */
+	int nexpr, nvalue;
+	uint64_t times, by;                             /* the numbers among either */
+	bool are_many;
+} Factors;
+
+static void
+add_factors(Factors *f, const Expr *e)
+{
+	if (e->kind == EX_BINARY && e->bin == BIN_MUL) {
+		add_factors(f, e->a);
+		add_factors(f, e->b);
+	} else if (e->kind == EX_INT) {
+		f->times *= e->u;
+	} else if (f->nexpr == FACTORS_MOST) {
+		f->are_many = true;
+	} else {
+		f->expr[f->nexpr++] = e;
+	}
+}
+
+static void
+add_values(Factors *f, const Value *v, int depth)
+{
+	int64_t n;
+	if (value_int(v, &n) && n > 0) {
+		f->by *= (uint64_t)n;
+	} else if (v->def && v->def->kind == OP_MUL && depth < DEEP) {
+		add_values(f, v->def->in[0], depth + 1);
+		add_values(f, v->def->in[1], depth + 1);
+	} else if (f->nvalue == FACTORS_MOST) {
+		f->are_many = true;
+	} else {
+		f->value[f->nvalue++] = v;
+	}
+}
+
+/* Does the body compute what the expression of the header says: a dimension, with numbers? */
+static bool
+says(const Pair *x, const Expr *e, const Value *v, int depth)
+{
+	static const struct { BinaryOp bin; OpKind kind; } ops[] = {{BIN_ADD, OP_ADD}, {BIN_SUB, OP_SUB}, {BIN_MUL, OP_MUL},
+	    {BIN_DIV, OP_DIV}};
+	const Op *op = v->def;
+	int64_t n;
+	if (depth == DEEP)
+		return false;
+	if (e->kind == EX_INT)
+		return value_int(v, &n) && n >= 0 && (uint64_t)n == e->u;
+	if (e->kind == EX_NAME)
+		return !e->scope && !op && v->block == x->f->body && x->f->param[v->index].kind == PARAM_DIM &&
+		    strcmp(x->f->param[v->index].name, e->name) == 0;
+	if (e->kind != EX_BINARY || !op)
+		return false;
+	bool is_less = e->bin == BIN_SUB && e->b->kind == EX_INT && op->kind == OP_ADD && value_int(op->in[1], &n);
+	if (is_less)                                    /* H - 2, which became H + -2 */
+		return n <= 0 && (uint64_t)-n == e->b->u && says(x, e->a, op->in[0], depth + 1);
+	return ANY_OF(i, LEN(ops), ops[i].bin == e->bin && ops[i].kind == op->kind &&
+	    says(x, e->a, op->in[0], depth + 1) && says(x, e->b, op->in[1], depth + 1));
+}
+
+/* Is the extent of a tensor's dimension, times a divisor, what the axis cuts? */
+static bool
+is_divisor(const Pair *x, const Expr *dim, const Value *divisor, const Expr *count)
+{
+	Factors a = {.times = 1, .by = 1}, b = {.times = 1, .by = 1};
+	bool used[FACTORS_MOST] = {false};
+	add_factors(&a, count);
+	add_factors(&b, dim);
+	add_values(&a, divisor, 0);
+	if (a.are_many || b.are_many || a.times != b.times * a.by || a.nexpr != b.nexpr + a.nvalue)
+		return false;
+	for (int i = 0, k; i < a.nexpr; i++) {
+		for (k = 0; k < a.nexpr; k++)
+			if (!used[k] && (k < b.nexpr ? expr_same(b.expr[k], a.expr[i])
+			                             : says(x, a.expr[i], a.value[k - b.nexpr], 0)))
+				break;
+		if (k == a.nexpr)
+			return false;
+		used[k] = true;
+	}
+	return true;
+}
+
+/* v / (H * W) of rows that are numbered as they lie, of N * H * W that the axis cuts, in the dimension of extent N: what is
+ * at or behind the end lies behind the dimension. */
+static bool
+is_first_digit(const Pair *x, const Op *write, int i, int axis)
+{
+	const Value *v = write->in[1 + i];
+	for (const Value *of; v->def && (of = converted(v->def)) != NULL;)
+		v = of;
+	const Op *op = v->def;
+	bool divides = op && (op->kind == OP_DIV || op->kind == OP_FLOORDIV) && access_merged(write, i) == 0;
+	const Op *spread = divides ? op->in[1]->def : NULL;
+	const TypeExpr *type = x->k->item->params.at[write->in[0]->index].type;
+	return spread && spread->kind == OP_BROADCAST && spread->in[0]->type->rank == 0 && x->by[axis] == 1 &&
+	    is_own_number(x, op->in[0], 0) && is_divisor(x, type->dims.at[i], spread->in[0], x->count[axis]);
+}
+
+/* One of the dimensions that the tile of rows names has the first of their digits. */
+bool
+tile_writes_digits(const Pair *x, const Op *write, int axis)
+{
+	const char *index = attr_index(write);
+	for (int i = 0; index[i]; i++)
+		if (index[i] == 'g' && write->in[1 + i]->type->rank == 1 && is_first_digit(x, write, i, axis))
+			return true;
+	return false;
 }
 
 /* ---- programs that leave ---- */
