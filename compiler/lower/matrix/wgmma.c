@@ -175,11 +175,13 @@ lower_dot_start(Lower *l, Op *op)
 		multiply_apart(l, &x, s, out);
 }
 
-/* The product that v is, begun in this block or in the last iteration of a loop; NULL: there is none. */
+/* The product that v is, begun in this block, in a loop's last iteration or in the one before; NULL: there is none. */
 static const Op *
 product_of(const Value *v)
 {
 	const Op *op = v->def;
+	if (!op && v->index > 0 && v->block->parent && v->block->parent->kind == OP_FOR)
+		op = v->block->last->in[v->index - 1]->def;
 	if (op && op->kind == OP_FOR)
 		op = op->region[0]->last->in[v->index]->def;
 	return op && op->kind == OP_DOT_START ? op : NULL;

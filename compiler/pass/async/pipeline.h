@@ -148,6 +148,12 @@ int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
 /* run_on.c: the product of the loop, one of a parted kernel's consumers, runs on into the next iteration */
 void pipeline_run_on(Func *f, Op *loop);
+/* Where there was an iteration before, whose slot's number is not -1, that slot is given back. */
+void pipeline_give_back(Builder *b, Op *arrive, Value *before);
+/* run_past.c: products whose operands threads put run on into the next iteration */
+void pipeline_run_past(Func *f, const Target *t, Op *loop);
+/* Those of a kernel that is not to be parted. */
+void pipeline_run_all_past(Func *f, const Target *t);
 
 /* fixed.c: operands of products by multiplications that loops do not change go to shared memory before these */
 void pipeline_fixed(Func *f, const Target *t);

@@ -490,6 +490,7 @@ pass_roles(Func *f, const Target *t)
 		part(&p);
 		if (f->schedule.warps == WARPGROUP)
 			pipeline_run_on(f, p.loop);
+		pipeline_run_past(f, t, p.loop);
 	}
 	f->whole_reason = p.why;
 	if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER && func_cluster(f) == 1 && !f->cluster_reason)

@@ -171,13 +171,15 @@ find_hazard(Barrier *k, const Op *at, const Effect *e)
 	return most;
 }
 
-/* A wait itself touches nothing: copies, each with its own hazards, have written by then. */
+/* A wait itself touches nothing: copies, each with its own hazards, have written by then, and products of the iteration
+ * before have read. */
 static SyncScope
 find_hazards(Barrier *k, const Op *op, const Effects *effects)
 {
 	SyncScope most = SYNC_NONE;
 
-	if (effects->n && (effects->at[0].op->kind == OP_WAIT || effects->at[0].op->kind == OP_SENT))
+	if (effects->n && (effects->at[0].op->kind == OP_WAIT || effects->at[0].op->kind == OP_SENT ||
+	    effects->at[0].distance > 0))
 		return most;
 	for (int i = 0; i < effects->n; i++) {
 		SyncScope scope = find_hazard(k, op, &effects->at[i]);

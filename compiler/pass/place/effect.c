@@ -286,13 +286,29 @@ add_product(Effects *out, const Op *op, const Op *product, Arena *tmp)
 		add_shared(out, op, product->in[i], false, tmp);
 }
 
-/* Products read until they are waited for: those that the wait names, or all. */
+/* The product that a loop's iteration hands to the next one, as v; NULL: there is none. */
+static const Op *
+product_before(const Value *v)
+{
+	const Op *loop = v->def ? NULL : v->block->parent;
+	const Op *op = loop && loop->kind == OP_FOR && v->index > 0 ? v->block->last->in[v->index - 1]->def : NULL;
+	return op && op->kind == OP_DOT_START ? op : NULL;
+}
+
+/* Products read until they are waited for: those that the wait names, of this iteration or the one before, or all. */
 static void
 add_products(Effects *out, const Op *wait, Arena *tmp)
 {
 	const Block *body = wait->home->func->body;
 	bool named = wait->nin > 0;
+	const Op *before = wait->nin == 1 ? product_before(wait->in[0]) : NULL;
 
+	for (const Op *p = before; p && p->kind == OP_DOT_START; p = p->in[2]->def)
+		add_product(out, wait, p, tmp);
+	for (int i = 0; i < out->n && before; i++)
+		out->at[i].distance = 1;
+	if (before)
+		return;
 	for (int i = 0; i < wait->nin; i++)
 		named = named && wait->in[i]->def && wait->in[i]->def->kind == OP_DOT_START;
 	for (int i = 0; i < wait->nin && named; i++)

@@ -60,9 +60,8 @@ find(const Op *loop, RunOn *r)
 	return r->sum >= 0 && r->start->in[0]->type->kind == TYPE_BUFFER && slots->type->slots >= SLOTS_LEAST;
 }
 
-/* Where there was an iteration before its slot is given back. */
-static void
-give_back(Builder *b, Op *arrive, Value *before)
+void
+pipeline_give_back(Builder *b, Op *arrive, Value *before)
 {
 	Builder some = build_where(b, build2(b, OP_EQ, before, build_index(b, -1)), false);
 	op_make(&some, OP_ARRIVE, (Value *[]){arrive->in[0], before}, 2, arrive->attr, arrive->nattr, NULL, 0);
@@ -84,7 +83,7 @@ pipeline_run_on(Func *f, Op *loop)
 	b = build_before(r.wait);
 	Attr one = attr_new_left(m, 1), all = attr_new_left(m, 0);
 	op_make(&b, OP_DOT_WAIT, NULL, 0, &one, 1, NULL, 0);
-	give_back(&b, r.arrive, before);
+	pipeline_give_back(&b, r.arrive, before);
 	value_replace(&r.wait->out[0], &r.start->out[0]);
 	op_erase(r.wait);
 	Value *sum = &p.loop->out[r.sum];
@@ -94,6 +93,6 @@ pipeline_run_on(Func *f, Op *loop)
 	over->out[0].layout = sum->layout;
 	over->out[0].name = sum->name;
 	value_replace_from(over->next, sum, &over->out[0]);
-	give_back(&b, r.arrive, &p.loop->out[p.loop->nout - 1]);
+	pipeline_give_back(&b, r.arrive, &p.loop->out[p.loop->nout - 1]);
 	op_erase(r.arrive);
 }
