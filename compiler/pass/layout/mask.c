@@ -58,7 +58,7 @@ affine(const Block *body, Value *v, int depth, bool own, Affine *out)
 		out->lo = out->hi = n;
 		return is_small(n);
 	}
-	if (v == &body->arg[0]) {
+	if (body->parent && v == &body->arg[0]) {
 		out->by = 1;
 		return true;
 	}

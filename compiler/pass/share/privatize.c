@@ -39,14 +39,14 @@ join_of(const Op *op)
 	return fits && dtype_info[t].bits >= 32 ? kind : OP_COUNT;
 }
 
-/* Nothing but such atomics accesses the tensor. */
+/* Nothing but such atomics accesses the tensor, and none of them gives an old value: that has what came before it. */
 static bool
 has_tensor_alone(const Func *f, const Op *atomic)
 {
 	return !ANY_OP(op, f->body,
 	    ANY_OF(i, op->nin,
 		op->in[i] == atomic->in[0] && (i > 0 || op->kind != OP_DIM) &&
-		    join_of(op) != join_of(atomic)));
+		    (join_of(op) != join_of(atomic) || op->out[0].nuses > 0)));
 }
 
 /* Before pass persist and behind it: is v the same in all programs? */
