@@ -49,12 +49,12 @@ is_uniform(const Value *v)
 	return flatten_counts(v, &counts) && counts == 0;
 }
 
-/* What counts up by ones, as 64 bits would. */
+/* What counts up by ones, as 64 bits would, and not past 2^63, where it would go on from -2^63. */
 static bool
 is_count(const Value *v)
 {
 	int counts = 0;
-	if (!flatten_counts(v, &counts) || counts != 1)
+	if (!flatten_counts(v, &counts) || counts != 1 || axis_of(v)->hi == INT64_MAX)
 		return false;
 	const Value *root = digit_root(v);
 	const AxisInfo *x = axis_of(root);
@@ -231,8 +231,6 @@ static Value *
 around(Edges *x, const Op *rest)
 {
 	Builder *b = &x->b;
-	if (axis_of(rest->in[0])->hi == INT64_MAX)      /* they may count past 2^63, and go on from -2^63 */
-		return NULL;
 	Value *extent = flatten_start(b, rest->in[1]), *start = flatten_start(b, rest->in[0]);
 	const FuncParam *p = &b->block->func->param[x->op->in[0]->index];
 	bool is_extent = p->dim[x->last] >= 0 && extent == &b->block->func->body->arg[p->dim[x->last]];
