@@ -143,7 +143,10 @@ tally_loop(const Op *op)
 		if (up->kind == OP_FOR && varies(op, up->region[0]))
 			break;
 		added *= up->kind == OP_FOR ? trips_of(up) : 1;
-		bool pays = up->kind == OP_FOR && (op_is_over_programs(up) || bins <= TALLIED_EACH * added);
+		bool stays = op_is_over_programs(up);
+		if (stays && has_warpgroup_product(up->region[0]))
+			break;                          /* it parts into roles, behind which nothing follows */
+		bool pays = up->kind == OP_FOR && (stays || bins <= TALLIED_EACH * added);
 		found = pays ? up : found;
 	}
 	return found;
@@ -357,8 +360,12 @@ tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 	Layout held = layout_coalesced(n, shape, order, 0, log2_ceil(t->lanes), log2_ceil(func_warps(op->home->func)));
 	const Layout *l = layout_intern(m, &held);
 	const Type *tile = type_tile(m, elem->elem, n, extent);
-	Builder b = build_before(loop);
+	Op *outer = loop;
+	while (outer->home->parent)
+		outer = outer->home->parent;
+	Builder b = build_before(outer);
 	Value *buffer = placed(build0(&b, OP_ALLOC, type_buffer(m, elem->elem, 1, n, extent)), layout_intern(m, &shared));
+	b = build_before(loop);
 	Value *slot = build_slot(&b, buffer, build_index(&b, 0));
 	op_make(&b, OP_PUT, (Value *[]){slot, placed(build_int(&b, tile, 0), l)}, 2, NULL, 0, NULL, 0);
 	b = (Builder){.m = m, .block = loop->home, .before = loop->next, .place = op->place};
