@@ -184,10 +184,10 @@ cli_compared_json(const ChooseWhy *why, const Target *t, int most)
 
 /* With --explain all that was compared, and why no more was. */
 static json_t *
-inspection_json(const Inspection *x, const ChooseWhy *why)
+inspection_json(const Inspection *x, const ChooseWhy *why, bool explains)
 {
 	json_t *j = cli_inspection_json(x);
-	if (why->mem) {
+	if (explains) {
 		json_object_set_new(j, "compared", cli_compared_json(why, x->t, INT_MAX));
 		json_object_set_new(j, "not_compared", why->none ? json_string(why->none) : json_null());
 	}
@@ -263,12 +263,13 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 	json_t *all = cli->json ? json_array() : NULL;
 	bool misuse = false;
 	int n = 0, status = EXIT_GOOD;
+	bool explains = cli_has(cli, OPT_EXPLAIN);
 	program_check(p);
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
 		Inspection x;
 		Text out = {0};
-		ChooseWhy why = {.mem = cli_has(cli, OPT_EXPLAIN) || !t ? cx->mem : NULL};
+		ChooseWhy why = {.mem = cx->mem};
 		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
 			continue;
 		n++;
@@ -287,11 +288,13 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}
-		if (why.mem && !all)
+		double compared = why_compared(&why);
+		x.compared = compared > 0 ? compared : x.compared;
+		if (explains && !all)
 			why_print(&why, t, &why.chosen);
 		x.chosen = why.chosen.at;
 		if (all)
-			json_array_append_new(all, inspection_json(&x, &why));
+			json_array_append_new(all, inspection_json(&x, &why, explains));
 		else
 			inspect_print(&x, &out);
 		if (out.n)

@@ -319,8 +319,11 @@ inspect_print(const Inspection *x, Text *out)
 	if (x->chosen && fabs(x->bill.cycles - x->compared) > SAME * x->compared) {
 		text_put(out, "  before there is code, as schedules are compared, it is estimated at ");
 		bill_put_time(x->compared / target_rates(x->t)->clock, out);
-		bool loops = blocks_loop(x->f) && !x->f->schedule.persistent && choose_count_dots(x->f) == 0;
-		text_printf(out, " us: the registers are guessed there%s\n", loops ? ", and a loop's instructions" : "");
+		bool loops = blocks_loop(x->f) && !x->f->schedule.persistent;
+		text_printf(out, " us: the registers are guessed there%s\n",
+		    choose_count_dots(x->f) > 0 ? ", and products have no layouts yet"
+		    : loops                     ? ", and a loop's instructions"
+		                                : "");
 	}
 	if (x->chosen)
 		text_put(out, x->chosen);

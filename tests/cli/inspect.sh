@@ -658,6 +658,16 @@ expect 0 'dot 64x' inspect value.tgl lone
 expect 0 'BM stays 64: it is a value' inspect value.tgl lone
 expect 0 'dot 64x64x' inspect value.tgl both
 expect 0 'chosen: BM = \(64\|128\),' inspect value.tgl listed
+# beside the time as it is built stands the one that the default's is compared with
+cat >far.tgl <<'END'
+kernel far<B = 64, D = 24>(x: in f32[N, D], p: in f32[K, D, D], y: out f32[N, K]) grid(k: K, b: cdiv(N, B)) {
+    let d = x[b * B +: B, 0 +: D];
+    y[b * B +: B, k] = sum((d @ p[k, 0 +: D, 0 +: D]) * d, axis = 1);
+}
+example far { N = 262144; K = 16; x = 0; p = 0; }
+END
+expect 0 "chosen: .*; the default would take" inspect far.tgl
+holds grep -q 'as schedules are compared, it is estimated at .*, and products have no layouts yet' "$out"
 expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large

@@ -56,6 +56,8 @@ bool report_is_part(const Kernel *k, const char *name);
 /* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least
  * first, refusals last. */
 void why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n);
+/* Cycles of what was chosen by the estimate that schedules are compared by; 0: not known. */
+double why_compared(const ChooseWhy *why);
 /* "BM = 128, warps = 8" */
 void why_values(const Tried *c, Text *out);
 /* Why that was taken and not the least. */

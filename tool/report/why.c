@@ -144,6 +144,12 @@ why_chosen(ChooseWhy *why, const Bound *header, const NamedConst *chosen, int n)
 		qsort(why->tried.at, (size_t)why->tried.n, sizeof *why->tried.at, by_cycles);
 }
 
+double
+why_compared(const ChooseWhy *why)
+{
+	return VALUE_OF(i, why->tried.n, why->tried.at[i].is_chosen, why->tried.at[i].bill.cycles, 0);
+}
+
 void
 why_values(const Tried *c, Text *out)
 {

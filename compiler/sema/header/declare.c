@@ -307,7 +307,8 @@ check_names(Kernel *k)
 			if (all.at[i].name != all.at[j].name || !all.at[i].name)
 				continue;
 			const Named *a = &all.at[j], *b = &all.at[i];
-			BROKEN(k, b->place, DIAG_HEADER_TWICE, b->name, a->what, b->what);
+			BROKEN(k, b->place, DIAG_HEADER_TWICE, b->name, a->what,
+			    strcmp(a->what, b->what) == 0 ? "another" : b->what);
 			diag_note(context(k), a->place, "the first is here");
 			break;
 		}
