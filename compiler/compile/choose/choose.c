@@ -441,6 +441,8 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	s->mem = arena_open();
 	cx->mem = apart;
 	bool ok = search(s, apart);
+	if (ok)
+		search_fit_stages(s);
 	cx->mem = keep;
 	s->k->program->called = before.called;
 	*values = NEW_ARRAY(mem, NamedConst, s->n + 3);

@@ -172,3 +172,23 @@ search_take_shared(Search *s, double least)
 	memcpy(s->chosen, were, sizeof *were * (size_t)n);
 	return false;
 }
+
+/* Slots that are chosen are taken as if they were given, but the estimate does not know all that a block holds (operands
+ * that threads put, tiles that stay): as many as fit. */
+void
+search_fit_stages(Search *s)
+{
+	NamedConst *stages = NULL;
+	Bound b;
+	for (int i = 0; i < s->n; i++)
+		stages = schedule_named(s->chosen[i].name) == SCHEDULE_STAGES ? &s->chosen[i] : stages;
+	while (stages && stages->value.i > 1) {
+		s->k->program->cx->mem = s->mem;
+		ArgAssumptions a = assumptions_of_dims(s->mem, s->first);
+		const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ?
+		    compile_kernel(s->k, &b, s->t->name, &a, NULL) : NULL;
+		if (m && m->funcs.at[0]->shared_bytes <= s->t->shared_bytes)
+			return;
+		stages->value.i--;
+	}
+}

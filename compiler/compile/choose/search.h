@@ -69,5 +69,7 @@ bool search_take_shared(Search *s, double least);
 /* With what is chosen, after the whole pipeline; NULL if it stayed whole, or its blocks alone, or they share nothing, for a
  * reason that the estimate does not see. */
 Func *search_parted(Search *s, Bound *b);
+/* choose_shares.c: takes slots from what is chosen until its block fits. */
+void search_fit_stages(Search *s);
 
 #endif
