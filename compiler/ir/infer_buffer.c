@@ -83,14 +83,14 @@ get_part(Infer *x)
 
 	if (!t || t->kind != TYPE_TILE || t->elem != slot->elem || dtype_info[t->elem].bits != 8 || steps->n != 1 + t->rank)
 		return infer_fail(x, "a part of a slot; expected a tile of its bytes, and a step for each dimension");
-	int64_t last = steps->at[0];
+	int64_t last = steps->at[0], far;
 	bool counts = last >= 0;
-	for (int d = 0; d < t->rank && counts; d++) {
-		counts = steps->at[1 + d] >= 0;
-		last += steps->at[1 + d] * (t->extent[d] - 1);
-	}
+	for (int d = 0; d < t->rank && counts; d++)
+		counts = steps->at[1 + d] >= 0 &&
+		    !__builtin_mul_overflow(steps->at[1 + d], t->extent[d] - 1, &far) &&
+		    !__builtin_add_overflow(last, far, &last);
 	if (!counts || (owner && last >= buffer_slot_bytes(owner)))
-		return infer_fail(x, "a part of a slot that ends at byte %lld; expected one within it", (long long)last);
+		return infer_fail(x, "a part of a slot that is not within it");
 	return infer_out(x, t);
 }
 
