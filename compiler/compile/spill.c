@@ -83,9 +83,25 @@ more_warps_help(const Target *t, int threads)
 	return threads * 2 <= t->max_threads && t->registers / (threads * 2) > t->max_registers;
 }
 
+/* Trips of a loop that it reads for before it computes for the first; 1: of none. */
+static int
+trips_ahead(const Func *f)
+{
+	int most = 1;
+	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
+		if (op->kind == OP_FOR && attr_unrolled(op) > most)
+			most = attr_unrolled(op);
+	return most;
+}
+
 static void
 say_mend(Compile *cx, const Func *f, const Bound *b, const Target *t, int threads)
 {
+	int ahead = trips_ahead(f);                     /* what they read waits, of tiles of one element a thread, too */
+	if (ahead > 1) {
+		diag_help(cx, "fewer trips that are read ahead (unroll = %d) leave each thread less to hold", ahead / 2);
+		return;
+	}
 	const NamedConst *tile = largest_tile(f, b);
 	char warps[48] = "", smaller[160] = "smaller tiles leave";
 	if (more_warps_help(t, threads))

@@ -73,6 +73,19 @@ example mm { R = 4; C = 1000; x = normal(0, 1); }
 END
 expect 0 'help: .*smaller tiles leave each thread' inspect row.tgl
 refuse 'B = 512'
+# of a loop that reads ahead the trips are what a thread holds
+cat >ahead.tgl <<'END'
+kernel mm<B = 128>(x: in f32[T, N], y: out f32[T, N]) grid(p: cdiv(N, B)) {
+    var s = zeros([B]);
+    for t in range(T) {
+        s = 0.5 * s + x[t, p * B +: B];
+        y[t, p * B +: B] = s;
+    }
+}
+example mm { T = 64; N = 256; x = normal(0, 1); }
+END
+expect 0 'help: fewer trips that are read ahead (unroll = 4) leave each thread' inspect ahead.tgl -D warps=4 -D unroll=8
+expect 0 'help: .*a smaller tile (B = 64) leave each thread' inspect ahead.tgl -D warps=4 -D unroll=1
 # a few words are scalars that are moved out of the way of a loop
 SAYS=32
 expect 0 'spills 64 bytes' inspect mm.tgl -D warps=1
