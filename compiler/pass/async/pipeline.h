@@ -217,6 +217,10 @@ const char *coarsen_reason(const Func *f);
 bool coarsen_stays(const Func *f);              /* it may run one after another, though not several at once */
 bool coarsen_guards(const Func *f);
 
+/* defer_reduce.c: what each lane has of the reduction along an axis: a tile of the axis's lanes in place of the axis, which
+ * is still to be reduced.  NULL: lanes hold no run of it. */
+Value *defer_part(Builder *b, Op *reduce);
+
 /* privatize.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
 bool privatize_takes(const Func *f, const Op *atomic);
 /* Do programs that are neighbours along the first axis go to one place?  Blocks that run several together add it up. */

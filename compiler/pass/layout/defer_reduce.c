@@ -268,13 +268,29 @@ joined(const Sums *s, Builder *b, Value *x, Value *y)
 	return placed(op->out, x->layout);
 }
 
-/* What the loop adds, of each lane; sets the axis of lanes. */
+/* What each lane has of the reduction; sets the axis of lanes. */
+static Value *
+reduced_in_lanes(Sums *s, Builder *b)
+{
+	s->axis = (int)attr_axis(s->reduce);
+	return reduced(s, b, reduced(s, b, parted(s, b), s->axis + 2), s->axis);
+}
+
+Value *
+defer_part(Builder *b, Op *reduce)
+{
+	Sums s = {.reduce = reduce};
+	if (!is_reduce(reduce, attr_fn(reduce)) || !find_lanes(&s))
+		return NULL;
+	return s.above * s.below == 1 ? reduce->in[0] : reduced_in_lanes(&s, b);
+}
+
+/* What the loop adds, of each lane. */
 static Value *
 lane_part(Sums *s)
 {
 	Builder b = build_before(s->reduce);
-	s->axis = (int)attr_axis(s->reduce);
-	Value *part = reduced(s, &b, reduced(s, &b, parted(s, &b), s->axis + 2), s->axis);
+	Value *part = reduced_in_lanes(s, &b);
 	for (int i = s->nbetween; i-- > 0;) {
 		Op *op = s->between[i];
 		b = build_before(op);

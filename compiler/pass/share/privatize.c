@@ -217,33 +217,34 @@ is_same_place(const Op *x, const Op *y)
 	    ALL_OF(i, data, x->in[i] == y->in[i]);
 }
 
-/* The tile that v is the sum of, or the greatest, or least, as `join` says, for a program that there may not be; NULL. */
+/* Of a sum that is to be added by one atomic with others, nothing where there is no such program: what each lane has of it.
+ * NULL: v is otherwise. */
 static Value *
-reduced(Builder *b, const Value *v, OpKind join)
+lane_sum(Builder *b, const Value *v, OpKind join)
 {
 	const Op *guard = v->def && v->def->kind == OP_SELECT && value_is_zero(v->def->in[2]) ? v->def : NULL;
-	const Op *op = guard ? guard->in[1]->def : v->def;
+	Op *op = guard ? guard->in[1]->def : v->def;
 	if (v->type->rank > 0 || v->nuses > 1 || join != OP_ADD || !op || op->kind != OP_REDUCE || op->out[0].nuses > 1 ||
-	    strcmp(attr_fn(op), "sum") != 0 || op->in[0]->type->rank != 1 || op->in[0]->type->elem != v->type->elem)
+	    strcmp(attr_fn(op), "sum") != 0 || op->in[0]->type->rank != 1)
 		return NULL;
-	Value *tile = op->in[0];
-	if (!guard)
-		return tile;
-	Value *holds = build1(b, OP_BROADCAST, guard->in[0], type_tile(b->m, TY_BOOL, 1, tile->type->extent));
-	holds->layout = tile->layout;
-	Value *all = build3(b, OP_SELECT, holds, tile, neutral(b, tile, join));
-	all->layout = tile->layout;
+	Value *part = defer_part(b, op);
+	if (!guard || !part)
+		return part;
+	Value *holds = build1(b, OP_BROADCAST, guard->in[0], type_tile(b->m, TY_BOOL, 1, part->type->extent));
+	holds->layout = part->layout;
+	Value *all = build3(b, OP_SELECT, holds, part, neutral(b, part, join));
+	all->layout = part->layout;
 	return all;
 }
 
 /* x adds what y does, too: of numbers behind the loop, that each is kept apart by lane; of tiles in it.  Sums of tiles are
- * a sum of both tiles' elements. */
+ * added up by lane: threads hold one program's elements after another's, and exchange once. */
 static void
 merge(Op *x, Op *y)
 {
 	int data = access_data(x);
-	Builder b = build_before(x);
-	Value *v = reduced(&b, x->in[data], join_of(x)), *w = v ? reduced(&b, y->in[data], join_of(x)) : NULL, *both;
+	Builder b = build_before(x), before = build_before(y);
+	Value *v = lane_sum(&b, x->in[data], join_of(x)), *w = v ? lane_sum(&before, y->in[data], join_of(x)) : NULL, *both;
 	if (v && w && v->layout == w->layout && v->type == w->type) {
 		Value *sum = build2(&b, OP_ADD, v, w);
 		sum->layout = v->layout;
