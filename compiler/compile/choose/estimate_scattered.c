@@ -83,6 +83,25 @@ estimate_in_sectors(const BoundParam *p)
 	return 1;
 }
 
+/* Sectors of the part of the table that one access lies in: all its elements are in the row that scalar indices name.  Of
+ * t[N, 256] in bytes at [n, x] 8: warps that look 32 bytes up ask for no more. */
+static double
+row_sectors(const Bound *b, const Op *op, int param)
+{
+	const char *index = attr_index(op);
+	double run = dtype_info[b->param[param].dtype].bits / 8.0, runs = 1;
+	bool apart = false;                             /* a scalar's dimension lies within */
+	for (int d = b->param[param].rank, e = attr_extents(op) ? attr_extents(op)->n : 0; d-- > 0;) {
+		double all = (double)b->param[param].dim[d];
+		if (index[d] == 'i') {
+			apart = true;
+			continue;
+		}
+		*(apart ? &runs : &run) *= index[d] == 'p' ? MIN((double)attr_extents(op)->at[--e], all) : all;
+	}
+	return runs * MAX(run / SECTOR_BYTES, 1);
+}
+
 double
 estimate_at_random(const Bound *b, const Op *op, double sectors)
 {
@@ -90,7 +109,7 @@ estimate_at_random(const Bound *b, const Op *op, double sectors)
 	bool is_tensor = tensor->type->kind == TYPE_TENSOR && !tensor->def && !tensor->block->parent;
 	bool is_gather = op->kind == OP_READ && is_tensor && tensor->index < b->kernel->params.n &&
 	    strchr(attr_index(op), 'g');
-	double there = is_gather ? table_bytes(b, tensor->index) / SECTOR_BYTES : 0;
+	double there = is_gather ? row_sectors(b, op, (int)tensor->index) : 0;
 	return there > 0 ? MIN(sectors, there * (1 - exp(-sectors / there))) : sectors;
 }
 

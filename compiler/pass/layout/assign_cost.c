@@ -109,7 +109,7 @@ row_bytes(const Op *op, int bytes)
 	return is_row && t->extent[t->rank - 1] > 0 ? t->extent[t->rank - 1] * bytes : FAR;
 }
 
-/* Elements of a small table stay in the first cache, wherever a warp's lie in it. */
+/* Elements of a small table, or of the row of one that scalars say, stay in the first cache, wherever a warp's lie. */
 static bool
 is_small_table(const Op *op)
 {
@@ -117,7 +117,7 @@ is_small_table(const Op *op)
 	const Type *t = op->in[0]->type;
 	int64_t n = op->kind == OP_READ && t->kind == TYPE_TENSOR && strchr(attr_index(op), 'g') ? element_bits(t) : 0;
 	for (int d = 0; d < t->rank && n > 0 && n <= 8 * SMALL_BYTES; d++)
-		n *= MAX(t->extent[d], 0);
+		n *= attr_index(op)[d] == 'i' ? 1 : MAX(t->extent[d], 0);
 	return n > 0 && n <= 8 * SMALL_BYTES;
 }
 
