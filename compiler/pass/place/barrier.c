@@ -352,10 +352,9 @@ walk_loop(Barrier *k, Op *op)
 {
 	int nwalk = 0;
 
+	sync_before_tallies(k, op);
 	if (attr_sync(op))
 		k->open.n = 0;
-	else
-		sync_before_tallies(k, op);
 	const LoopWalk *same = find_walk(k, op, &nwalk);
 	if (same) {
 		k->open = effects_copy(&same->after, k->tmp);

@@ -164,6 +164,8 @@ const char *explain_often(const Explain *s, const ExplainLine *l);
 /* Details, with as many barriers as the code has inside. */
 const char *explain_inside(const Explain *s, const ExplainLine *l);
 const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
+/* What fewer warps, each with rows of its own, would take; "": it is not known, or no warps share rows. */
+const char *explain_without_barriers(const Explain *s);
 int explain_blocks_with(
     const Explain *s, double more); /* blocks of a multiprocessor, were shared memory larger */
 

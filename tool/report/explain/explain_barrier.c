@@ -54,10 +54,18 @@ count_of(const Explain *s, const ExplainLine *l)
 	return least_of(l) + (takes ? more : 0);
 }
 
+/* Around the loop over programs of a block that stays, or where all blocks begin or end? */
 static bool
 is_once(const ExplainLine *l)
 {
-	return strncmp(l->details, "before roles", 12) == 0 || l->x->op->kind == OP_CLUSTER_BARRIER;
+	const Op *op = l->x->op;
+	if (strncmp(l->details, "before roles", 12) == 0 || op->kind == OP_CLUSTER_BARRIER)
+		return true;
+	if (op->home->func->schedule.persistent <= 0 || !ANY_OP(o, op->home->func->body, op_is_over_programs(o)))
+		return false;
+	while (op && !op_is_over_programs(op))
+		op = op->home->parent;
+	return !op || op == l->x->op;
 }
 
 const char *
@@ -379,6 +387,8 @@ explain_barriers(const Explain *s, Answer *answer)
 			explain_round(s, all),
 			choose_leaves(s->x->f) ? " that does not leave early" : "",
 			all != floor(all) ? ", in the mean" : ""));
+	if (real)
+		explain_add(s, &out, explain_without_barriers(s));
 	if (real && func_warps(s->x->f) == 1)
 		explain_add(s, &out,
 		    meets ? "A block has one warp, so that it waits at its own barriers for no other; "

@@ -39,23 +39,59 @@ with_warps(const Explain *s, int warps)
 	return NULL;
 }
 
+/* Fewer warps by which rows are of one warp, as compiled; NULL: none were. */
+static const json_t *
+built_alone(const Explain *s)
+{
+	const json_t *v;
+	size_t i;
+	json_array_foreach(s->variants, i, v)
+		if (json_is_true(json_object_get(v, "alone")))
+			return v;
+	return NULL;
+}
+
+/* "takes 1.3 times as long" */
+static const char *
+say_times(const Explain *s, double times)
+{
+	static const double SAME = .005;
+	return times > 1 + SAME   ? arena_printf(s->mem, "%s times as long", explain_round(s, times))
+	       : times < 1 - SAME ? arena_printf(s->mem, "%s of the time", explain_round(s, times))
+				  : "as long";
+}
+
+const char *
+explain_without_barriers(const Explain *s)
+{
+	const json_t *v = built_alone(s);
+	const char *with = v ? json_string_value(json_object_get(v, "values")) : "";
+	int spills = (int)json_integer_value(json_object_get(v, "spills")),
+	    left = (int)json_integer_value(json_object_get(v, "barriers"));
+	double us = json_number_value(json_object_get(v, "built_us"));
+	if (us <= 0 || left < 0)
+		return "";
+	return arena_printf(s->mem,
+	    "With %s each row is of one warp, and the code has %s; the launch then takes %s by the model, compiled and "
+	    "estimated as this is%s.",
+	    with, left == 0 ? "no barrier" : arena_printf(s->mem, "%d", left), say_times(s, us / s->us),
+	    spills > 0 ? arena_printf(s->mem, ", since a thread spills %d bytes", spills) : "");
+}
+
 /* "; with warps = 1 there is none, and the launch takes 1.3 times as long by the model", where that
- * was compared; "". */
+ * was compared; "": it was not, or was compiled. */
 static const char *
 fewer_warps(const Explain *s, int warps)
 {
-	static const double SAME = .005;
 	const Tried *other = with_warps(s, warps);
 	double times = other && s->compared > 0
 			   ? other->bill.cycles / target_rates(s->x->t)->clock / s->compared
 			   : 0;
-	if (times <= 0)
+	if (times <= 0 || *explain_without_barriers(s))
 		return "";
 	return arena_printf(s->mem,
 	    "; with warps = %d there is none, and the launch takes %s by the model", warps,
-	    times > 1 + SAME   ? arena_printf(s->mem, "%s times as long", explain_round(s, times))
-	    : times < 1 - SAME ? arena_printf(s->mem, "%s of the time", explain_round(s, times))
-			       : "as long");
+	    say_times(s, times));
 }
 
 /* A warpgroup by itself has whole rows of its products; how other warps share theirs is not known. */
@@ -202,6 +238,9 @@ static const char *
 fix_put(const Explain *s, const ExplainLine *l)
 {
 	const BarrierPair *p = l->x->pair;
+	if (p && (p->after->kind == OP_TALLY || p->before->kind == OP_TALLY))
+		return " (the block's threads add to one table in shared memory, which is set to 0 once and "
+		       "goes to memory once)";
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_DOT_START)
 		return " (products read shared memory, to which what is computed has to go)";
 	if (!p || !p->is_earlier || p->before_writes || p->is_global || p->after->kind != OP_PUT)
