@@ -213,6 +213,16 @@ pipeline_find_reads(Pipeline *p)
 
 /* ---- records ---- */
 
+/* Is the first byte of the records that are read a number of 64 bits, wherever they lie? */
+static bool
+counts_bytes(const Op *op)
+{
+	int rank = op->in[0]->type->rank;
+	const AxisInfo *x = axis_of(op->in[rank - 1]);
+	int64_t far = (INT64_C(1) << 61) / MAX(op->in[0]->type->extent[rank - 1], 1);
+	return x->lo >= -far && x->hi <= far;
+}
+
 /* Reads of each row's records of the tensor's last dimension, or one of them, and there of some bytes, or one. */
 static bool
 reads_record(const Pipeline *p, const Op *op)
@@ -231,7 +241,8 @@ reads_record(const Pipeline *p, const Op *op)
 	for (int d = 0; d < rank - 2; d++)
 		rows += index[d] == 'p';
 	int64_t bytes = index[rank - 1] == 'p' ? t->extent[t->rank - 1] : 1;
-	return rows == 1 && value_int(op->in[rank], &at) && at >= 0 && at + bytes <= tensor->type->extent[rank - 1] &&
+	return rows == 1 && counts_bytes(op) && value_int(op->in[rank], &at) && at >= 0 &&
+	    at + bytes <= tensor->type->extent[rank - 1] &&
 	    ALL_OF(i, rank, can_shift(p, op->in[1 + i], 16));
 }
 
