@@ -29,11 +29,56 @@ effects_add(Effects *all, Effect e, Arena *tmp)
 	vec_push(tmp, all, e);
 }
 
+/* Chains of equal hashes: nests of loops leave thousands of effects, too many to compare each with each. */
+enum { CHAINS = 1024 };
+
+typedef struct Chains {
+	int first[CHAINS]; /* an index and 1; 0: none */
+} Chains;
+
+static int *
+chain_of(Chains *chains, const Effect *e)
+{
+	uint64_t h = (uint64_t)(uintptr_t)e->op;
+
+	h = h * 31 + (uint64_t)e->lo;
+	h = h * 31 + (uint64_t)e->distance;
+	h = h * 31 + e->slots;
+	h = h * 31 + (unsigned)(e->write | e->is_carried << 1 | e->is_past << 2 | e->is_warp_synced << 3);
+	return &chains->first[h * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+static void
+chain(Chains *chains, Effects *all, int i)
+{
+	int *first = chain_of(chains, &all->at[i]);
+
+	all->at[i].next = *first;
+	*first = i + 1;
+}
+
+static bool
+chains_have(Chains *chains, const Effects *all, const Effect *e, bool (*same)(const Effect *, const Effect *))
+{
+	int i = *chain_of(chains, e);
+
+	while (i && !same(&all->at[i - 1], e))
+		i = all->at[i - 1].next;
+	return i != 0;
+}
+
 void
 effects_join(Effects *all, const Effects *other, Arena *tmp)
 {
+	Chains chains = {0};
+
+	for (int i = 0; i < all->n; i++)
+		chain(&chains, all, i);
 	for (int i = 0; i < other->n; i++)
-		effects_add(all, other->at[i], tmp);
+		if (!chains_have(&chains, all, &other->at[i], same_effect)) {
+			vec_push(tmp, all, other->at[i]);
+			chain(&chains, all, all->n - 1);
+		}
 }
 
 Effects
@@ -44,11 +89,15 @@ effects_copy(const Effects *of, Arena *tmp)
 
 /* The ring of a slot that loops have closed is no longer known. */
 static bool
+same_slot(const Effect *a, const Effect *b)
+{
+	return same_effect(a, b) && a->ring == b->ring && a->slot == b->slot;
+}
+
+static bool
 includes(const Effects *all, const Effect *e)
 {
-	return ANY_OF(i, all->n,
-	    same_effect(&all->at[i], e) && all->at[i].ring == e->ring &&
-		all->at[i].slot == e->slot);
+	return ANY_OF(i, all->n, same_slot(&all->at[i], e));
 }
 
 static bool
@@ -67,10 +116,13 @@ void
 effects_drop_duplicates(Effects *all)
 {
 	Effects kept = {all->at, 0, all->n};
+	Chains chains = {0};
 
 	for (int i = 0; i < all->n; i++)
-		if (!includes(&kept, &all->at[i]))
-			kept.at[kept.n++] = all->at[i];
+		if (!chains_have(&chains, &kept, &all->at[i], same_slot)) {
+			kept.at[kept.n] = all->at[i];
+			chain(&chains, &kept, kept.n++);
+		}
 	all->n = kept.n;
 }
 

@@ -29,6 +29,7 @@ typedef struct Effect {
 	bool is_warp_synced;                            /* each warp has had a barrier since */
 	const Op *of;                                   /* the alloc or mbarrier whose bytes they are; NULL: scratch */
 	const ScratchOwners *owners;                      /* the threads that touch the bytes from lo on; NULL: any */
+	int next;                                       /* effect.c's: in a chain of equal hashes, an index and 1 */
 } Effect;
 
 typedef struct Effects {
