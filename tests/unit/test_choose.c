@@ -644,6 +644,29 @@ test_adapter(void **state)
 	assert_true(choose_for(&c, text));
 	assert_int_equal(value(&c, "BN"), 256);
 	assert_int_equal(value(&c, "warps"), 8);
+	for (int v = 0; v < c.n; v++)                   /* steps of 128 have room for two slots alone, and wait */
+		assert_true(strcmp(c.chosen[v].name, "BK") || c.chosen[v].value.i == 64);
+	compile_close(c.cx);
+}
+
+/* Both operands are computed and put: a role copies meanwhile, though each multiprocessor has one program. */
+static void
+test_computed(void **state)
+{
+	static const char text[] = "kernel cov<BM = 64, BN = 64, BK = 64>(x: in bf16[N, D], mean: in f32[D], c: out f32[D, D])\n"
+	    "    grid(i: cdiv(D, BM), j: cdiv(D, BN)) {\n    var acc = zeros([BM, BN], f32);\n"
+	    "    let mi = mean[i * BM +: BM];\n    let mj = mean[j * BN +: BN];\n    for k in range(0, N, BK) {\n"
+	    "        let u = ((x[k +: BK, i * BM +: BM] as f32) - mi[new, :]) as bf16;\n"
+	    "        let v = ((x[k +: BK, j * BN +: BN] as f32) - mj[new, :]) as bf16;\n        acc += u.T @ v;\n    }\n"
+	    "    c[i * BM +: BM, j * BN +: BN] = acc;\n}";
+	Case c = {0};
+	c.args[0] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 2, .dim = {16384, 4096}};
+	c.args[1] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 1, .dim = {4096}};
+	c.args[2] = (ArgInfo){.given = true, .dtype = TY_F32, .rank = 2, .dim = {4096, 4096}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "specialize"), 1);
+	assert_int_equal(value(&c, "BM"), 128);
+	assert_int_equal(value(&c, "BN"), 256);
 	compile_close(c.cx);
 }
 
@@ -760,7 +783,7 @@ main(void)
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
-		cmocka_unit_test(test_adapter), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,7 +128,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			e->chain += share * (n * estimate_chain(e, &inside) + masked);
 			e->trips += share * n;
 			e->filled_trips = e->filled > 0 ? n : 0;
-			bool is_late = inside.asked > 0 && e->filled == 0;
+			bool is_late = inside.asked > 0 && estimate_fills(e) == 0;
 			double late = is_late ? inside.l2 / inside.asked : 1, busy = longest(&inside);
 			double trip = MAX(busy, estimate_in_turn(e, &inside));
 			e->computes |= trip > busy;
@@ -137,6 +137,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			wait += e->gather_wait + e->trip_wait;
 			e->trip_wait = 0;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
+			wait += estimate_put_wait(e, &inside);
 			e->serial += share * n * (MAX(trip, ahead) - busy + wait);
 		}
 		if (op->nregion == 0)
@@ -155,7 +156,7 @@ splits_in_cluster(const Estimate *e)
 static double
 shared_bytes(const Estimate *e)
 {
-	double shared = e->stages * e->slot + e->filled + e->turned + e->behind + e->scratch + SYSTEM_BYTES;
+	double shared = e->stages * e->slot + estimate_fills(e) + e->turned + e->behind + e->scratch + SYSTEM_BYTES;
 	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
 	shared += (e->parted ? e->drain : 0) + (e->chained || e->drifts ? e->once : 0);
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
@@ -188,9 +189,10 @@ resident(const Estimate *e)
 	if (e->chained)
 		return shared <= t->shared_bytes && fits_role(e);
 	const int *roles = e->parted ? target_role_registers(t, e->warps / 4) : NULL;
-	if (roles && e->registers + BESIDE_SUMS > roles[1])
+	if (roles && e->registers + e->sources + BESIDE_SUMS > roles[1])
 		return 0;
-	if (shared > t->shared_bytes || registers > (e->adds_apart || e->filled > 0 ? REGISTERS_APART : REGISTERS_MOST))
+	bool is_apart = e->adds_apart || estimate_fills(e) > 0;
+	if (shared > t->shared_bytes || registers > (is_apart ? REGISTERS_APART : REGISTERS_MOST))
 		return 0;
 	if (e->drifts)                                  /* left operands are made while their sums end */
 		registers = e->registers - e->left / 4 + DRIFT_REGISTERS;
@@ -257,7 +259,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		    estimate_join(e->t, e->split, e->sums, e->joins);
 	if (e->drifts)
 		return estimate_drifting(e, FILL + EPILOGUE, programs, n, together);
-	if (e->filled > 0 && together > 1)
+	if (estimate_fills(e) > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
 	if (!e->parted)
@@ -279,8 +281,8 @@ memory_cycles(const Estimate *e)
 static bool
 is_plain_product(const Estimate *e)
 {
-	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && e->filled == 0 && !e->computes &&
-	    !e->restarts;
+	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && estimate_fills(e) == 0 &&
+	    !e->computes && !e->restarts;
 }
 
 /* Of a multiprocessor's programs, `together` of which wait at the same time. */
@@ -343,9 +345,9 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		return "blocks of a cluster share neither rows that indices say nor what they decode, and wait";
 	if (e->parted && e->ranks > 2 && !is_plain)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
-	if (e->parted && !e->chained && e->filled > 0)
+	if (e->parted && !e->chained && (e->filled > 0 || (e->puts > 0 && e->slot <= 0)))
 		return "a producer warp (specialize) copies by tensor maps, and an operand has none";
-	if (e->parted && !e->chained && is_few && !is_plain)
+	if (e->parted && !e->chained && is_few && !is_plain && e->puts <= 0)
 		return "a producer warp (specialize) pays from two programs a multiprocessor on";
 	return NULL;
 }
@@ -381,50 +383,28 @@ plain_product(const Estimate *e, double programs, int together)
 	return estimate_product(&p);
 }
 
-/* Do both operands have whole rows of their tensors along K?  Then tensor maps bring zeros behind them (pass pad). */
-static bool
-is_whole_depth(const Op *dot)
+/* What the block uses, with as many slots as there is room for, where the schedule leaves them open: the fewer they are,
+ * the longer an iteration waits for its copies, so that what was added up for more is added up anew.  Two products of 128
+ * x 128 in steps of 128 have two slots on an H200 and take 258 us, 214 with four of 64. */
+static const char *
+use_all(Estimate *e, bool chain, int each)
 {
-	for (int i = 0; i < 2; i++) {
-		bool flipped, whole = false;
-		int at[KERNEL_RANK];
-		const Op *read = dot_operand_root(dot->in[i], &flipped)->def;
-		if (!read || read->kind != OP_READ)
-			return false;
-		access_dims(read, at);
-		for (int d = 0; d < read->in[0]->type->rank; d++)
-			if (attr_index(read)[d] == 'p' && at[d] == ((i == 0) != flipped))
-				whole = read->in[0]->type->extent[d] == read->out[0].type->extent[at[d]];
-		if (!whole)
-			return false;
-	}
-	return true;
-}
-
-/* False: tiles of rows, columns or depth that are padded, which no tensor map brings. */
-static bool
-find_form(Estimate *e)
-{
-	const Op *dot = NULL;
-	int n = 0;
-	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body))
-		if (op->kind == OP_DOT && ++n)
-			dot = op;
-	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
-	e->is_fma = e->is_lone && estimate_is_fma(dot, e->t);
-	if (e->is_fma)
-		return true;
-	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]) && !is_whole_depth(dot))
-		return false;
-	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
-	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));
-	if (!e->is_lone || e->transposes)
-		return true;
-	DotWgmma w;
-	int64_t columns = dot->out[0].type->extent[1];
-	bool is_padded = !is_power_of_two(columns) && !dot_wgmma_reason(dot, e->t, log2_ceil(e->warps), false, &w) &&
-	    (w.info->n % columns || w.turns[1]);
-	return is_power_of_two(rows) && !is_padded;
+	const Estimate before = *e;
+	walk(e, e->f->body, false, 1, &e->block);
+	e->serial += estimate_written_out(e);
+	const char *reason = model_reason(e, chain, each <= 1);
+	e->drifts = chain && (e->dots == 2 || dots_part(e->f)) && !e->parted && each > 1 && e->warpgroup_dots == e->dots &&
+	    estimate_fills(e) <= 0 && !e->restarts;
+	int stages = e->stages;
+	double room = is_plain_product(e) ? own_room(e) : e->t->shared_bytes;
+	while (!reason && e->b->schedule.stages <= 0 && e->stages > 2 && shared_bytes(e) > room)
+		e->stages--;
+	if (e->stages == stages || chain)               /* what chains wait for is estimate_chain.c's */
+		return reason;
+	stages = e->stages;
+	*e = before;
+	e->stages = stages;
+	return use_all(e, chain, each);
 }
 
 double
@@ -461,19 +441,15 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	e.turns = e.acting < 1 && e.parted && e.ranks > 1 ? all / units : 0;
 	e.warps = e.warps > 0 ? e.warps : 4;
 	e.stages = e.stages > 0 ? e.stages : STAGES_MOST;
-	if (!find_form(&e))
+	if (!estimate_find_form(&e))
 		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
 		    "products does not know padded tiles");
-	walk(&e, f->body, false, 1, &e.block);
-	e.serial += estimate_written_out(&e);
-	bool chain = dots_are_chained(f, f->body), is_chain = chain && (e.dots == 2 || dots_part(f));
-	const char *reason = model_reason(&e, chain, each <= 1);
+	bool chain = dots_are_chained(f, f->body);
+	const char *reason = use_all(&e, chain, each);
+	bool is_chain = chain && (e.dots == 2 || dots_part(f));
 	if (reason)
 		return refuse(bill, reason);
-	e.drifts = is_chain && !e.parted && each > 1 && e.warpgroup_dots == e.dots && e.filled <= 0 && !e.restarts;
 	bool is_plain = is_plain_product(&e);
-	while (b->schedule.stages <= 0 && e.stages > 2 && shared_bytes(&e) > (is_plain ? own_room(&e) : t->shared_bytes))
-		e.stages--;
 	hold(&e);
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.restarts && !e.stream &&

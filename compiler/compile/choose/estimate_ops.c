@@ -18,8 +18,8 @@ enum { ACCESS_BYTES = 16, ACCESS_REGISTERS = 3, ACCESS_OPS = 25 };      /* of a 
 /* Accesses that no copy serves: instructions of one, with its bounds; cycles of a warp's load and store (measured at
  * 4096 x 4096 x 4095 and 2053 x 4099 x 1031). */
 enum { ALONE_BYTES = 4, ALONE_OPS = 6 };
-/* Of an element that is read by itself: its index and address in 64 bits, bounds, the load.  An H200 takes 215 us for
- * attention with a table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
+/* Of an element that is read by itself, for each index: it and the address in 64 bits, bounds, the load.  An H200 takes
+ * 215 us for attention with a table of relative positions, 2 x 16 x 2048^2 by heads of 64; 133 without them, 153 so. */
 enum { ELEMENT_OPS = 12 };
 static const double ALONE_CYCLES = 5.5;
 enum { GATHER_REGISTERS = 10, GATHER_CYCLES = 800 };      /* of a trip, once: its copies are slow to come (conv2d) */
@@ -65,9 +65,8 @@ estimate_decodes_ahead(const Estimate *e)
 	return e->stages > 2 && !e->parted;
 }
 
-/* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
-static bool
-is_accumulated(const Op *dot)
+bool
+estimate_is_accumulated(const Op *dot)
 {
 	const Value *v = &dot->out[0];
 	if (!value_is_zero(dot->in[2]))
@@ -115,7 +114,7 @@ static bool
 is_added_later(const Estimate *e, const Op *dot)
 {
 	const Op *loop = dot->home->parent;
-	return loop && op_is_loop(loop) && !is_accumulated(dot) && !dot_next(e->f, &dot->out[0]);
+	return loop && op_is_loop(loop) && !estimate_is_accumulated(dot) && !dot_next(e->f, &dot->out[0]);
 }
 
 /* Decoded weights stay in registers as the left operand (dot_turn_decoded): decoding, products, the sums of groups and the
@@ -131,43 +130,14 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	e->warpgroup_dots++;
 	double decoding = padded_count(op->in[1]->type) * DECODED_ROWS;
 	double rows = (double)c->extent[1] / (e->warps >> WARPGROUP);
-	double sums = is_accumulated(op) ? 0 : (double)type_count(c) / LANES;
+	double sums = estimate_is_accumulated(op) ? 0 : (double)type_count(c) / LANES;
 	double work = count / e->t->rates->products_warpgroup + decoding + sums + PRODUCT_WAIT;
 	u->products += work * (rows > WARPGROUP_ROWS ? DECODED_APART : 1);
 	u->shared += bytes_of(op->in[0]->type) * (double)c->extent[1] / 64 / SHARED_RATE;
 	u->arithmetic += decoding;
 	e->decodes_rows = true;
-	e->registers += (double)type_count(c) / threads * (is_accumulated(op) ? 1 : 2);
+	e->registers += (double)type_count(c) / threads * (estimate_is_accumulated(op) ? 1 : 2);
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
-}
-
-/* An operand that is decoded is wider on the way, one at a time: where the sums that become the left operand were, or where
- * the product's own are not yet. */
-static void
-hold_decoded(Estimate *e, const Op *op, bool register_a)
-{
-	double free = register_a ? padded_count(op->in[0]->type) : is_accumulated(op) ? 0 : padded_count(op->out[0].type);
-	double wide = (padded_count(op->in[1]->type) - free) / (e->warps * e->t->lanes);
-	if (wide > e->wide) {
-		e->registers += wide - e->wide;
-		e->wide = wide;
-	}
-}
-
-/* Weights that are masked, of what a product gave: both branches around the mask hold them beside it (pass guard).  A
- * decay by distance in 128 x 128 spills 1120 bytes, 423 us on an H200, and takes 235 in 128 x 64. */
-static bool
-is_masked_weight(const Op *op)
-{
-	enum { LEAST_ELEMENTS = 4096, DEEP = 3 };
-	for (int i = 0; i < 2 && op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS; i++) {
-		const Value *w = op->in[i], *x = op->in[1 - i];
-		for (int k = 0; k < DEEP && x->def && op_has(x->def, ELEM) && x->def->nin > 0; k++)
-			x = x->def->in[0];
-		if (w->def && w->def->kind == OP_SELECT && w->def->home == op->home && x->def && x->def->kind == OP_DOT)
-			return true;
-	}
-	return false;
 }
 
 /* Three products of what each f32 operand is split into (dot_split_tf32): both parts of its elements along K are held. */
@@ -230,7 +200,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->rows = MAX(e->rows, rows);
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		/* turned, of what was the right operand threads take fragments, words by two lanes from each bank */
-		bool across = w.turns[1] && is_accumulated(op) && !dot_is_chained(e->f, op) &&
+		bool across = w.turns[1] && estimate_is_accumulated(op) && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, log2_ceil(e->warps));
 		double left = w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n, right = bytes_of(b) * rows / 64;
 		if (across) {
@@ -239,23 +209,31 @@ add_dot(Estimate *e, Op *op, Use *u)
 			e->registers += bytes_of(b) / 4 / threads;
 		}
 		u->shared += (left + right) / SHARED_RATE;
-		/* others have all columns that were added (pass pad) */
-		if (!continues_sum(op))
+		bool is_put = estimate_is_accumulated(op) && !dots_are_chained(e->f, op->home) &&
+		    !dot_unpacks(op, dot_mma(op, e->t)), unpacks = w.decodes && !is_put;
+		/* others have all columns that were added (pass pad); what threads compute is negated for the same sums */
+		bool goes_on = (w.register_a || is_put) && op->in[2]->def && op->in[2]->def->kind == OP_DOT;
+		if (!goes_on && !continues_sum(op))
 			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
-		double made = (w.register_a && !is_in_place ? bytes_of(a) / 4 : 0) / threads;
+		if (w.register_a && !is_in_place && !dot_is_chained(e->f, op))
+			estimate_hold_sources(e, op->in[0], 1 << w.along[1]);
+		double copies = 1 << w.along[1];        /* groups along N have the same rows */
+		double made = (w.register_a && !is_in_place ? copies * bytes_of(a) / 4 : 0) / threads;
 		e->registers += made;
 		e->left += made;
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
-		e->decodes |= w.decodes;
-		e->filled += w.decodes ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
+		e->decodes |= unpacks;
+		e->filled += unpacks ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
 		if (w.decodes)
-			hold_decoded(e, op, w.register_a);
+			estimate_hold_decoded(e, op, w.register_a);
+		if (is_put)
+			estimate_put(e, op, &w, u);
 		for (int i = 0; i < 2; i++)
 			if (w.turns[i])
 				add_turned(e, op->in[i], across, u);
-		u->shared += w.decodes ? 2 * bytes_of(b) / SHARED_RATE : 0;
-		u->arithmetic += w.decodes ? padded_count(b) * DECODED : 0;
+		u->shared += unpacks ? 2 * bytes_of(b) / SHARED_RATE : 0;
+		u->arithmetic += unpacks ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
 			u->arithmetic += (double)type_count(c) / LANES;
 			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
@@ -313,14 +291,22 @@ cost_of(const Estimate *e, const Op *op)
 	unreachable();
 }
 
+/* Dimensions of which a tile of indices says where. */
+static int
+count_said(const Op *access)
+{
+	int n = 0;
+	for (const char *c = attr_index(access); *c; c++)
+		n += *c == 'g';
+	return n;
+}
+
 /* Rows that a tile of indices says: threads copy them, each with an address for every 16 bytes. */
 static void
 add_gather(Estimate *e, const Op *op, Use *u)
 {
 	double threads = e->warps * e->t->lanes, each = bytes_of(op->out[0].type) / ACCESS_BYTES / threads;
-	int n = 0;
-	for (const char *c = attr_index(op); *c; c++)
-		n += *c == 'g';
+	int n = count_said(op);
 	if (e->parted) {
 		e->gather_wait = GATHER_PARTED + (e->stages < GATHER_SLOTS ? GATHER_SHORT : 0);
 		return;
@@ -435,6 +421,15 @@ is_stored(const Op *op)
 	return true;
 }
 
+/* Do products stand in loops within the block alone?  Threads read what it reads itself (pass pipeline): a teacher's scores
+ * beside products of 128 x 256 are not in their slots. */
+static bool
+is_around(const Block *b)
+{
+	return ANY_OP_HERE(op, b, op_is_loop(op) && block_find(op->region[0], OP_DOT)) &&
+	    !ANY_OP_HERE(op, b, op->kind == OP_DOT);
+}
+
 void
 estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 {
@@ -456,11 +451,11 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->common += in_loop && is_common(e, op) ? bytes : 0;
 		add_boxes(e, op, ranks, in_loop, u);
 		double alone = alone_elements(op);
-		u->arithmetic += alone * ELEMENT_OPS / LANES;
+		u->arithmetic += alone > 0 ? alone * count_said(op) * ELEMENT_OPS / LANES : 0;
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
-		else
-			e->slot += in_loop && op->out[0].type->rank > 0 ? slot_bytes(e, op->out[0].type) : 0;
+		else if (in_loop && op->out[0].type->rank > 0 && !is_around(op->home))
+			e->slot += slot_bytes(e, op->out[0].type);
 		if (in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0])) {
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
@@ -487,7 +482,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			u->special += cycles;
 			u->slow += slow * (double)type_count(t) / e->t->rates->special_rate;
 		}
-		if (in_loop && (op_info[op->kind].cost == COST_LONG || is_masked_weight(op)))
+		if (in_loop && (op_info[op->kind].cost == COST_LONG || estimate_is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}
 }

@@ -3,6 +3,7 @@
 #define TEGULA_ESTIMATE_OPS_H
 
 #include "compile/choose/estimate.h"
+#include "pass/layout/dot.h"
 
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
@@ -49,6 +50,8 @@ typedef struct Estimate {
 	bool idles;                                     /* blocks of clusters that have no program */
 	bool mapped;                                    /* what loops read comes by tensor maps */
 	double gather_wait;                             /* cycles of a trip that a producer's threads take to gather */
+	double sources;                                 /* registers of what left operands are computed of */
+	double puts;                                    /* bytes of operands that threads compute and put */
 	double turned;                                  /* bytes of operands that threads turn and put */
 	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
@@ -70,10 +73,28 @@ typedef struct Estimate {
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+/* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
+bool estimate_is_accumulated(const Op *dot);
 /* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
 double estimate_written_out(const Estimate *e);
 
-/* estimate_fma.c: is the product one by multiplications?  What it uses. */
+/* estimate_product.c: what the product is.  False: tiles of rows, columns or depth that are padded, which no tensor map
+ * brings. */
+bool estimate_find_form(Estimate *e);
+
+/* estimate_operand.c: adds operands that threads compute, of elements as wide, and put for a product of warpgroups whose
+ * sums the loop carries.  Of others threads compute with each sum: vq_assign takes 612 us flat and 698 in roles. */
+void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
+/* Bytes of buffers that threads fill. */
+double estimate_fills(const Estimate *e);
+/* What an iteration waits for that puts operands: it computes before it multiplies, or in part beside the product before
+ * (pass pipeline, run_past.c); where several blocks share a multiprocessor, beside others'. */
+double estimate_put_wait(const Estimate *e, const Use *u);
+/* Registers beside sums. */
+void estimate_hold_decoded(Estimate *e, const Op *op, bool register_a);
+void estimate_hold_sources(Estimate *e, const Value *v, int copies);
+bool estimate_is_masked_weight(const Op *op);
+/* Is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);
 void estimate_fma(Estimate *e, const Op *dot, Use *u);
 

@@ -237,3 +237,51 @@ estimate_product(const ProductLaunch *p)
 	double most = fmax(cycles, memory) + BESIDE_MEMORY * cycles;
 	return (LAUNCH + (p->ranks > 1 ? CLUSTER_START : 0) + most + join_cycles(p)) * slow * SCALE;
 }
+
+/* ---- which products ---- */
+
+/* Do both operands have whole rows of their tensors along K?  Then tensor maps bring zeros behind them (pass pad). */
+static bool
+is_whole_depth(const Op *dot)
+{
+	for (int i = 0; i < 2; i++) {
+		bool flipped, whole = false;
+		int at[KERNEL_RANK];
+		const Op *read = dot_operand_root(dot->in[i], &flipped)->def;
+		if (!read || read->kind != OP_READ)
+			return false;
+		access_dims(read, at);
+		for (int d = 0; d < read->in[0]->type->rank; d++)
+			if (attr_index(read)[d] == 'p' && at[d] == ((i == 0) != flipped))
+				whole = read->in[0]->type->extent[d] == read->out[0].type->extent[at[d]];
+		if (!whole)
+			return false;
+	}
+	return true;
+}
+
+/* False: tiles of rows, columns or depth that are padded, which no tensor map brings. */
+bool
+estimate_find_form(Estimate *e)
+{
+	const Op *dot = NULL;
+	int n = 0;
+	for (const Op *op = e->f->body->first; op; op = op_after(op, e->f->body))
+		if (op->kind == OP_DOT && ++n)
+			dot = op;
+	e->is_lone = n == 1 && dot->out[0].type->rank == 2;
+	e->is_fma = e->is_lone && estimate_is_fma(dot, e->t);
+	if (e->is_fma)
+		return true;
+	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]) && !is_whole_depth(dot))
+		return false;
+	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
+	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));
+	if (!e->is_lone || e->transposes)
+		return true;
+	DotWgmma w;
+	int64_t columns = dot->out[0].type->extent[1];
+	bool is_padded = !is_power_of_two(columns) && !dot_wgmma_reason(dot, e->t, log2_ceil(e->warps), false, &w) &&
+	    (w.info->n % columns || w.turns[1]);
+	return is_power_of_two(rows) && !is_padded;
+}

@@ -83,7 +83,7 @@ double
 estimate_in_turn(const Estimate *e, const Use *u)
 {
 	double groups = MAX(1, e->warps / 4);
-	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products;
+	bool is_lone = e->parted && !e->chained && u->arithmetic > u->products && estimate_fills(e) <= 0;
 	return is_lone ? (u->products + e->t->rates->issue_alone * u->arithmetic) / groups : 0;
 }
 

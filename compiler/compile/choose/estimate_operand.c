@@ -1,0 +1,186 @@
+/* Operands of products that no copy brings as they are multiplied: what they use of their block, before layouts.
+ *
+ * Those of warpgroups that threads compute and put into shared memory, and what their registers hold meanwhile.  And
+ * products by multiplications, which no matrix instruction takes (pass dot), as f32 that is exact.
+ *
+ * A thread has 2^n elements of the result, rows times columns of them, and reads both from shared memory for four k at a
+ * time.  Operands that the loop reads are in its slots, others in scratch. */
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate_ops.h"
+#include "pass/layout/dot.h"
+
+#include <math.h>
+
+/* Multiplications a cycle and multiprocessor: of f32, of others.  CUDA C++ Programming Guide, Arithmetic Instructions. */
+static const double RATE = 128, RATE_OTHERS = 64;
+/* Beside loads, which take their share: f32 of 4096^3 takes 3084 us on an H200 in tiles of 64 x 128 by four warps, 3188 in
+ * 64 x 64; 2397 by the rate alone. */
+static const double ISSUED = 1.17, LOADS_SHARE = 0.18;
+static const double LOAD_CYCLES = 2;                            /* of a warp's load of 16 bytes, which lanes share */
+static const double STEP_WAIT = 8;                              /* of a scheduler's lone warp, for each k */
+enum { ROW_LANES = 4, COLUMN_LANES = 8, STEP = 4, SCHEDULERS = 4 };
+
+bool
+estimate_is_fma(const Op *dot, const Target *t)
+{
+	return !dot_mma(dot, t);
+}
+
+static double
+padded(int64_t n)
+{
+	return (double)(INT64_C(1) << log2_ceil(n));
+}
+
+/* Bytes of an operand that is in no slot. */
+static double
+scratch_bytes(const Op *dot, int i)
+{
+	bool flipped;
+	const Type *t = dot->in[i]->type;
+	const Value *root = t->rank == 2 ? dot_operand_root(dot->in[i], &flipped) : dot->in[i];
+	double bytes = dtype_tile_size(t->elem);
+	for (int d = 0; d < t->rank; d++)
+		bytes *= padded(t->extent[d]);
+	return root->def && root->def->kind == OP_READ && root->def->home == dot->home ? 0 : bytes;
+}
+
+void
+estimate_fma(Estimate *e, const Op *dot, Use *u)
+{
+	const Type *c = dot->out[0].type, *a = dot->in[0]->type;
+	double rows = padded(c->extent[c->rank - 2]), columns = padded(c->extent[c->rank - 1]), batches = 1;
+	double depth = (double)a->extent[a->rank - 1], threads = e->warps * e->t->lanes;
+	for (int d = 0; d < c->rank - 2; d++)
+		batches *= padded(c->extent[d]);
+	double warps = MAX(1, e->warps / batches);      /* of one batch */
+	double along_m = MIN(warps, MAX(1, sqrt(warps * rows / columns))), along_n = warps / along_m;
+	double thread_rows = MAX(1, rows / along_m / ROW_LANES), thread_columns = MAX(1, columns / along_n / COLUMN_LANES);
+	double loads = (thread_rows + thread_columns) / 4 * depth * MAX(e->warps, batches);
+	double rate = c->elem == TY_F32 ? RATE : RATE_OTHERS;
+	e->fma_dots++;
+	double loading = loads * LOAD_CYCLES * dtype_tile_size(c->elem) / 4;
+	u->products += ISSUED * MAX(batches * rows * columns, threads) * depth / rate + LOADS_SHARE * loading;
+	u->shared += loading;
+	e->registers += MAX(batches * rows * columns / threads, 1) + STEP * (thread_rows + thread_columns);
+	e->trip_wait += STEP_WAIT * depth * MAX(0, 2 - (double)e->warps / SCHEDULERS);
+	e->scratch = MAX(e->scratch, scratch_bytes(dot, 0) + scratch_bytes(dot, 1));
+}
+
+/* ---- operands that threads compute ---- */
+
+/* Cycles of an element that threads compute of such as wide and put, beside its arithmetic; the copies are theirs, too,
+ * but in roles.  Centred columns, 256 iterations of 64 x 384 elements, take 454 to 505 us on an H200, 354 to 374 so. */
+static const double PUT = 0.05, PUT_PARTED = 0.02;
+static const double SHARED_RATE = 128;
+
+static double
+type_padded(const Type *t)
+{
+	double n = 1;
+	for (int d = 0; d < t->rank; d++)
+		n *= padded(t->extent[d]);
+	return n;
+}
+
+/* An operand that is decoded is wider on the way, one at a time: where the sums that become the left operand were, or where
+ * the product's own are not yet. */
+void
+estimate_hold_decoded(Estimate *e, const Op *op, bool register_a)
+{
+	double sums = estimate_is_accumulated(op) ? 0 : type_padded(op->out[0].type);
+	double free = register_a ? type_padded(op->in[0]->type) : sums;
+	double wide = (type_padded(op->in[1]->type) - free) / (e->warps * e->t->lanes);
+	if (wide > e->wide) {
+		e->registers += wide - e->wide;
+		e->wide = wide;
+	}
+}
+
+/* Reads that an operand is computed of, element by element. */
+static int
+count_sources(const Value *v, const Type *t, int depth)
+{
+	const Op *op = v->def;
+	int n = 0;
+	if (!op || depth == 0 || v->type->kind != TYPE_TILE || type_count(v->type) < type_count(t))
+		return 0;
+	if (op->kind == OP_READ)
+		return 1;
+	for (int i = 0; i < op->nin && (op_has(op, ELEM) || op->kind == OP_PERMUTE); i++)
+		n += count_sources(op->in[i], t, depth - 1);
+	return n;
+}
+
+/* A left operand in registers that is computed of several tiles: all but one of them are held beside it, widened. */
+void
+estimate_hold_sources(Estimate *e, const Value *v, int copies)
+{
+	enum { DEEP = 8 };
+	int n = count_sources(v, v->type, DEEP);
+	e->sources += n > 1 ? (n - 1) * copies * (double)type_count(v->type) / (e->warps * e->t->lanes) : 0;
+}
+
+/* Weights that are masked, of what a product gave: both branches around the mask hold them beside it (pass guard).  A
+ * decay by distance in 128 x 128 spills 1120 bytes, 423 us on an H200, and takes 235 in 128 x 64. */
+bool
+estimate_is_masked_weight(const Op *op)
+{
+	enum { LEAST_ELEMENTS = 4096, DEEP = 3 };
+	for (int i = 0; i < 2 && op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS; i++) {
+		const Value *w = op->in[i], *x = op->in[1 - i];
+		for (int k = 0; k < DEEP && x->def && op_has(x->def, ELEM) && x->def->nin > 0; k++)
+			x = x->def->in[0];
+		if (w->def && w->def->kind == OP_SELECT && w->def->home == op->home && x->def && x->def->kind == OP_DOT)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_computed(Value *v)
+{
+	bool flipped;
+	const Op *op = dot_operand_root(v, &flipped)->def;
+	return op && op_has(op, ELEM);
+}
+
+/* Of an operand that threads compute of elements as wide as its own and put into shared memory for the product. */
+static void
+add_put(Estimate *e, const Type *t, Use *u)
+{
+	double bytes = (double)tile_bytes(t);
+	e->puts += bytes;
+	u->shared += 2 * bytes / SHARED_RATE;
+	u->arithmetic += type_padded(t) * (e->parted ? PUT_PARTED : PUT);
+}
+
+void
+estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u)
+{
+	if (w->decodes)
+		add_put(e, dot->in[1]->type, u);
+	if (!w->register_a && !w->turns[0] && is_computed(dot->in[0]))
+		add_put(e, dot->in[0]->type, u);
+}
+
+double
+estimate_fills(const Estimate *e)
+{
+	return e->filled + e->puts;
+}
+
+double
+estimate_put_wait(const Estimate *e, const Use *u)
+{
+	enum { SLOTS_LEAST = 3, PRODUCTS_LEAST = 500, OTHERS = 40 };    /* as run_past.c has them */
+	static const double MEET = 150, BEHIND = 0.6;   /* of the product's time, what is left beside it */
+	double threads = e->warps * e->t->lanes, shared = e->stages * e->slot + estimate_fills(e);
+	bool is_alone = e->parted || 2 * threads * (e->registers + OTHERS) > e->t->registers ||
+	    2 * shared > e->t->shared_bytes_unit;
+	bool runs_past = e->stages >= SLOTS_LEAST && u->products >= (e->filled > 0 ? 2 : 1) * PRODUCTS_LEAST &&
+	    shared + e->puts + (e->parted ? e->drain : 0) <= e->t->shared_bytes;
+	if (e->puts <= 0 || e->decodes)
+		return 0;
+	return MEET + (is_alone ? MIN(u->arithmetic, u->products) * (runs_past ? BEHIND : 1) : 0);
+}
