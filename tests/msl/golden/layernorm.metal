@@ -28,14 +28,14 @@ kernel void layernorm(device const float *x [[buffer(0)]],
     float mean = simd_sum(v.x + v.y + (v.z + v.w) + (v1.x + v1.y + (v1.z + v1.w))) * 0.00390625f;
 
     // 9: let d = where(arange(0, BLOCK) < C, v - mean, 0);
-    float4 d = v - mean;
-    float4 d1 = v1 - mean;
+    float4 t = v - mean;
+    float4 t1 = v1 - mean;
 
     // 10: let scale = rsqrt(sum(d * d) / C + eps);
-    float4 t = d * d;
-    float4 t1 = d1 * d1;
-    float t2 = simd_sum(t.x + t.y + (t.z + t.w) + (t1.x + t1.y + (t1.z + t1.w))) * 0.00390625f;
-    float scale = rsqrt(t2 + eps);
+    float4 t2 = t * t;
+    float4 t3 = t1 * t1;
+    float t4 = simd_sum(t2.x + t2.y + (t2.z + t2.w) + (t3.x + t3.y + (t3.z + t3.w))) * 0.00390625f;
+    float scale = rsqrt(t4 + eps);
 
     // 11: y[row, 0 +: BLOCK] = d * scale * w[0 +: BLOCK] + b[0 +: BLOCK];
     device const float *w_at = w + n1;
@@ -45,6 +45,6 @@ kernel void layernorm(device const float *x [[buffer(0)]],
     float4 b_v = *(device const float4 *)b_at;
     float4 b_v1 = *(device const float4 *)(b_at + 128);
     device float *y_at = y + n + n1;
-    *(device float4 *)y_at = d * scale * w_v + b_v;
-    *(device float4 *)(y_at + 128) = d1 * scale * w_v1 + b_v1;
+    *(device float4 *)y_at = t * scale * w_v + b_v;
+    *(device float4 *)(y_at + 128) = t1 * scale * w_v1 + b_v1;
 }
