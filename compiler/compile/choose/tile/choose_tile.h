@@ -104,6 +104,17 @@ bool tile_visit_write(Pair *x, const Op *a);
 bool tile_visit_step_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
 bool expr_same(const Expr *a, const Expr *b);           /* written alike */
+
+enum { FACTORS_MOST = 16 };
+
+/* What a product that the header writes is of. */
+typedef struct Factors {
+	const Expr *at[FACTORS_MOST];
+	int n;                                          /* more than FACTORS_MOST: too many */
+	uint64_t number;
+} Factors;
+
+void expr_factors(Factors *f, const Expr *e);
 /* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts into parts of that scale? */
 bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale);
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and

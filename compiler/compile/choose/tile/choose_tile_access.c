@@ -21,20 +21,12 @@ expr_same(const Expr *a, const Expr *b)
 	}
 }
 
-enum { FACTORS_MOST = 16 };
-
-typedef struct Factors {
-	const Expr *at[FACTORS_MOST];
-	int n;                                          /* more than FACTORS_MOST: too many */
-	uint64_t number;
-} Factors;
-
-static void
-add_factors(Factors *f, const Expr *e)
+void
+expr_factors(Factors *f, const Expr *e)
 {
 	if (e->kind == EX_BINARY && e->bin == BIN_MUL) {
-		add_factors(f, e->a);
-		add_factors(f, e->b);
+		expr_factors(f, e->a);
+		expr_factors(f, e->b);
 	} else if (e->kind == EX_INT) {
 		f->number *= e->u;
 	} else if (f->n < FACTORS_MOST) {
@@ -51,8 +43,8 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	Factors a = {.number = 1}, b = {.number = 1};
 	bool used[FACTORS_MOST] = {false};
 	for (int d = first; d <= last; d++)
-		add_factors(&a, type->dims.at[d]);
-	add_factors(&b, count);
+		expr_factors(&a, type->dims.at[d]);
+	expr_factors(&b, count);
 	if (a.n != b.n || a.n > FACTORS_MOST || a.number != b.number)
 		return false;
 	for (int i = 0; i < a.n; i++) {

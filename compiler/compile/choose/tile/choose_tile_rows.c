@@ -155,45 +155,26 @@ is_below_behind(const Pair *x, const Value *v, int axis, int depth)
 
 /* ---- digits ---- */
 
-enum { FACTORS_MOST = 12 };
-
-/* What a product is of. */
-typedef struct Factors {
-	const Expr *expr[FACTORS_MOST];                 /* as the header writes it */
-	const Value *value[FACTORS_MOST];               /* as the body computes it */
-	int nexpr, nvalue;
-	uint64_t times, by;                             /* the numbers among either */
-	bool are_many;
-} Factors;
+/* What the body's product is of. */
+typedef struct Divisors {
+	const Value *at[FACTORS_MOST];
+	int n;                                          /* more than FACTORS_MOST: too many */
+	uint64_t number;
+} Divisors;
 
 static void
-add_factors(Factors *f, const Expr *e)
-{
-	if (e->kind == EX_BINARY && e->bin == BIN_MUL) {
-		add_factors(f, e->a);
-		add_factors(f, e->b);
-	} else if (e->kind == EX_INT) {
-		f->times *= e->u;
-	} else if (f->nexpr == FACTORS_MOST) {
-		f->are_many = true;
-	} else {
-		f->expr[f->nexpr++] = e;
-	}
-}
-
-static void
-add_values(Factors *f, const Value *v, int depth)
+add_values(Divisors *f, const Value *v, int depth)
 {
 	int64_t n;
 	if (value_int(v, &n) && n > 0) {
-		f->by *= (uint64_t)n;
+		f->number *= (uint64_t)n;
 	} else if (v->def && v->def->kind == OP_MUL && depth < DEEP) {
 		add_values(f, v->def->in[0], depth + 1);
 		add_values(f, v->def->in[1], depth + 1);
-	} else if (f->nvalue == FACTORS_MOST) {
-		f->are_many = true;
+	} else if (f->n < FACTORS_MOST) {
+		f->at[f->n++] = v;
 	} else {
-		f->value[f->nvalue++] = v;
+		f->n = FACTORS_MOST + 1;
 	}
 }
 
@@ -225,19 +206,19 @@ says(const Pair *x, const Expr *e, const Value *v, int depth)
 static bool
 is_divisor(const Pair *x, const Expr *dim, const Value *divisor, const Expr *count)
 {
-	Factors a = {.times = 1, .by = 1}, b = {.times = 1, .by = 1};
+	Factors a = {.number = 1}, b = {.number = 1};
+	Divisors by = {.number = 1};
 	bool used[FACTORS_MOST] = {false};
-	add_factors(&a, count);
-	add_factors(&b, dim);
-	add_values(&a, divisor, 0);
-	if (a.are_many || b.are_many || a.times != b.times * a.by || a.nexpr != b.nexpr + a.nvalue)
+	expr_factors(&a, count);
+	expr_factors(&b, dim);
+	add_values(&by, divisor, 0);
+	if (a.n > FACTORS_MOST || by.n > FACTORS_MOST || a.number != b.number * by.number || a.n != b.n + by.n)
 		return false;
-	for (int i = 0, k; i < a.nexpr; i++) {
-		for (k = 0; k < a.nexpr; k++)
-			if (!used[k] && (k < b.nexpr ? expr_same(b.expr[k], a.expr[i])
-			                             : says(x, a.expr[i], a.value[k - b.nexpr], 0)))
+	for (int i = 0, k; i < a.n; i++) {
+		for (k = 0; k < a.n; k++)
+			if (!used[k] && (k < b.n ? expr_same(b.at[k], a.at[i]) : says(x, a.at[i], by.at[k - b.n], 0)))
 				break;
-		if (k == a.nexpr)
+		if (k == a.n)
 			return false;
 		used[k] = true;
 	}
