@@ -235,7 +235,7 @@ static bool
 has_columns_between(const Op *dot, const Target *t)
 {
 	DotWgmma w;
-	return !wgmma_adds_apart(dot) && !dot_wgmma_reason(dot, t, WARPGROUP, false, &w);
+	return !dot_wgmma_reason(dot, t, WARPGROUP, false, &w);
 }
 
 /* Multiples of 32 between listed powers of two, of which there are columns. */

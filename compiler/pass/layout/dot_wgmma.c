@@ -29,7 +29,7 @@
 #include <string.h>
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
-enum { COLUMNS_APART = 128 };
+enum { COLUMNS_APART = 128, PART_APART = 192 };        /* of an instruction summed apart: of a whole tile's columns */
 enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 16 };     /* the last one: that make an element */
 
 Value *
@@ -150,10 +150,10 @@ instruction(const Op *dot, const Target *t, int along)
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
 	int64_t extent = dot->out[0].type->extent[1], columns = attr_columns(dot) ? attr_columns(dot) : extent;
 	int64_t all = INT64_C(1) << (log2_ceil(extent) - along);
-	if (wgmma_adds_apart(dot))
-		return target_wgmma(t, a, b, acc, MIN(all, COLUMNS_APART));
-	bool is_next = log2_ceil(columns) == log2_ceil(extent);
+	bool is_apart = wgmma_adds_apart(dot);
+	bool is_next = log2_ceil(columns) == log2_ceil(extent) && !(is_apart && columns > PART_APART);
 	const WgmmaInfo *fits = is_next && !along ? target_wgmma(t, a, b, acc, columns) : NULL;
+	all = is_apart ? MIN(all, COLUMNS_APART) : all;
 	return fits && fits->n == columns ? fits : target_wgmma(t, a, b, acc, all);
 }
 
@@ -227,7 +227,8 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	int groups = warps - WARPGROUP_BITS;
 	if (!(t->has & HAS_WGMMA) || acc->rank != 2 || rows % (1 << COLUMN_BITS) || is_power_of_two(rows) ||
 	    attr_columns(dot) || !is_power_of_two(acc->extent[1]) || groups < 0 ||
-	    log2_ceil(acc->extent[1]) - ROW_BITS < groups || dot_is_exact(dot) || wgmma_adds_apart(dot))
+	    log2_ceil(acc->extent[1]) - ROW_BITS < groups || dot_is_exact(dot) ||
+	    (rows > PART_APART && wgmma_adds_apart(dot)))
 		return false;
 	const WgmmaInfo *info = target_wgmma(t, b->elem, a->elem, acc->elem, rows);
 	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
