@@ -434,19 +434,20 @@ note_depth(Module *m, const Op *dot)
 	}
 }
 
-/* Bytes of a left operand that lie along M come to a thread in pairs of rows, which are those that the instruction has
- * eight rows apart: rows 1 2 4 8 of it are rows 2 4 8 1. */
+/* Rows of a left operand that lies along M, as threads read it.  Bytes come in pairs of rows, which are those that the
+ * instruction has eight rows apart: rows 1 2 4 8 of it are rows 2 4 8 1.  Words of four rows along K, eight rows of M each,
+ * lie in as many banks where these are four and the four 16 behind them: rows 1 2 4 8 16 are rows 1 2 16 8 4. */
 static void
-order_rows(Op *dot, const DotWgmma *w)
+order_rows(Op *dot, const DotWgmma *w, bool chained)
 {
-	int64_t to[F2_MAX] = {1, 2, 3, 0};
-	int n = log2_ceil(dot->out[0].type->extent[0]);
+	static const int64_t byte[] = {1, 2, 3, 0, 4}, word[] = {0, 1, 4, 3, 2};
+	int64_t to[F2_MAX];
+	int n = log2_ceil(dot->out[0].type->extent[0]), size = dtype_tile_size(dot->in[0]->type->elem);
 	bool flipped;
 	const Op *root = dot_operand_root(dot->in[0], &flipped)->def;
-	for (int i = 4; i < n; i++)
-		to[i] = i;
-	bool is_byte = dtype_tile_size(dot->in[0]->type->elem) == 1;
-	if (w->register_a && root && root->kind == OP_READ && is_byte)
+	for (int i = 0; i < n; i++)
+		to[i] = i >= LEN(byte) ? i : size == 1 ? byte[i] : word[i];
+	if (w->register_a && root && root->kind == OP_READ && (size == 1 || (size == 4 && !chained)))
 		attr_set_m_bits(dot->home->func->module, dot, to, n);
 }
 
@@ -465,7 +466,7 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 	for (int d = 0; d < 2; d++)
 		shape[d] = log2_ceil(acc->extent[d]);
 	Layout c = wgmma_layout_c(w.info);
-	order_rows(dot, &w);
+	order_rows(dot, &w, chained);
 	c = layout_tile(&c, shape, w.along);
 	c = dot_in_order(dot, &c, 2, false);
 	dot->out[0].layout = layout_intern(m, &c);
