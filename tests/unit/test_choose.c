@@ -773,6 +773,19 @@ test_words(void **state)
 	compile_close(few.cx);
 }
 
+/* Columns between powers of two: of 8-bit floats whose sums are taken apart, and such as fill the multiprocessors. */
+static void
+test_columns(void **state)
+{
+	Case apart = {0}, filled = {0};
+	choose_typed(&apart, ROWS("f8e4m3", "f32", SPACE), TY_F8E4M3, TY_F32, 512, 5120, 5120, false);
+	assert_int_equal(value(&apart, "BN"), 160);
+	compile_close(apart.cx);
+	choose_typed(&filled, ROWS("bf16", "f32", SPACE), TY_BF16, TY_F32, 256, 11008, 4096, false);
+	assert_int_equal(value(&filled, "BN"), 176);
+	compile_close(filled.cx);
+}
+
 int
 main(void)
 {
@@ -784,7 +797,7 @@ main(void)
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words),
+		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,24 +238,7 @@ has_columns_between(const Op *dot, const Target *t)
 	return !dot_wgmma_reason(dot, t, WARPGROUP, false, &w);
 }
 
-/* Multiples of 32 between listed powers of two, of which there are columns. */
-static void
-add_between(TuneName *t, int64_t columns, Arena *mem)
-{
-	enum { LEAST = 64, MOST = 128, STEP = 32 };
-	Const *all = NEW_ARRAY(mem, Const, t->nvalue + 2 * MOST / STEP);
-	int n = t->nvalue;
-	memcpy(all, t->value, sizeof *all * (size_t)n);
-	for (int64_t p = LEAST; p <= MOST; p *= 2)
-		for (int64_t v = p + STEP; v < 2 * p && columns > p && lists(t, p) && lists(t, 2 * p); v += STEP)
-			if (!lists(t, v))
-				all[n++] = (Const){.kind = CONST_INT, .i = v};
-	t->more = n - t->nvalue;
-	t->value = all;
-	t->nvalue = n;
-}
-
-/* Of how many programs each row of tiles is, by the columns that are listed for them, the widest first. */
+/* Of how many programs each row of tiles is, by the columns that are listed for them, the widest first; or each column. */
 typedef struct RowPrograms {
 	int64_t of[ROW_PROGRAMS];
 	int n, multiprocessors;
@@ -279,29 +262,52 @@ row_programs(const Kernel *k, const Bound *b, const Target *t, const TuneName *r
 }
 
 static int64_t
-rows_of_parts(int64_t rows, int64_t parts)
+size_of_parts(int64_t size, int64_t parts, int64_t step)
 {
-	return ((rows + parts - 1) / parts + ROWS_STEP - 1) / ROWS_STEP * ROWS_STEP;
+	return ((size + parts - 1) / parts + step - 1) / step * step;
 }
 
-/* Rows of tiles that make programs for all multiprocessors one, two or three times: of 6000 x 1024 x 2048 tiles of
- * 184 x 128 are 264 programs, which take 38.0 us on an H200, 50.6 of 128 x 128. */
+/* Rows or columns of tiles that make programs for all multiprocessors one, two or three times: of 6000 x 1024 x 2048 tiles
+ * of 184 x 128 are 264 programs, which take 38.0 us on an H200, 50.6 of 128 x 128. */
 static int
-add_rounds(const RowPrograms *p, int64_t rows, Const *all, int n)
+add_rounds(const RowPrograms *p, int64_t size, int64_t step, Const *all, int n)
 {
 	enum { ROUNDS = 3, FULL = 90 };                 /* per cent */
 	int first = n;
 	for (int64_t round = 1; round <= ROUNDS; round++)
 		for (int i = 0; i < p->n; i++) {
 			int64_t all_of = round * p->multiprocessors, parts = p->of[i] > 0 ? all_of / p->of[i] : 0;
-			int64_t v = parts > 0 ? rows_of_parts(rows, parts) : 0;
+			int64_t v = parts > 0 ? size_of_parts(size, parts, step) : 0;
 			bool fits = v >= PART_LEAST && v <= PART_MOST && !is_power_of_two(v) &&
-			    100 * ((rows + v - 1) / v) * p->of[i] >= FULL * all_of;
+			    100 * ((size + v - 1) / v) * p->of[i] >= FULL * all_of;
 			fits = fits && ALL_OF(j, n, all[j].i != v);
 			if (fits && n < first + PARTS_ROUNDS)
 				all[n++] = (Const){.kind = CONST_INT, .i = v};
 		}
 	return n;
+}
+
+/* Multiples of 32 between listed powers of two, of which there are columns, and of 16 that fill the multiprocessors.  Of
+ * weights [K, N], which come in boxes of 64 columns, the last box of those has less than 64 bytes a row, which is slow: 256
+ * x 5120 x 5120 takes 22.2 us in 88 x 128 and 24.4 in 128 x 80; of [N, K] 23.4 and 23.2, 256 x 11008 x 4096 35.6 and 33.7
+ * in 128 x 176. */
+static void
+add_between(TuneName *t, int64_t columns, const Op *dot, const RowPrograms *rows, Arena *mem)
+{
+	enum { LEAST = 64, MOST = 128, STEP = 32, SECTOR = 16 };
+	bool along_k;
+	dot_operand_root(dot->in[1], &along_k);
+	Const *all = NEW_ARRAY(mem, Const, t->nvalue + 2 * MOST / STEP + PARTS_ROUNDS);
+	int n = t->nvalue;
+	memcpy(all, t->value, sizeof *all * (size_t)n);
+	for (int64_t p = LEAST; p <= MOST; p *= 2)
+		for (int64_t v = p + STEP; v < 2 * p && columns > p && lists(t, p) && lists(t, 2 * p); v += STEP)
+			if (!lists(t, v))
+				all[n++] = (Const){.kind = CONST_INT, .i = v};
+	n = t->nvalue > 1 && along_k ? add_rounds(rows, columns, SECTOR, all, n) : n;
+	t->more = n - t->nvalue;
+	t->value = all;
+	t->nvalue = n;
 }
 
 /* Multiples of 8 of which few tiles just cover the rows, as many tiles of any size nearly do, or make programs for all
@@ -316,12 +322,12 @@ add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 		all[n++] = (Const){.kind = CONST_INT, .i = rows <= PART_FEW ? PART_FEW : PART_LEAST};
 	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
 	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
-		v = rows_of_parts(rows, parts);
+		v = size_of_parts(rows, parts, ROWS_STEP);
 		if (v >= PART_LEAST && v != last && !is_power_of_two(v))
 			all[n++] = (Const){.kind = CONST_INT, .i = v};
 		last = v;
 	}
-	n = add_rounds(p, rows, all, n);
+	n = add_rounds(p, rows, ROWS_STEP, all, n);
 	t->more = n - t->nvalue;
 	t->value = all;
 	t->nvalue = n;
@@ -334,7 +340,7 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowP
 {
 	const Type *acc = dot->out[0].type;
 	if (acc->extent[1] == value && has_columns_between(dot, t))
-		add_between(name, size, mem);
+		add_between(name, size, dot, p, mem);
 	else if (acc->extent[0] == value && size > ROWS_BY_WARPS && has_rows_between(dot, t))
 		add_parts(name, size, p, mem);
 }
