@@ -104,6 +104,12 @@ cluster_varies(Func *f, int axis, const Op *read)
 	return read_varies(f, f->module->cx->tmp, axis, read);
 }
 
+bool
+cluster_steps_alike(Func *f, int axis, const Op *loop)
+{
+	return !loop_varies(f, f->module->cx->tmp, axis, loop);
+}
+
 /* A part has whole periods of the swizzle, of 8 rows. */
 bool
 cluster_divides(const Op *read, int ranks)

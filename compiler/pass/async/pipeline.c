@@ -493,5 +493,5 @@ check_staged(Func *f, const Target *t, const Op **at)
 		if (op->kind == OP_GET && is_copied_to(f, buffer_owner(op->in[0])) && !has_landed(f, op))
 			return "a get of what asynchronous copies fill, without a wait before it";
 	}
-	return NULL;
+	return f->module->facts & PARTED ? NULL : check_rings(f, at);
 }

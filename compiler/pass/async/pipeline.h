@@ -8,8 +8,8 @@
  *     warpgroup.c   products that read those slots themselves
  *     exit.c        branches around a loop, which leave it in the loop over programs
  *
- * pipeline.c checks the outcome (fact STAGED), ring.c that phases end (PARTED); that mbarriers hand slots over as they must
- * is seen where the kernel runs, on the emulator (runtime/simt). */
+ * pipeline.c checks the outcome (fact STAGED), protocol.c the rings of mbarriers in it and behind pass roles (PARTED), by
+ * what trace.c says that the code does. */
 #ifndef TEGULA_PIPELINE_H
 #define TEGULA_PIPELINE_H
 
@@ -262,10 +262,15 @@ double cluster_share(const Func *f, const int64_t *grid);
 bool cluster_divides(const Op *read, int ranks);
 /* Do programs that are neighbours along the axis read other tiles? */
 bool cluster_varies(Func *f, int axis, const Op *read);
+/* Does the loop run as often in programs that are neighbours along the axis? */
+bool cluster_steps_alike(Func *f, int axis, const Op *loop);
 /* Which copies go to all blocks of the cluster: those of reads that are the same for programs along the axis. */
 void cluster_find_shared(Pipeline *p);
 /* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */
 void cluster_barriers(Module *m, Op *programs);
+
+/* protocol.c: why a ring of mbarriers, shared by roles or not, is not handed on as it must be; NULL: each is */
+const char *check_rings(Func *f, const Op **at);
 
 /* loop.c */
 

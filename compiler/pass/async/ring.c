@@ -392,23 +392,3 @@ ring_moves_records(const Op *op, const Op *owner)
 	    valid->at[1] <= attr_slot_bytes(owner) / t->extent[0] && dtype_info[t->elem].bits == 8 &&
 	    op_is_grouped_copy(op);
 }
-
-/* ---- the fact PARTED, as far as the tile IR shows it: the emulator runs the rest (runtime/simt) ---- */
-
-static bool
-ends_phase(const Op *op, const Value *mbarrier)
-{
-	bool is_counted = op_is_counted_copy(op) && op->in[access_data(op) + 1] == mbarrier;
-	return is_counted || ((op->kind == OP_ARRIVE || op->kind == OP_EXPECT) && op->in[0] == mbarrier);
-}
-
-const char *
-check_parted(Func *f, const Target *t, const Op **at)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		*at = op;
-		if (op->kind == OP_AWAIT && !ANY_OP(by, f->body, ends_phase(by, op->in[0])))
-			return "a wait for a phase that never ends, though the module claims PARTED";
-	}
-	return NULL;
-}
