@@ -126,6 +126,9 @@ bool tile_writes_digits(const Pair *x, const Op *write, int axis);
 bool tile_counts(const Pair *x, const Op *histogram);
 /* Of a program that leaves, are all rows of a write numbered below 0? */
 bool tile_leaves_rows(const Pair *x, const Op *write);
+/* choose_tile_mirror.c: of programs that leave on one side of a square's diagonal, is what a larger tile on it writes there
+ * what programs of the other side write as transposes? */
+bool tile_mirrors_write(const Pair *x, const Op *write);
 /* Extents and numbers of programs follow from the size; constants are looked at by value. */
 bool tile_attrs_alike(const Op *a, const Op *b);
 

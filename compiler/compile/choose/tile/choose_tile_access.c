@@ -179,7 +179,7 @@ tile_visit_write(Pair *x, const Op *a)
 	bool covers[MAX_AXES] = {false}, gathered = false;
 	if (!tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile) ||
 	    (strchr(index, 'g') && !x->multiplies && a->kind != OP_ATOMIC) ||
-	    (x->leaves && !tile_leaves_rows(x, a)))
+	    (x->leaves && !tile_leaves_rows(x, a) && !tile_mirrors_write(x, a)))
 		return false;
 	for (int i = 0, d = 0; index[i]; i++) {
 		int n = index[i] == 'p' ? 1 : index[i] == 'g' && !gathered ? a->in[1 + i]->type->rank : 0;
