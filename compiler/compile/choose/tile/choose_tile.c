@@ -328,9 +328,9 @@ visit_atomic(Pair *x, const Op *a)
 {
 	const char *fn = attr_fn(a);
 	const Value *v = a->in[access_data(a)];
-	bool alone = !x->multiplies;
-	bool joins = strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0 && (!alone || dtype_is_int(v->type->elem));
+	bool joins = strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0 && (x->multiplies || dtype_is_int(v->type->elem));
 	int sums = tile_part(x, v)->sums;
+	bool alone = !x->multiplies || sums;
 	for (int axis = 0; axis < MAX_AXES; axis++)
 		alone = alone && (!x->count[axis] || axis == sums - 1);
 	x->written += alone;
@@ -357,7 +357,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_BROADCAST: return visit_broadcast(x, a);
 	case OP_RESHAPE: return tile_visit_reshape(x, a);
 	case OP_PERMUTE: return tile_visit_permute(x, a);
-	case OP_REDUCE: return tile_visit_along(x, a, true);
+	case OP_REDUCE: return tile_sums_along(x, a) || tile_visit_along(x, a, true);
 	case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
 	case OP_GATHER: return tile_visit_gather(x, a);
 	case OP_FLIP: return tile_visit_flip(x, a);

@@ -76,8 +76,10 @@ bool tile_has_parts(const Pair *x, const Value *v);
  * Of elementwise ops. */
 const Value *tile_place(const Pair *x, const Value *v);
 bool tile_visit_elementwise(const Pair *x, const Op *a);
-/* choose_tile_sums.c: is it a product that sums over a part alone?  Such a sum, scaled by what programs have in common? */
+/* choose_tile_sums.c: is it a product, or a reduction, that sums over a part alone?  Such a sum, scaled by what programs have
+ * in common? */
 bool tile_sums_part(const Pair *x, const Op *a);
+bool tile_sums_along(const Pair *x, const Op *a);
 bool tile_scales_sum(const Pair *x, const Op *a);
 /* choose_tile_shape.c; `drops`: the axis. */
 bool tile_visit_reshape(const Pair *x, const Op *a);

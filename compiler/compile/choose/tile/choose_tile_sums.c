@@ -4,7 +4,8 @@
  *     atomic %dq, %s, 0, (%part * %scale) {fn = "add"}
  *
  * What a program of 2 B keys adds is what two of B do, but for rounding, where all of its keys are there: the dimension is
- * a multiple of all sizes, as keys behind the end might make NaN of what multiplies them. */
+ * a multiple of all sizes, as keys behind the end might make NaN of what multiplies them.  So it is with sum(t, axis = 1)
+ * of a tile with B columns, of the program's part of each row. */
 #include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>
@@ -28,6 +29,19 @@ tile_sums_part(const Pair *x, const Op *a)
 	if (a->out[0].type->rank != 2 || axis < 0 || axis == AXIS_STEP || axis != right->axis[0] || left->mirrored[1] ||
 	    right->mirrored[0] || left->axis[0] != AXIS_NONE || right->axis[1] != AXIS_NONE || !value_is_zero(a->in[2]) ||
 	    left->scale[1] != TILE_SCALE || right->scale[0] != TILE_SCALE || !is_divided(x, axis))
+		return false;
+	tile_part(x, &a->out[0])->sums = (int8_t)(axis + 1);
+	return tile_all_plain(x, a);
+}
+
+bool
+tile_sums_along(const Pair *x, const Op *a)
+{
+	const Part *p = tile_part(x, a->in[0]);
+	int along = (int)attr_axis(a), axis = p->axis[along], rank = a->in[0]->type->rank;
+	if (strcmp(attr_fn(a), "sum") != 0 || axis < 0 || axis == AXIS_STEP || !x->multiplies || x->loops > 0 ||
+	    p->scale[along] != TILE_SCALE || !is_divided(x, axis) ||
+	    ANY_OF(d, rank, d != along && p->axis[d] != AXIS_NONE))
 		return false;
 	tile_part(x, &a->out[0])->sums = (int8_t)(axis + 1);
 	return tile_all_plain(x, a);
