@@ -359,18 +359,24 @@ each_of(const Pair *x)
 	return VALUE_OF(a, MAX_AXES, x->count[a], (int64_t)MIN(x->by[a], SIDE_MOST), 1);
 }
 
-/* Rows or columns of some product that one of the size is, or of what a step of the only one's loop sums over: each_of, or
+static bool
+sums_over_size(const Op *dot, int64_t size)
+{
+	const Type *a = dot->in[0]->type;
+	return a->extent[a->rank - 1] == size;
+}
+
+/* Rows or columns of some product that one of the size is, or of what a step of all products' loop sums over: each_of, or
  * as many rows as heads share; 0: it is none of these. */
 static int64_t
 times_in_product(const Func *f, const Pair *x)
 {
 	enum { HEADS_MOST = 16 };
 	int64_t times = 0, each = each_of(x), size = x->size * each;
-	bool is_depth = x->is_step && choose_count_dots(f) == 1;
+	bool is_depth = x->is_step && !ANY_OP(op, f->body, op->kind == OP_DOT && !sums_over_size(op, x->size));
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL, *a = t ? op->in[0]->type : NULL;
-		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size ||
-		    (is_depth && a->extent[a->rank - 1] == x->size)))
+		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
+		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size || is_depth))
 			return each;
 		bool has_parts = t && !x->is_step && t->extent[t->rank - 2] % x->size == 0;
 		int64_t rows = has_parts ? t->extent[t->rank - 2] / x->size : 0;

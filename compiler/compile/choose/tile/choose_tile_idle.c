@@ -56,14 +56,15 @@ is_number(Idle x, double n)
 	return x.kind == IDLE_NUMBER && x.number == n;
 }
 
-/* Is a - b, and with it each of its elements, at least that much in such trips?  `rows`: of rows that are written. */
+/* Is a - times * b, and with it each of its elements, at least that much in such trips?  `rows`: of rows that are written;
+ * NULL: of an operand that is 0. */
 static bool
-is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_t least)
+is_least_of(const Trip *x, const Value *a, const Value *b, int64_t times, const Pair *rows, int64_t least)
 {
 	const Value *index = &x->body->arg[0];
 	for (int k = 0; k < x->ends; k++) {
 		Linear d = {.pair = rows};
-		if (!linear_add_value(&d, a, 1, 0) || !linear_add_value(&d, b, -1, 0))
+		if ((a && !linear_add_value(&d, a, 1, 0)) || (b && !linear_add_value(&d, b, -times, 0)))
 			return false;
 		int64_t by = linear_factor(&d, index);
 		if ((x->is_before ? by >= 0 : by <= 0) || by % x->per || !linear_add_term(&d, index, -by) ||
@@ -74,6 +75,12 @@ is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_
 			return true;
 	}
 	return false;
+}
+
+static bool
+is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_t least)
+{
+	return is_least_of(x, a, b, 1, rows, least);
 }
 
 /* Is a comparison false of each index of such trips? */
@@ -90,6 +97,20 @@ is_false(const Trip *x, const Op *op)
 	return is_least(x, a, b, NULL, or_equal) || (x->pair && is_least(x, a, b, x->pair, or_equal));
 }
 
+/* Is an index at or behind a dimension's end?  So is one that counts n elements each, v / n, where v is at n times that. */
+static bool
+is_behind(const Trip *x, const Value *index, const Value *dim)
+{
+	int64_t n;
+	if (is_least(x, index, dim, NULL, 0))
+		return true;
+	while (index->def && (index->def->kind == OP_RESHAPE || index->def->kind == OP_BROADCAST))
+		index = index->def->in[0];
+	const Op *op = index->def;
+	return op && (op->kind == OP_DIV || op->kind == OP_FLOORDIV) && value_int(op->in[1], &n) && n > 0 &&
+	    is_least_of(x, op->in[0], dim, n, NULL, 0);
+}
+
 /* What a read gives that lies outside of its tensor along some dimension. */
 static Idle
 idle_read(const Trip *x, const Op *op)
@@ -100,9 +121,9 @@ idle_read(const Trip *x, const Op *op)
 		int dim = x->f->param[op->in[0]->index].dim[i];
 		Idle at = idle_of(x, op->in[1 + i]);
 		DType elem = op->in[1 + i]->type->elem;
-		bool is_below = at.kind == IDLE_NUMBER && at.number < 0 && (elem == TY_I32 || elem == TY_I64);
-		if (!is_below && (dim < 0 || access_merged(op, i) ||
-		    !is_least(x, op->in[1 + i], &x->f->body->arg[dim], NULL, 0)))
+		bool is_below = (at.kind == IDLE_NUMBER && at.number < 0 && (elem == TY_I32 || elem == TY_I64)) ||
+		    (index[i] == 'g' && is_least(x, NULL, op->in[1 + i], NULL, 1));
+		if (!is_below && (dim < 0 || access_merged(op, i) || !is_behind(x, op->in[1 + i], &x->f->body->arg[dim])))
 			continue;
 		return op->nin > fill ? idle_of(x, op->in[fill]) : number(0);
 	}

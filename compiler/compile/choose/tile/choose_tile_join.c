@@ -12,7 +12,7 @@
  *
  *     greatest        max(it, greatest of own)                        min and the least alike
  *     place           select(greatest of own > it, argmax of own + the trip's start, place)
- *     sum             it + sum of own                                 a product whose K the step cuts is a sum, too
+ *     sum             it + sum of own + …                             a product whose K the step cuts is a sum, too
  *     scaled sum      it * exp(D(m, n)) + sum of own * exp(D(own, n)),  m a greatest before the trip, n behind it
  *
  * with D(u, v) = c * (g(u) - g(v)), so that factors of two trips multiply to one of both.  A guard against n = -inf (no
@@ -189,18 +189,24 @@ is_summand(const Join *j, const Value *v, const Weight *w, int depth)
 	return false;
 }
 
-/* The sum over the trip's elements, of own by weights. */
+/* A product whose K the step cuts adds to its accumulator the sum of own by weights. */
 static bool
-is_sum(const Join *j, const Value *v, const Weight *w)
+is_product(const Join *j, const Op *op, const Weight *w)
+{
+	return takes_all(j, op) && !is_late(j, op->in[1]) && is_summand(j, op->in[0], w, 0);
+}
+
+/* The sum over the trip's elements, of own by weights; or of several such, of either sign. */
+static bool
+is_sum(const Join *j, const Value *v, const Weight *w, int depth)
 {
 	const Op *op = unspread(v)->def;
-	if (!op)
+	if (!op || depth == DEEP)
 		return false;
-	if (op->kind == OP_DOT) {
-		const Attr *zero = value_const(unspread(op->in[2]));
-		return zero && zero->f == 0 && takes_all(j, op) && !is_late(j, op->in[1]) &&
-		    is_summand(j, op->in[0], w, 0);
-	}
+	if (op->kind == OP_ADD || op->kind == OP_SUB)
+		return is_sum(j, op->in[0], w, depth + 1) && is_sum(j, op->in[1], w, depth + 1);
+	if (op->kind == OP_DOT)
+		return value_is_zero(unspread(op->in[2])) && is_product(j, op, w);
 	return is_reduced(j, v, "sum") && is_summand(j, op->in[0], w, 0);
 }
 
@@ -221,19 +227,31 @@ is_kept(const Join *j, const Value *v, int i, Weight *w, bool *scaled)
 	return false;
 }
 
+/* What is kept and sums, in any order. */
+static bool
+is_kept_and_more(const Join *j, const Value *v, int i, Weight *w, bool *scaled, int depth)
+{
+	const Op *op = v->def;
+	if (is_kept(j, v, i, w, scaled))
+		return true;
+	if (!op || depth == DEEP || op->home != j->body)
+		return false;
+	if (op->kind == OP_DOT)
+		return is_kept_and_more(j, op->in[2], i, w, scaled, depth + 1) && is_product(j, op, *scaled ? w : NULL);
+	for (int k = 0; k < 2; k++)
+		if ((op->kind == OP_ADD || (op->kind == OP_SUB && k == 0)) &&
+		    is_kept_and_more(j, op->in[k], i, w, scaled, depth + 1))
+			return is_sum(j, op->in[1 - k], *scaled ? w : NULL, 0);
+	return false;
+}
+
 static bool
 is_added(const Join *j, int i)
 {
-	const Op *op = j->body->last->in[i - 1]->def;
+	const Value *v = j->body->last->in[i - 1];
 	bool scaled;
 	Weight w;
-	if (!op || (op->kind != OP_ADD && op->kind != OP_DOT))
-		return false;
-	if (op->kind == OP_DOT)
-		return is_kept(j, op->in[2], i, &w, &scaled) && takes_all(j, op) && !is_late(j, op->in[1]) &&
-		    is_summand(j, op->in[0], scaled ? &w : NULL, 0);
-	return VALUE_OF(k, 2, is_kept(j, op->in[k], i, &w, &scaled),
-	    is_sum(j, op->in[1 - k], scaled ? &w : NULL), false);
+	return v->def && v->def->kind != OP_MUL && is_kept_and_more(j, v, i, &w, &scaled, 0);
 }
 
 /* Of elements of the step, which only what is behind the loop brings together: y = it + own, 0 before, and only summed up
