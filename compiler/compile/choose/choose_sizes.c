@@ -7,6 +7,7 @@
  * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
  * by the estimate of products (choose.c). */
 #include "compile/choose/tile/choose_tile.h"
+#include "compile/choose/estimate.h"
 #include "compile/compile.h"
 #include "pass/layout/dot.h"
 
@@ -162,7 +163,7 @@ only_places(const Pair *x, Source *source, Arena *mem)
 	enum { EACH = 8, POWERS = 17 };
 	int64_t sizes[POWERS + SIDE_MOST / EACH];
 	int n = 0;
-	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= SIDE_MOST); i++)
+	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= x->most); i++)
 		if (x->multiplies || x->is_step || 1 << i > x->given || 1 << i == x->least)
 			sizes[n++] = 1 << i;
 	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
@@ -185,7 +186,7 @@ static bool
 only_places_beside(const Sizes *s, int i, const Source *only, Arena *mem)
 {
 	bool ok = true;
-	for (int64_t beside = SIDE_MOST / 2; beside <= SIDE_MOST && s->n > 1 && ok; beside *= 2) {
+	for (int64_t beside = SIDE_MOST / 2; beside <= s->at[i].most && s->n > 1 && ok; beside *= 2) {
 		Source source = *only;
 		for (int j = 0; j < s->n; j++) {
 			const NamedConst other = {s->at[j].name, {.kind = CONST_INT, .i = beside}, NOWHERE};
@@ -221,6 +222,16 @@ least_that_holds(const Pair *x, const Kernel *k, const Bound *b)
 	return n > 0 && 2 * n <= x->size ? MAX(INT64_C(1) << log2_ceil(n), 2) : x->size;
 }
 
+/* Elements that data places one by one, A[m, p[k]], are read again by each tile of columns, a sector each: twice as many
+ * columns of them are worth a tile of 64 rows. */
+static bool
+takes_wide_side(const Pair *x, Func *f, const Target *t)
+{
+	int64_t n = x->is_step ? 0 : choose_divided(x->k, x->b, x->name);
+	return n > 0 && n % SIDE_WIDE == 0 && ANY_OP(op, f->body, op->kind == OP_READ && estimate_multiplies(&op->out[0]) &&
+	    estimate_beside_pieces(x->b, t, op) > 0);
+}
+
 static void
 find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
     Sizes *s)
@@ -233,15 +244,16 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		Pair *x = &s->at[s->n];
 		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
 			continue;
+		Module *one = elaborate(k, b, t);
+		if (!one)
+			continue;
 		x->least = least_that_holds(x, k, b);
+		x->most = takes_wide_side(x, one->funcs.at[0], t) ? SIDE_WIDE : SIDE_MOST;
 		Source source = only;
 		if (!only_places(x, &source, mem)) {
 			say_stays(x, how);
 			continue;
 		}
-		Module *one = elaborate(k, b, t);
-		if (!one)
-			continue;
 		measure(s, one->funcs.at[0]);
 		s->n++;
 	}
@@ -359,13 +371,6 @@ each_of(const Pair *x)
 	return VALUE_OF(a, MAX_AXES, x->count[a], (int64_t)MIN(x->by[a], SIDE_MOST), 1);
 }
 
-static bool
-sums_over_size(const Op *dot, int64_t size)
-{
-	const Type *a = dot->in[0]->type;
-	return a->extent[a->rank - 1] == size;
-}
-
 /* Rows or columns of some product that one of the size is, or of what a step of all products' loop sums over: each_of, or
  * as many rows as heads share; 0: it is none of these. */
 static int64_t
@@ -373,7 +378,8 @@ times_in_product(const Func *f, const Pair *x)
 {
 	enum { HEADS_MOST = 16 };
 	int64_t times = 0, each = each_of(x), size = x->size * each;
-	bool is_depth = x->is_step && !ANY_OP(op, f->body, op->kind == OP_DOT && !sums_over_size(op, x->size));
+	bool is_depth = x->is_step && !ANY_OP(op, f->body, op->kind == OP_DOT &&
+	    op->in[0]->type->extent[op->in[0]->type->rank - 1] != x->size);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
 		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size || is_depth))
@@ -395,8 +401,10 @@ sides_of(const Pair *x, const Func *f, int64_t times, Arena *mem)
 	int64_t each = each_of(x), longest = choose_is_nest(f) ? SIDE_MOST : STEP_MOST;
 	int first = x->by_number || is_merged ? 0 : FEW - (each > 1), n = LEN(all) - first - !are_several;
 	const int64_t *sides = all + first;
-	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 1)};
+	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 2)};
 	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
+	if (x->most > SIDE_MOST && each == 1)
+		name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->most};
 	for (int i = 0; i < n; i++)
 		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= longest))
 			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / times};
@@ -475,7 +483,7 @@ choose_only_places(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 	int i = ctparam_named(k, name);
 	if (i < 0 || b->ct[i].value.kind != CONST_INT || how->is_fixed(how->user, name) || choose_divided(k, b, name) <= 0)
 		return true;
-	const Pair x = {.name = name, .given = b->ct[i].value.i, .multiplies = true};
+	const Pair x = {.name = name, .given = b->ct[i].value.i, .multiplies = true, .most = SIDE_MOST};
 	Source source = {.k = k, .t = t, .how = how};
 	return only_places(&x, &source, k->program->cx->mem);
 }

@@ -51,6 +51,8 @@ bool estimate_in_order(const Op *access); /* does a running sum count its places
 double estimate_in_sectors(const BoundParam *p);
 /* Its own place and what data adds to that, as of a flow: neighbours read neighbours. */
 bool estimate_is_displaced(const Op *access);
+/* Bytes that the L2 cache gives beside those of pieces that data places, which a read takes of sectors. */
+double estimate_beside_pieces(const Bound *b, const Target *t, const Op *op);
 /* Has a parameter rows, or elements, that data names? */
 bool estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param);
 /* A line of text for each tensor that they read or write again and again. */

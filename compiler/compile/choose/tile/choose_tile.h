@@ -6,7 +6,7 @@
 
 /* No part; a part along any axis; what a trip of a loop takes. */
 enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
-enum { STEP_MOST = 128, SIDE_MOST = 256 };              /* of the steps and the sides that the compiler tries */
+enum { STEP_MOST = 128, SIDE_MOST = 256, SIDE_WIDE = 512 };     /* of the steps and the sides that the compiler tries */
 enum { TILE_SCALE = 16 };                               /* of a part as large as the size: words of 16 are one of it */
 
 /* Of a value. */
@@ -31,7 +31,7 @@ typedef struct Pair {
 	const Bound *b;                                 /* sizes, by the launch */
 	const char *name;                               /* of the parameter */
 	int64_t given, size;                            /* by the header; in the first module, half the second's */
-	int64_t least;                                  /* that is tried: less than the header's for what ends before */
+	int64_t least, most;                            /* that are tried: less than the header's for what ends before */
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
@@ -76,8 +76,8 @@ bool tile_has_parts(const Pair *x, const Value *v);
  * Of elementwise ops. */
 const Value *tile_place(const Pair *x, const Value *v);
 bool tile_visit_elementwise(const Pair *x, const Op *a);
-/* choose_tile_sums.c: is it a product, or a reduction, that sums over a part alone?  Such a sum, scaled by what programs have
- * in common? */
+/* choose_tile_sums.c: is it a product, or a reduction, that sums over a part alone?  Such a sum, scaled by what programs
+ * have in common? */
 bool tile_sums_part(const Pair *x, const Op *a);
 bool tile_sums_along(const Pair *x, const Op *a);
 bool tile_scales_sum(const Pair *x, const Op *a);
