@@ -104,6 +104,15 @@ leaves(const Op *branch)
 	return block_find(branch->region[0], OP_DOT) || block_find(branch->region[1], OP_DOT);
 }
 
+/* Tiles that a loop around sums which begin anew carries beside these: a mixture of products, each by its gate. */
+static void
+hold_carried(Estimate *e, const Op *loop)
+{
+	for (int i = 0; i < loop->nout; i++)
+		if (loop->out[i].type->rank > 1)
+			e->registers += (double)type_count(loop->out[i].type) / (e->warps * e->t->lanes);
+}
+
 /* `share`: how often the block runs, of the times that the block of its outermost loop does. */
 static void
 walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
@@ -115,8 +124,10 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			int dots = e->dots;
 			const Estimate before = *e;
 			walk(e, op->region[r], in_loop || op_is_loop(op), op_is_loop(op) ? share : n * share, &inside);
-			if (estimate_restarts(op))
+			if (estimate_restarts(op)) {
+				hold_carried(e, op);
 				estimate_repeat(e, &before, n, FILL, &inside);
+			}
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
 				inside.arithmetic += ESTIMATE_BESIDE * inside.beside;    /* parted: estimate_chain */
 			add_times(u, &inside, n);
@@ -337,7 +348,7 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 {
 	if (together == 0)
 		return shared_bytes(e) > e->t->shared_bytes ? CHOOSE_NO_SHARED : CHOOSE_NO_REGISTERS;
-	if (e->stream && !is_plain)
+	if (e->stream && (!is_plain || ANY_OP(op, e->f->body, op->kind == OP_WRITE && strchr(attr_index(op), 'g'))))
 		return "only products by tensor maps alone share their last programs";
 	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6; 8-bit
 	 * weights, 512 x 4096 x 4096, 41.7, 39.8 */

@@ -217,7 +217,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
 		if (w.register_a && !is_in_place && !dot_is_chained(e->f, op))
-			estimate_hold_sources(e, op->in[0], 1 << w.along[1]);
+			estimate_hold_sources(e, op, 1 << w.along[1], u);
 		double copies = 1 << w.along[1];        /* groups along N have the same rows */
 		double made = (w.register_a && !is_in_place ? copies * bytes_of(a) / 4 : 0) / threads;
 		e->registers += made;
@@ -276,8 +276,8 @@ reduction_cost(const Op *op)
 	return is_key ? KEY : cost_joining(op);
 }
 
-static double
-cost_of(const Estimate *e, const Op *op)
+double
+estimate_cost(const Estimate *e, const Op *op)
 {
 	if (op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN)
 		return reduction_cost(op);
@@ -444,7 +444,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
 		int ranks = in_loop ? e->ranks : 1;
-		u->l2 += bytes * estimate_lines(e->b, op, ranks, e->along) / e->t->rates->l2_rate;
+		u->l2 += (bytes * estimate_lines(e->b, op, ranks, e->along) + estimate_beside_pieces(e->b, e->t, op)) /
+		    e->t->rates->l2_rate;
 		u->asked += bytes / estimate_sharers(op, ranks, e->along) / e->t->rates->l2_rate;
 		u->shared += bytes / SHARED_RATE;
 		u->read += bytes / SHARED_RATE;
@@ -473,7 +474,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
 		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
-		double cycles = cost_of(e, op) * (double)type_count(op->nin ? op->in[0]->type : op->out[0].type) / LANES;
+		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type);
+		double cycles = estimate_cost(e, op) * count / LANES;
 		u->arithmetic += cycles;
 		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
 		if (op_info[op->kind].cost == COST_SFU) {

@@ -54,6 +54,7 @@ typedef struct Estimate {
 	double puts;                                    /* bytes of operands that threads compute and put */
 	double turned;                                  /* bytes of operands that threads turn and put */
 	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
+	bool makes_left;                                /* left operands of sums that the loop carries, in registers */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
@@ -73,6 +74,8 @@ typedef struct Estimate {
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
+/* Cycles of a lane for an element of the op. */
+double estimate_cost(const Estimate *e, const Op *op);
 /* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
 bool estimate_is_accumulated(const Op *dot);
 /* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
@@ -92,7 +95,7 @@ double estimate_fills(const Estimate *e);
 double estimate_put_wait(const Estimate *e, const Use *u);
 /* Registers beside sums. */
 void estimate_hold_decoded(Estimate *e, const Op *op, bool register_a);
-void estimate_hold_sources(Estimate *e, const Value *v, int copies);
+void estimate_hold_sources(Estimate *e, const Op *dot, int copies, Use *u);
 bool estimate_is_masked_weight(const Op *op);
 /* Is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);

@@ -18,7 +18,8 @@
  * parts, and what loops around products carry; and what a product sums over, if the sum only goes to an atomic that adds it
  * to those of other programs; a loop may end where the part does (choose_tile_end.c).  What is written
  * covers D elements, of a dimension or of several that pass flatten merges, from a start of 0 or more on, so that what the
- * last program has too much falls outside of the tensor; or rows that data numbers, or digits (choose_tile_rows.c). */
+ * last program has too much falls outside of the tensor; or rows that data numbers, or digits (choose_tile_rows.c); or
+ * both halves of a square (choose_tile_mirror.c). */
 #include "compile/choose/tile/choose_tile.h"
 
 #include <string.h>
@@ -328,7 +329,8 @@ visit_atomic(Pair *x, const Op *a)
 {
 	const char *fn = attr_fn(a);
 	const Value *v = a->in[access_data(a)];
-	bool joins = strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0 && (x->multiplies || dtype_is_int(v->type->elem));
+	bool joins = strcmp(fn, "exchange") != 0 && strcmp(fn, "cas") != 0 &&
+	    (x->multiplies || dtype_is_int(v->type->elem));
 	int sums = tile_part(x, v)->sums;
 	bool alone = !x->multiplies || sums;
 	for (int axis = 0; axis < MAX_AXES; axis++)

@@ -112,7 +112,8 @@ static bool
 find_axes(const Pair *x, int axis[2])
 {
 	const Op *op = x->leaves->def;
-	bool is_strict = op && (x->leaves_if ? op->kind == OP_LT || op->kind == OP_GT : op->kind == OP_LE || op->kind == OP_GE);
+	bool is_strict = op &&
+	    (x->leaves_if ? op->kind == OP_LT || op->kind == OP_GT : op->kind == OP_LE || op->kind == OP_GE);
 	for (int i = 0; i < 2 && is_strict; i++) {
 		const Part *p = tile_part(x, op->in[i]);
 		is_strict = p->start >= 0 && p->start < MAX_AXES && p->from == 0 && !p->ends && !p->of && !p->is_local &&
