@@ -434,9 +434,17 @@ note_depth(Module *m, const Op *dot)
 	}
 }
 
+bool
+dot_reads_beside(const Op *dot)
+{
+	return ANY_OP(op, dot->home->func->body,
+	    op->kind == OP_READ && op->home != dot->home && op->out[0].type->rank > 1);
+}
+
 /* Rows of a left operand that lies along M, as threads read it.  Bytes come in pairs of rows, which are those that the
  * instruction has eight rows apart: rows 1 2 4 8 of it are rows 2 4 8 1.  Words of four rows along K, eight rows of M each,
- * lie in as many banks where these are four and the four 16 behind them: rows 1 2 4 8 16 are rows 1 2 16 8 4. */
+ * lie in as many banks where these are four and the four 16 behind them: rows 1 2 4 8 16 are rows 1 2 16 8 4.  Not where
+ * tiles are read beside the result, as residuals, for which it would be converted (442 us, 627 so). */
 static void
 order_rows(Op *dot, const DotWgmma *w, bool chained)
 {
@@ -447,7 +455,7 @@ order_rows(Op *dot, const DotWgmma *w, bool chained)
 	const Op *root = dot_operand_root(dot->in[0], &flipped)->def;
 	for (int i = 0; i < n; i++)
 		to[i] = i >= LEN(byte) ? i : size == 1 ? byte[i] : word[i];
-	if (w->register_a && root && root->kind == OP_READ && (size == 1 || (size == 4 && !chained)))
+	if (w->register_a && root && root->kind == OP_READ && (size == 1 || (size == 4 && !chained && !dot_reads_beside(dot))))
 		attr_set_m_bits(dot->home->func->module, dot, to, n);
 }
 
