@@ -339,15 +339,16 @@ alone_elements(const Op *op)
 	return *index && index[strlen(index) - 1] == 'g' ? (double)type_count(op->out[0].type) : 0;
 }
 
-/* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain). */
+/* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain); threads
+ * write rows that are no whole pieces of 64 bytes. */
 static double
 staged_bytes(const Estimate *e, const Type *t)
 {
-	enum { PIECES = 2, PIECE_BYTES = 16384 };
+	enum { PIECES = 2, PIECE_BYTES = 16384, LEAST = 64 };
 	if (e->transposes)
 		return MIN(bytes_of(t), PIECES * PIECE_BYTES);
 	double row = (t->rank ? (double)t->extent[t->rank - 1] : 1) * dtype_info[t->elem].bits / 8;
-	return bytes_of(t) * MIN(PIECES * BOX / row, 1);
+	return fmod(row, LEAST) > 0 ? 0 : bytes_of(t) * MIN(PIECES * BOX / row, 1);
 }
 
 /* Is a tile, or what it is converted to, what a loop begins with?  Threads have it in registers. */
