@@ -339,8 +339,8 @@ alone_elements(const Op *op)
 	return *index && index[strlen(index) - 1] == 'g' ? (double)type_count(op->out[0].type) : 0;
 }
 
-/* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain); threads
- * write rows that are no whole pieces of 64 bytes. */
+/* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain);
+ * threads write rows that are no whole pieces of 64 bytes. */
 static double
 staged_bytes(const Estimate *e, const Type *t)
 {

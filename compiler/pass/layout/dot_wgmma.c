@@ -455,7 +455,8 @@ order_rows(Op *dot, const DotWgmma *w, bool chained)
 	const Op *root = dot_operand_root(dot->in[0], &flipped)->def;
 	for (int i = 0; i < n; i++)
 		to[i] = i >= LEN(byte) ? i : size == 1 ? byte[i] : word[i];
-	if (w->register_a && root && root->kind == OP_READ && (size == 1 || (size == 4 && !chained && !dot_reads_beside(dot))))
+	bool may_move = size == 1 || (size == 4 && !chained && !dot_reads_beside(dot));
+	if (w->register_a && root && root->kind == OP_READ && may_move)
 		attr_set_m_bits(dot->home->func->module, dot, to, n);
 }
 
