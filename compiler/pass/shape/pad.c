@@ -216,7 +216,12 @@ pad_op(const Pad *p, Op *op)
 {
 	switch (op->kind) {
 	case OP_SPLIT_PUT: pad_put(p, op); break;
-	case OP_READ: pad_access(p, op, &op->out[0]); break;
+	case OP_READ:
+		if (pad_gap(p, &op->out[0]))
+			pad_read_gaps(p, op);
+		else
+			pad_access(p, op, &op->out[0]);
+		break;
 	case OP_WRITE: case OP_ATOMIC: pad_access(p, op, op->in[access_data(op)]); break;
 	case OP_PREFETCH:
 		if (op->in[0]->type->kind == TYPE_TENSOR)
@@ -348,9 +353,13 @@ pass_pad(Func *f, const Target *t)
 	p.n = f->nvalues;
 	p.was = NEW_ARRAY(m->cx->tmp, const Type *, p.n);
 	p.of = NEW_ARRAY(m->cx->tmp, const Value *, p.n);
+	p.gap = NEW_ARRAY(m->cx->tmp, PadGap, p.n);
 	p.least = pad_needs(f, t, &p.first);
 	if (widen_all(&p)) {
 		note_padded(&p);
+		for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+			if (op->kind == OP_DOT)
+				pad_find_gaps(&p, op);
 		pad_block(&p, f->body);
 	}
 	func_number(f);

@@ -5,6 +5,12 @@
 
 #include "pass/layout/anchor.h"
 
+/* Of a tile's dimension d: of each power of two elements the first `group` count; 0: all but those at its end. */
+typedef struct PadGap {
+	int64_t group;
+	int d;
+} PadGap;
+
 typedef struct Pad {
 	Module *m;
 	Func *f;
@@ -12,6 +18,7 @@ typedef struct Pad {
 	const Value **of;                               /* … of this value; others were made here */
 	int n;
 	const Target *t;
+	PadGap *gap;                                    /* by Value.id: pad_shape.c */
 	const int64_t *least;                           /* what each dimension must have at least: pad_class.c */
 	int *first;
 } Pad;
@@ -50,5 +57,12 @@ void pad_scan(const Pad *p, Op *op);
 void pad_order(const Pad *p, Op *op);
 void pad_histogram(const Pad *p, Op *op);
 void pad_dot(const Pad *p, Op *op);
+int pad_dot_k(const Op *dot, int i);                /* K's dimension in operand i */
+
+/* pad_shape.c: K that is put together from groups of no power of two */
+void pad_find_gaps(const Pad *p, const Op *dot);
+int64_t pad_gap(const Pad *p, const Value *v);
+Value *pad_within_group(Builder *b, const Type *t, int d, int64_t group);
+void pad_read_gaps(const Pad *p, Op *op);
 
 #endif

@@ -142,7 +142,12 @@ fill_operand(const Pad *p, Op *op, int i, int d)
 	Op *loop = op->home->parent, *before = op->prev;
 	bool stays = loop && op_is_loop(loop) && !value_inside(op->in[i], op->home);
 	Builder b = build_before(op);
-	pad_fill(p, op, i, d, build_int(&b, op->in[i]->type, 0));
+	Value *v = op->in[i], *zero = build_int(&b, v->type, 0);
+	int64_t group = pad_gap(p, v);
+	if (group)
+		op_set_in(op, i, build3(&b, OP_SELECT, pad_within_group(&b, v->type, d, group), v, zero));
+	else
+		pad_fill(p, op, i, d, zero);
 	for (Op *x = before ? before->next : op->home->first, *next; stays && x != op; x = next) {
 		next = x->next;
 		op_move(x, loop->home, loop);
@@ -150,17 +155,24 @@ fill_operand(const Pad *p, Op *op, int i, int d)
 }
 
 /* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already. */
+int
+pad_dot_k(const Op *dot, int i)
+{
+	return dot->in[i]->type->rank - (i == 0 ? 1 : 2);
+}
+
 void
 pad_dot(const Pad *p, Op *op)
 {
+	bool has_gaps = pad_gap(p, op->in[0]) > 0;
 	for (int i = 0; i < 2; i++) {
-		int rank = op->in[i]->type->rank, d = i == 0 ? rank - 1 : rank - 2;
+		int d = pad_dot_k(op, i);
 		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
 			fill_operand(p, op, i, d);
 	}
 	if (!(p->t->has & HAS_WGMMA) || op->out[0].type->rank != 2)
 		return;
 	note_extents(p, op);
-	if (is_padded(p, op->in[0], 1) && is_padded(p, op->in[1], 0))
+	if (!has_gaps && is_padded(p, op->in[0], 1) && is_padded(p, op->in[1], 0))
 		attr_set_depth(p->m, op, pad_was(p, op->in[0])->extent[1]);
 }

@@ -8,6 +8,8 @@
 #include "ir/derive.h"
 #include "pass/shape/pad.h"
 
+#include <string.h>
+
 static bool
 is_padded(const Pad *p, const Value *v)
 {
@@ -89,7 +91,7 @@ pad_reshape(const Pad *p, Op *op)
 {
 	Value *x = op->in[0];
 	const Type *in = pad_was(p, x), *out = pad_was(p, &op->out[0]);
-	if (reshape_commutes(in, out))
+	if (reshape_commutes(in, out) || pad_gap(p, &op->out[0]))
 		return;
 	Builder b = build_before(op);
 	int64_t count = type_count(x->type);
@@ -240,4 +242,174 @@ void
 pad_scatter(const Pad *p, Op *op)
 {
 	pad_outside(p, op, 1, TY_I64);
+}
+
+/* ---- products whose K is put together from groups of no power of two keep the groups' gaps ----
+ *
+ *     %q = … : u32[64, 16, 10]                              %q = … : u32[64, 16, 16]
+ *     %r = reshape %q : u32[64, 160]                        %r = reshape %q : u32[64, 256]
+ *     %w = permute (cast %r) : f16[160, 64]              => %w = permute (select (i % 16 < 10), (cast %r), 0)
+ *     %x = read …, %m, %k {index = "pp"} : f16[16, 160]     %x = read …, %m, (%k + i / 16 * 10 + i % 16) {index = "pg"}
+ *     %d = dot %x, %w, %0                                   %d = dot %x, %w, %0
+ *
+ * A sum over K may be taken in any order that both operands have, so that no element moves: without gaps %r is a gather of
+ * the whole tile through shared memory in each iteration.  Both operands are followed to where they come from: to such
+ * reshapes, reads of tensors, and what is the same along K. */
+
+#define OUTSIDE (INT64_C(1) << 41)                     /* of any tensor */
+
+typedef struct Gaps {
+	const Pad *p;
+	int64_t group;                                  /* neighbours along K; 0: not known yet */
+	bool marks;                                     /* the second time: note it in Pad.gap */
+} Gaps;
+
+/* Of each `padded(group)` elements along K the first `group` count. */
+static int64_t
+wide(int64_t group)
+{
+	return INT64_C(1) << log2_ceil(group);
+}
+
+/* [.., j, i, ..] to [.., j * i, ..] at d, where j is a power of two: else what was added would lie between the groups. */
+static int64_t
+joined_group(const Type *in, const Type *out, int d)
+{
+	bool same = in->rank == out->rank + 1 && in->extent[d] * in->extent[d + 1] == out->extent[d] &&
+	    is_power_of_two(in->extent[d]) && !is_power_of_two(in->extent[d + 1]);
+	for (int i = 0; i < out->rank && same; i++)
+		same = i == d || in->extent[i + (i > d)] == out->extent[i];
+	return same ? in->extent[d + 1] : 0;
+}
+
+static bool follow(Gaps *g, const Value *v, int d);
+
+static bool
+follow_reshape(Gaps *g, const Op *op, int d)
+{
+	const Pad *p = g->p;
+	const Type *in = pad_was(p, op->in[0]), *out = pad_was(p, &op->out[0]);
+	const Type *is = op->in[0]->type;
+	int64_t group = joined_group(in, out, d);
+	if (!group || (g->group && g->group != group))
+		return false;
+	g->group = group;
+	return is->extent[d] == in->extent[d] && is->extent[d + 1] == wide(group) &&
+	    op->out[0].type->extent[d] == is->extent[d] * is->extent[d + 1];
+}
+
+static bool
+follow_read(const Op *op)
+{
+	return op->nin == access_data(op) && !strchr(attr_index(op), 'g') && !attr_slices(op);
+}
+
+static bool
+follow_op(Gaps *g, const Op *op, int d)
+{
+	if (op->kind == OP_PERMUTE) {
+		const IntList *dims = attr_dims(op);
+		return follow(g, op->in[0], (int)dims->at[d]);
+	}
+	if (op->kind == OP_RESHAPE)
+		return follow_reshape(g, op, d);
+	if (op->kind == OP_READ)
+		return follow_read(op);
+	return op_has(op, ELEM) && ALL_OF(i, op->nin, follow(g, op->in[i], d));
+}
+
+/* May v have gaps along d?  What is the same along d may; else nothing but what is followed uses it. */
+static bool
+follow(Gaps *g, const Value *v, int d)
+{
+	const Op *op = v->def;
+	if (!op || v->type->kind != TYPE_TILE)
+		return false;
+	if (op->kind == OP_CONST || (op->kind == OP_BROADCAST && op->in[0]->type->rank == v->type->rank &&
+	    op->in[0]->type->extent[d] == 1))
+		return true;
+	if (v->nuses != 1 || v->id >= g->p->n || g->p->of[v->id] != v || !follow_op(g, op, d))
+		return false;
+	if (g->marks)
+		g->p->gap[v->id] = (PadGap){g->group, d};
+	return true;
+}
+
+void
+pad_find_gaps(const Pad *p, const Op *dot)
+{
+	Gaps g = {.p = p};
+	for (int pass = 0; pass < 2; pass++) {
+		for (int i = 0; i < 2; i++)
+			if (!follow(&g, dot->in[i], pad_dot_k(dot, i)))
+				return;
+		if (!g.group)
+			return;
+		g.marks = true;
+	}
+}
+
+int64_t
+pad_gap(const Pad *p, const Value *v)
+{
+	return v->id < p->n && p->of[v->id] == v ? p->gap[v->id].group : 0;
+}
+
+Value *
+pad_within_group(Builder *b, const Type *t, int d, int64_t group)
+{
+	Value *i = pad_iota(b, t, TY_I32, d);
+	Value *rest = build2(b, OP_REM, i, build_int(b, i->type, wide(group)));
+	return build2(b, OP_LT, rest, build_int(b, i->type, group));
+}
+
+/* The tensor's dimension that the tile's dimension d runs along. */
+static int
+tensor_dim(const char *index, int d)
+{
+	int i = 0;
+	for (int at = -1; index[i]; i++) {
+		at += index[i] == 'p';
+		if (at == d)
+			break;
+	}
+	return i;
+}
+
+/* `n` indices from `start` on, of which those in gaps lie outside, as neighbours still, so that vectors are found. */
+static Value *
+indices(Builder *b, Value *start, int64_t n, int64_t group)
+{
+	const Type *line = type_tile(b->m, TY_I64, 1, &n);
+	Value *i = build_iota(b, line, 0), *by = build_int(b, line, wide(group));
+	Value *row = build2(b, OP_MUL, build2(b, OP_DIV, i, by), build_int(b, line, group));
+	Value *at = build2(b, OP_ADD, row, build2(b, OP_REM, i, by)), *none = build_int(b, line, 0);
+	at = build2(b, OP_ADD, build1(b, OP_BROADCAST, build_reshape(b, start, 1, (int64_t[]){1}), line), at);
+	return build2(b, OP_ADD, at,
+	    build3(b, OP_SELECT, pad_within_group(b, line, 0, group), none, build_int(b, line, OUTSIDE)));
+}
+
+void
+pad_read_gaps(const Pad *p, Op *op)
+{
+	PadGap gap = p->gap[op->out[0].id];
+	Builder b = build_before(op);
+	const Type *t = op->out[0].type, *was = pad_was(p, &op->out[0]);
+	char *index = arena_printf(p->m->cx->tmp, "%s", attr_index(op));
+	int dim = tensor_dim(index, gap.d), n = 0;
+	int64_t extents[MAX_RANK], valid[MAX_RANK];
+	Value *in[1 + MAX_RANK];
+	memcpy(in, op->in, sizeof *in * (size_t)op->nin);
+	in[1 + dim] = indices(&b, op->in[1 + dim], t->extent[gap.d], gap.group);
+	index[dim] = 'g';
+	for (int d = 0; d < t->rank; d++) {
+		valid[d] = d == gap.d ? t->extent[d] : was->extent[d];
+		if (d != gap.d)
+			extents[n++] = t->extent[d];
+	}
+	Op *read = access_like(&b, op, in, op->nin, index, extents, n);
+	if (memcmp(valid, t->extent, sizeof *valid * (size_t)t->rank) != 0)
+		attr_set_valid(p->m, read, valid, t->rank);
+	pad_replace(p, &op->out[0], &read->out[0]);
+	op_erase(op);
 }
