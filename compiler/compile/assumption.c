@@ -189,6 +189,35 @@ expr_number(const Bound *b, const Expr *e)
 	return c.kind == CONST_INT ? c.i : 0;
 }
 
+/* What a condition like `K % 160 == 0` says that a name is a multiple of. */
+static int64_t
+condition_multiple(const Bound *b, const Expr *e, const char *name)
+{
+	if (e->kind != EX_BINARY)
+		return 1;
+	if (e->bin == BIN_LAND)
+		return MAX(condition_multiple(b, e->a, name), condition_multiple(b, e->b, name));
+	bool is = e->bin == BIN_EQ && e->b->kind == EX_INT && e->b->u == 0 && e->a->kind == EX_BINARY &&
+	    e->a->bin == BIN_REM && e->a->a->kind == EX_NAME && e->a->a->name == name;
+	return is ? MAX(expr_number(b, e->a->b), 1) : 1;
+}
+
+/* Of a quotient K / 10 where K is a multiple of `assumed`, and by the header of 160: 16. */
+static int64_t
+quotient_multiple(const Bound *b, const Expr *of, int64_t assumed, int64_t by)
+{
+	const ExprList *where = &b->kernel->item->where;
+	int64_t most = assumed % by == 0 ? assumed / by : 1;
+	for (int i = 0; i < where->n && of->kind == EX_NAME; i++) {
+		int64_t n = condition_multiple(b, where->at[i], of->name), both = n;
+		for (int64_t k = n & -n; 2 * k <= assumed && assumed % (2 * k) == 0; k *= 2)
+			both *= 2;
+		if (both % by == 0)
+			most = MAX(most, both / by & -(both / by));
+	}
+	return most;
+}
+
 /* What a dimension like 2 * C is a multiple of, where C is assumed to be one of 16: 32. */
 static int64_t
 expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
@@ -199,7 +228,7 @@ expr_multiple(const Bound *b, const ArgAssumptions *p, const Expr *e)
 	if (is_quotient(e, &of, &by)) {
 		x = expr_multiple(b, p, of);
 		y = expr_number(b, by);
-		return y > 0 && x % y == 0 ? x / y : 1;
+		return y > 0 ? quotient_multiple(b, of, x, y) : 1;
 	}
 	if (e->kind == EX_INT)
 		return assumption_of(e->u);

@@ -123,6 +123,38 @@ rule_rem(const Type *t, const AxisInfo *l, const AxisInfo *r)
 	return x;
 }
 
+#define FAR (INT64_C(1) << 62)
+
+/* v / by where v is a sum of multiples of `by`: what that is a multiple of, as log2; -1: it is none. */
+static int
+quotient_div(const Value *v, int64_t by, int depth)
+{
+	const Op *op = v->def, *loop = v->block && !op ? v->block->parent : NULL;
+	int64_t n;
+	if (value_int(v, &n))
+		return n % by == 0 ? trailing_zeros(n / by) : -1;
+	bool is_index = loop && loop->kind == OP_FOR && v == &v->block->arg[0];
+	const AxisInfo *range = axis_of(v);                     /* it has not wrapped */
+	bool stays = range->lo >= -FAR && range->hi <= FAR;
+	bool is_sum = op && op->kind == OP_ADD && stays, is_product = op && op->kind == OP_MUL && stays;
+	if (depth == 0 || !(is_index || is_sum || is_product))
+		return -1;
+	const Value *a = is_index ? loop->in[0] : op->in[0], *b = is_index ? loop->in[2] : op->in[1];
+	int left = quotient_div(a, by, depth - 1), right = quotient_div(b, by, depth - 1);
+	return is_product ? MAX(left, right) : MIN(left, right);
+}
+
+/* %k / 10, where a loop counts %k by 160, is a multiple of 16. */
+static AxisInfo
+rule_quotient(const Op *op, const Type *t, const AxisInfo *l, const AxisInfo *r)
+{
+	enum { DEEP = 4 };
+	AxisInfo x = rule_div(t, l, r, false);
+	if (t->rank == 0 && axis_is_known(r) && r->lo > 0 && !is_power(r))
+		x.div[0] = MAX(x.div[0], quotient_div(op->in[0], r->lo, DEEP));
+	return x;
+}
+
 static AxisInfo
 rule_cdiv(const Type *t, const AxisInfo *l, const AxisInfo *r)
 {
@@ -406,7 +438,7 @@ rule_integer(const Op *op, const Type *t)
 	case OP_ADD: return rule_sum(op, t, false);
 	case OP_SUB: return rule_sum(op, t, true);
 	case OP_MUL: return rule_mul(t, &l, &r);
-	case OP_DIV: return rule_div(t, &l, &r, false);
+	case OP_DIV: return rule_quotient(op, t, &l, &r);
 	case OP_FLOORDIV: return rule_div(t, &l, &r, true);
 	case OP_CDIV: return rule_cdiv(t, &l, &r);
 	case OP_REM: return rule_rem(t, &l, &r);
