@@ -22,8 +22,9 @@ enum {
 };
 /* Of what blocks alone take by the estimate.  On an H200 3072^3 went from 100 to 85 us (0.84 by the estimate), 3000^3 from
  * 106 to 94 (0.84), 1031 x 4104 x 4104 from 94 to 86 (0.71); but 4096^3 from 182 to 192 (1.03), and 5000 x 1000 x 1000 from
- * 28 to 31 (1.01). */
-static const double STREAM_SHARE = 0.95;
+ * 28 to 31 (1.01).  Programs take longer than what is left and joined, in cycles of two joins: of 4 and 8 trips a transposed
+ * convolution went from 59 to 88 (0.90), four products of pixels from 51 to 61 (0.90), Winograd's 16 from 31 to 37 (0.93). */
+static const double STREAM_SHARE = 0.95, STREAM_PROGRAM = 18000;
 static const double PLACED = 0.9, EVENLY = 0.8;         /* of the multiprocessors, by clusters of four and more */
 
 static bool
@@ -189,11 +190,10 @@ choose_reads_beside(const Func *f)
 }
 
 static double
-cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *chosen, int n)
+cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *chosen, int n, Bound *b)
 {
-	Bound b;
-	Module *m = compile_chosen(k, t, how, chosen, n, &b, false);
-	return m && !choose_reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], &b, t, NULL) : -1;
+	Module *m = compile_chosen(k, t, how, chosen, n, b, false);
+	return m && !choose_reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], b, t, NULL) : -1;
 }
 
 void
@@ -204,10 +204,14 @@ choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *
 		at++;
 	if (at == n || chosen[at].value.i != 1)
 		return;
-	double alone = cycles_of(k, t, how, chosen, n);
-	chosen[at].value.i = 2;
-	double shared = cycles_of(k, t, how, chosen, n);
 	Bound b;
+	double alone = cycles_of(k, t, how, chosen, n, &b), programs = 1;
+	for (int i = 0; alone >= 0 && i < b.naxis; i++)
+		programs *= (double)MAX(b.grid[i], 1);
+	if (alone < STREAM_PROGRAM * ceil(programs / t->rates->multiprocessors))
+		return;
+	chosen[at].value.i = 2;
+	double shared = cycles_of(k, t, how, chosen, n, &b);
 	Module *m = shared >= 0 && shared <= STREAM_SHARE * alone ? compile_chosen(k, t, how, chosen, n, &b, true) : NULL;
 	if (!m || !m->funcs.at[0]->stream)
 		chosen[at].value.i = 1;
