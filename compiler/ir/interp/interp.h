@@ -95,12 +95,9 @@ int64_t nan_look(const Op *print, const void *const *data, double *found);
 /* "program 0: sqrt makes nan at [0] of 'x', f32[64]" */
 void nan_format(const Op *print, const int64_t program[MAX_AXES], int64_t at, double x, Text *out);
 
-/* show.c: elements of tiles, and tiles as NumPy prints arrays */
+/* show.c: elements of tiles as `print` has them, and tiles in lines */
 
-enum { TILE_WORD = 64 };
-bool tile_is_float(const Type *t);
-double tile_float(const Type *t, const void *data, int64_t at);
-void tile_whole(const Type *t, const void *data, int64_t at, char word[TILE_WORD]);     /* an integer, bool or pointer */
+void tile_element(const Type *t, const void *data, int64_t at, Text *out);
 void program_format(int naxis, const int64_t program[MAX_AXES], Text *out);         /* "program (1, 2)" */
 /* What a print with {trace} writes of a program, the tile's `data` being of its {valid} extents if it has some; false:
  * nothing, the print is for another program. */

@@ -11,25 +11,10 @@
 enum { EDGE = 3, SHORT = 16 };                          /* of a dimension longer than SHORT, EDGE elements at each end */
 
 static void
-format_element(const Type *t, const void *data, int64_t i, Text *out)
-{
-	char word[TILE_WORD];
-
-	if (tile_is_float(t)) {
-		float_format(t->elem, tile_float(t, data, i), out);
-		return;
-	}
-	tile_whole(t, data, i, word);
-	for (char *c = word; *c && t->ptr == PTR_NONE; c++)
-		*c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 'a' - 'A' : *c);      /* true */
-	text_put(out, word);
-}
-
-static void
 format_dimension(const Type *t, const void *data, int d, int64_t at, Text *out)
 {
 	if (d == t->rank) {
-		format_element(t, data, at, out);
+		tile_element(t, data, at, out);
 		return;
 	}
 	int64_t n = t->extent[d], step = 1;
@@ -49,17 +34,11 @@ format_dimension(const Type *t, const void *data, int d, int64_t at, Text *out)
 }
 
 static void
-format_value(const Type *t, const void *data, Text *out)
-{
-	format_dimension(t, data, 0, 0, out);
-}
-
-static void
 format_values(const Worker *w, const Op *op, int first, Text *out)
 {
 	for (int i = first; i < op->nin; i++) {
 		text_put(out, " ");
-		format_value(op->in[i]->type, value_at(w, op->in[i]), out);
+		format_dimension(op->in[i]->type, value_at(w, op->in[i]), 0, 0, out);
 	}
 }
 
