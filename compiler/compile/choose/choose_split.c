@@ -22,8 +22,9 @@ enum {
 };
 /* Of what blocks alone take by the estimate.  On an H200 3072^3 went from 100 to 85 us (0.84 by the estimate), 3000^3 from
  * 106 to 94 (0.84), 1031 x 4104 x 4104 from 94 to 86 (0.71); but 4096^3 from 182 to 192 (1.03), and 5000 x 1000 x 1000 from
- * 28 to 31 (1.01).  Programs take longer than what is left and joined, in cycles of two joins: of 4 and 8 trips a transposed
- * convolution went from 59 to 88 (0.90), four products of pixels from 51 to 61 (0.90), Winograd's 16 from 31 to 37 (0.93). */
+ * 28 to 31 (1.01).  Each program takes at least so many cycles, those of two joins: of 4 and 8 trips a transposed
+ * convolution went from 59 to 88 us (0.90), four products of pixels from 51 to 61 (0.90), Winograd's 16 from 31 to 37
+ * (0.93). */
 static const double STREAM_SHARE = 0.95, STREAM_PROGRAM = 18000;
 static const double PLACED = 0.9, EVENLY = 0.8;         /* of the multiprocessors, by clusters of four and more */
 
