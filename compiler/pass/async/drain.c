@@ -20,6 +20,7 @@
  * The map drops what is outside of the tensor.  A send goes on by itself: in a loop over programs the next one begins
  * meanwhile, and before a put the sends of its buffer are waited for.  Where another loop may write an element again, one
  * thread sends all, and first waits until what it has sent is in memory (without {read}): nothing else orders two sends.
+ * So it is before an atomic that releases: who acquires its value may read what was sent, or add to it in turn.
  * Buffers of a loop stand before it and keep their bytes; of a write outside of loops, smem gives them those of rings that
  * are no longer needed.
  *
@@ -216,6 +217,13 @@ drain_room(const Func *f, const Target *t, Op *write)
 	return MIN(inside, behind);
 }
 
+bool
+drain_releases(const Op *op)
+{
+	const char *order = op_family(op) == FAMILY_ATOMIC ? attr_order(op) : "relaxed";
+	return strcmp(order, "relaxed") != 0 && strcmp(order, "acquire") != 0;
+}
+
 /* ---- the ops ---- */
 
 /* The most columns that a box has and that divide a tile's. */
@@ -363,7 +371,8 @@ make_sent(Drain *d, Builder *b, int left)
 static void
 make_written(Drain *d, Builder *b)
 {
-	op_make(b, OP_SENT, NULL, 0, (Attr[]){attr_new_left(d->m, 0)}, 1, NULL, 0);
+	Attr attr[] = {attr_new_left(d->m, 0), attr_new_by(d->m, "warp")};
+	op_make(b, OP_SENT, NULL, 0, attr, d->is_by_warp ? 2 : 1, NULL, 0);
 }
 
 /* As the write has it, from `from` on along dimension `dim` of the tile. */
@@ -460,12 +469,18 @@ pass_drain(Func *f, const Target *t)
 	if (!(t->has & HAS_TMA) || !has_product(f) || has_pointers(f))
 		return;
 	axis_drop(d.m);
+	bool observed = func_observes_order(f);
 	for (Op *op = f->body->first, *next; op; op = next) {
 		next = op_after(op, f->body);
 		if (is_drained(&d, op))
 			drain(&d, op);
 	}
 	d.is_by_warp = d.was_by_warp;
+	for (Op *op = f->body->first; d.sent && observed && op; op = op_after(op, f->body))
+		if (drain_releases(op)) {
+			Builder b = build_before(op);
+			make_written(&d, &b);
+		}
 	bool is_region = d.sent && d.sent != f->body;
 	Builder end = {.m = d.m, .block = d.sent, .before = is_region ? d.sent->last : NULL, .place = f->place};
 	if (d.sent)

@@ -237,6 +237,7 @@ void pipeline_release(const Pipeline *p, Builder *b, Value *now);
 
 /* drain.c: can a write go by a tensor map, whatever its tile's layout is? */
 bool drain_serves(const Func *f, const Target *t, const Op *write);
+bool drain_releases(const Op *op);                      /* an atomic behind which others see what was written before */
 /* Bytes of the buffers through which a write is to go, in pieces if that takes less; 0: it stays a write */
 int64_t drain_bytes(Func *f, const Target *t, const Op *write);
 /* Bytes for buffers that live with those of a write: all, or outside of loops those that are not over by then. */

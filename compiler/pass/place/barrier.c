@@ -20,6 +20,7 @@
  * mbarriers order what goes from one role to another.  An arrival says that the role is done with a slot, and that it has
  * seen the phases that it waited for.  Where one thread arrives for all, this comes before it by a barrier of the role;
  * where a lane of each warp does, by one of the warp.  A lone producer's own order is enough. */
+#include "pass/async/pipeline.h"
 #include "pass/layout/axis.h"
 #include "pass/place/hazard.h"
 
@@ -78,22 +79,14 @@ sync_before(Barrier *k, Op *op)
 
 /* ---- ops ---- */
 
-static bool
-is_release(const Op *op)
-{
-	const char *order = attr_order(op);
-
-	return op_family(op) == FAMILY_ATOMIC && strcmp(order, "relaxed") != 0 && strcmp(order, "acquire") != 0;
-}
-
 /* A release after writes by any thread that are none themselves must come after all of them. */
 static bool
 releases(Barrier *k, const Op *op)
 {
-	if (!is_release(op))
+	if (!drain_releases(op))
 		return false;
 	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].global && k->open.at[i].write && !is_release(k->open.at[i].op)) {
+		if (k->open.at[i].global && k->open.at[i].write && !drain_releases(k->open.at[i].op)) {
 			pairs_note(&k->notes, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
 			return true;
 		}
