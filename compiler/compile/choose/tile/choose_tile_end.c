@@ -60,15 +60,32 @@ adds_operand(End *x, const End *e, int i)
 	    linear_add_value(&x->plus[1], e->value[1]->def->in[i], 1, 0);
 }
 
-/* Is it a dimension that all steps divide, which are powers of two? */
+/* v / n * n of a v that is 0 or more: that v, maybe of 32 bits; else v itself.  n stays 1 there. */
+static const Value *
+rounded(const Value *v, int64_t *n)
+{
+	bool widens = v->def && v->def->kind == OP_CAST && v->def->in[0]->type->elem == TY_I32;
+	const Op *mul = widens ? v->def->in[0]->def : v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
+	int64_t by, down;
+	*n = 1;
+	bool is_rounded = div && div->kind == OP_DIV && value_int(mul->in[1], &by) && value_int(div->in[1], &down);
+	if (!is_rounded || by != down || by <= 0)
+		return v;
+	*n = by;
+	return div->in[0];
+}
+
+/* Is it a dimension that all steps divide, which are powers of two?  The loop starts at 0, or at a multiple of its step. */
 static bool
 is_divided(const Pair *p, const Op *loop, const Value *end)
 {
-	int64_t from;
+	int64_t from, by, step;
 	bool is_nest = ANY_OP_HERE(op, loop->region[0], op_is_loop(op));        /* whose steps may be as long as sides */
 	int64_t longest = MAX(p->given, is_nest ? SIDE_MOST : STEP_MOST);
 	bool is_dim = !end->def && end->block == p->f->body && p->f->param[end->index].kind == PARAM_DIM;
-	return value_int(loop->in[0], &from) && from == 0 && is_dim && is_power_of_two(p->given) &&
+	bool starts = value_int(loop->in[0], &from)
+	    ? from == 0 : rounded(loop->in[0], &by) && value_int(loop->in[2], &step) && by == step;
+	return starts && is_dim && is_power_of_two(p->given) &&
 	    p->f->param[end->index].multiple % longest == 0 && p->f->param[end->index].multiple > 0;
 }
 
@@ -159,21 +176,6 @@ at_least(const Pair *p, const Value *v, int64_t *number)
 		if (value_int(op->in[i], number) && *number >= 0)
 			return op->in[1 - i];
 	return NULL;
-}
-
-/* v / n * n of a v that is 0 or more: that v, maybe of 32 bits; else v itself.  n stays 1 there. */
-static const Value *
-rounded(const Value *v, int64_t *n)
-{
-	bool widens = v->def && v->def->kind == OP_CAST && v->def->in[0]->type->elem == TY_I32;
-	const Op *mul = widens ? v->def->in[0]->def : v->def, *div = mul && mul->kind == OP_MUL ? mul->in[0]->def : NULL;
-	int64_t by, down;
-	*n = 1;
-	bool is_rounded = div && div->kind == OP_DIV && value_int(mul->in[1], &by) && value_int(div->in[1], &down);
-	if (!is_rounded || by != down || by <= 0)
-		return v;
-	*n = by;
-	return div->in[0];
 }
 
 static bool
