@@ -104,15 +104,6 @@ leaves(const Op *branch)
 	return block_find(branch->region[0], OP_DOT) || block_find(branch->region[1], OP_DOT);
 }
 
-/* Tiles that a loop around sums which begin anew carries beside these: a mixture of products, each by its gate. */
-static void
-hold_carried(Estimate *e, const Op *loop)
-{
-	for (int i = 0; i < loop->nout; i++)
-		if (loop->out[i].type->rank > 1)
-			e->registers += (double)type_count(loop->out[i].type) / (e->warps * e->t->lanes);
-}
-
 /* `share`: how often the block runs, of the times that the block of its outermost loop does. */
 static void
 walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
@@ -124,10 +115,8 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			int dots = e->dots;
 			const Estimate before = *e;
 			walk(e, op->region[r], in_loop || op_is_loop(op), op_is_loop(op) ? share : n * share, &inside);
-			if (estimate_restarts(op)) {
-				hold_carried(e, op);
+			if (estimate_restarts(op))
 				estimate_repeat(e, &before, n, FILL, &inside);
-			}
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
 				inside.arithmetic += ESTIMATE_BESIDE * inside.beside;    /* parted: estimate_chain */
 			add_times(u, &inside, n);

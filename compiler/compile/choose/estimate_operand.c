@@ -192,6 +192,7 @@ estimate_put_wait(const Estimate *e, const Use *u)
 {
 	enum { SLOTS_LEAST = 3, PRODUCTS_LEAST = 500, OTHERS = 40 };    /* as run_past.c has them */
 	static const double MEET = 150, BEHIND = 0.6;   /* of the product's time, what is left beside it */
+	static const double FILLED = 0.4;               /* where elements are read a trip ahead, and only put beside it */
 	double threads = e->warps * e->t->lanes, shared = e->stages * e->slot + estimate_fills(e);
 	bool is_alone = e->parted || 2 * threads * (e->registers + OTHERS) > e->t->registers ||
 	    2 * shared > e->t->shared_bytes_unit;
@@ -200,5 +201,6 @@ estimate_put_wait(const Estimate *e, const Use *u)
 	bool makes_left = e->makes_left && !e->parted;
 	if ((e->puts <= 0 && e->filled <= 0 && !makes_left) || e->decodes)
 		return 0;
-	return (e->puts > 0 ? MEET : 0) + (is_alone ? MIN(u->arithmetic, u->products) * (runs_past ? BEHIND : 1) : 0);
+	double left = e->puts <= 0 && !makes_left ? FILLED : runs_past ? BEHIND : 1;
+	return (e->puts > 0 ? MEET : 0) + (is_alone ? MIN(u->arithmetic, u->products) * left : 0);
 }
