@@ -7,6 +7,7 @@
  *     C = 4096 = BLOCK: it is 4096       constants instead of %C, and in the tensors' types
  *     C = 5120, five eighths of BLOCK    the same: the elements from 5120 on are known to be none
  *     C = 5000, between two eighths      %C: dim multiple(8) least(4097): most elements need no test
+ *     w: in f16[F, C * 9], C = 64        %C: dim multiple(64) least(1, 16777215): indices along it have 31 bits
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
  * of the key anyhow; five, six and seven eighths cost three.  Another one's value is not taken for it, since loops over so
@@ -14,6 +15,9 @@
 #include "compile/compile.h"
 
 #include <string.h>
+
+/* Of a dimension that is unfolded, C of C * 9: such products have 31 bits. */
+enum { UNFOLDED_MOST = (1 << 24) - 1, MANY_TIMES = 128 };
 
 int64_t
 assumption_of(uint64_t v)
@@ -90,6 +94,23 @@ least_eighths(int64_t v, int64_t tile)
 	return is ? v / (tile / 8) * (tile / 8) + 1 : 0;
 }
 
+/* Is a tensor's dimension so many times the symbol, C * 9?  What goes along that is divided by the number again, in 64
+ * bits where the symbol may have 40. */
+static bool
+is_unfolded(const Bound *b, int symbol)
+{
+	const Expr *e;
+	for (int i = 0; i < b->kernel->params.n; i++)
+		for (int d = 0; d < b->param[i].rank; d++) {
+			bool is_product = (e = dim_expr(b->kernel, i, d)) && e->kind == EX_BINARY && e->bin == BIN_MUL;
+			const Expr *n = is_product && e->a->kind == EX_INT ? e->a : e->b, *of = n == e->a ? e->b : e->a;
+			if (is_product && n->kind == EX_INT && n->u < MANY_TIMES && !is_power_of_two((int64_t)n->u) &&
+			    of->kind == EX_NAME && !of->scope && of->name == b->symbol[symbol].name)
+				return true;
+		}
+	return false;
+}
+
 int64_t
 assumption_multiple(int64_t assumed)
 {
@@ -102,11 +123,13 @@ assumption_least(int64_t assumed)
 	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
 }
 
-/* The eighth's end: the tile is the least power of two that is more than half of it. */
+/* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has at most. */
 static int64_t
 assumption_most(int64_t least)
 {
 	int64_t tile = 1;
+	if (least == 1)
+		return UNFOLDED_MOST;
 	while (least > 0 && tile < least)
 		tile *= 2;
 	return least > 0 ? least - 1 + tile / 8 : 0;
@@ -130,6 +153,8 @@ assumption_of_dim(const Bound *b, int symbol)
 				most = c;
 	}
 	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
+	if (least == 0 && v > 0 && v <= UNFOLDED_MOST && is_unfolded(b, symbol))
+		least = 1;
 	return most < INT64_C(1) << ASSUMED_LEAST ? most | least << ASSUMED_LEAST : most;
 }
 
