@@ -131,7 +131,7 @@ estimate_hold_sources(Estimate *e, const Op *dot, int copies, Use *u)
 {
 	int n;
 	double cycles = left_cycles(e, dot, &n);
-	e->makes_left = true;
+	e->makes_left |= cycles > 0;
 	e->sources += n > 1 ? (n - 1) * copies * (double)type_count(dot->in[0]->type) / (e->warps * e->t->lanes) : 0;
 	u->arithmetic += (copies - 1) * cycles;
 }
