@@ -77,12 +77,12 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, modifiers=modifiers,
                       **(text if kind == "keyDown" else {}))
 
-    def violations(self):
-        """What axe-core finds in the page, by rule and first elements; nothing where it is not installed."""
+    def violations(self, part="html"):
+        """What axe-core finds in a part of the page, by rule and first elements; nothing where it is not installed."""
         if not axe:
             return []
         self.send("Runtime.evaluate", expression=Path(axe).read_text() + "; 0")
-        return self.run("const r = await axe.run(document, { iframes: false });"
+        return self.run(f"const r = await axe.run({part!r}, {{ iframes: false }});"
                         "return r.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' ')}`)")
 
     def picture(self):
