@@ -68,6 +68,7 @@ typedef struct MslProgram {
 	bool names_elements;                            /* thread_elements() occurs: the text depends on a fragment's layout */
 	bool has_atomics;
 	bool has_headers;                               /* it includes <metal_stdlib> */
+	bool has_tables;                                /* it may have arrays in constant memory */
 	void *handle;
 	uint8_t *base;                                  /* where the library lies */
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */

@@ -127,9 +127,11 @@ msl_compiler(char *path, size_t room)
 }
 
 /* -O1 turns variables into registers; it makes no access that the text does not have.  ThreadSanitizer has no call before
- * a read of what cannot change, such as arrays in constant memory: these can, as far as its pass knows.  Machine code is
- * made by -O0, in half the time: it runs a moment. */
+ * a read of what cannot change, such as arrays in constant memory: where a text has some, they can, as far as its pass
+ * knows.  Machine code is made by -O0, in half the time: it runs a moment. */
 #define CLANG "-O1 -fPIC -ffp-contract=off -fsanitize=thread -Wno-unused-command-line-argument "
+#define CALLS "-mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1 " \
+	"-mllvm -tsan-instrument-atomics=0 "
 #define FEW_EXTENSIONS "-Xclang -cl-ext=+all,-cl_khr_fp64,-__opencl_c_fp64,-__opencl_c_program_scope_global_variables," \
 	"-__opencl_c_device_enqueue,-__opencl_c_pipes "
 
@@ -191,6 +193,17 @@ known_headers(const MslProgram *p, const char *clang, char *option, size_t room)
 	pthread_mutex_unlock(&headers_lock);
 }
 
+/* May the text have arrays in constant memory?  Attributes of parameters begin with two brackets. */
+static bool
+may_have_tables(const char *text)
+{
+	for (const char *s = text; (s = strstr(s, "constant ")); s++)
+		for (const char *c = s; *c && *c != ';' && *c != ')'; c++)
+			if (*c == '[' && c[1] != '[' && c[-1] != '[')
+				return true;
+	return false;
+}
+
 static void
 compile(MslProgram *p)
 {
@@ -201,16 +214,16 @@ compile(MslProgram *p)
 	}
 	snprintf(log, sizeof log, "%s/log", p->folder);
 	known_headers(p, clang, known, sizeof known);
-	snprintf(command, sizeof command,
-	    "cd '%s' && '%s' " CLANG "-x cl " LANGUAGE "%s "
-	    "-Xclang -disable-llvm-passes -S -emit-llvm k.cl -o k.ll >log 2>&1 && "
-	    "sed '/^@[A-Za-z_0-9]* = /s/ constant \\[/ global [/' k.ll >k2.ll && "
-	    "'%s' " CLANG "-x ir -mllvm -tsan-instrument-func-entry-exit=0 -mllvm -tsan-instrument-read-before-write=1 "
-	    "-mllvm -tsan-instrument-atomics=0 -emit-llvm -c k2.ll -o k.bc >>log 2>&1 && "
+	int n = snprintf(command, sizeof command, "cd '%s' && ", p->folder);
+	n += snprintf(command + n, sizeof command - (size_t)n, p->has_tables
+	    ? "'%s' " CLANG "-x cl " LANGUAGE "%s -Xclang -disable-llvm-passes -S -emit-llvm k.cl -o k.ll >log 2>&1 && "
+	      "sed '/^@[A-Za-z_0-9]* = /s/ constant \\[/ global [/' k.ll >k2.ll && "
+	      "'%s' " CLANG "-x ir " CALLS "-emit-llvm -c k2.ll -o k.bc >>log 2>&1 && "
+	    : "'%s' " CLANG "-x cl " LANGUAGE "%s " CALLS "-emit-llvm -c k.cl -o k.bc >log 2>&1 && ", clang, known, clang);
+	snprintf(command + n, sizeof command - (size_t)n,
 	    "'%s' -O0 -fPIC -x ir -fdata-sections -c k.bc -o k.o >>log 2>&1 && "
 	    "objcopy --set-section-alignment '.bss.*=65536' --set-section-alignment '.data.*=65536' k.o k2.o >>log 2>&1 && "
-	    "cc -shared k2.o -o k.so >>log 2>&1",
-	    p->folder, clang, known, clang, clang);
+	    "cc -shared k2.o -o k.so >>log 2>&1", clang);
 	if (system(command) != 0) {
 		char *messages = read_all(log, NULL);
 		msl_refuse(p, "%s", messages && *messages ? messages : "error: the compiler failed");
@@ -329,6 +342,7 @@ msl_open(const char *path)
 	}
 	msl_signatures(p, text);
 	p->has_headers = strstr(text, "#include <metal_stdlib>\n") != NULL;
+	p->has_tables = may_have_tables(text);
 	free(text);
 	snprintf(entries, sizeof entries, "%s/k.cl", p->folder);
 	snprintf(p->library, sizeof p->library, "%s/k.so", p->folder);
