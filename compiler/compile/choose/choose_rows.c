@@ -196,12 +196,32 @@ has_rows_between(const Op *dot, const Target *t)
 	return dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
 }
 
-/* Of more than 16 rows warpgroups multiply the transposed product of 24 or 40, if there is no other. */
-static bool
-is_for_warpgroups(const Func *f, const Target *t, int64_t rows)
+/* The most columns that another name divides. */
+static int64_t
+columns_beside(const Kernel *k, const Bound *b, const TuneName *all, int n, int i)
 {
-	const Op *dot = rows > ROWS_BY_WARPS && rows <= ROWS_MOST ? lone_product(f) : NULL;
-	return dot && dot->out[0].type->rank == 2 && has_rows_between(dot, t);
+	int64_t most = 0;
+	for (int j = 0; j < n; j++)
+		most = MAX(most, j == i ? 0 : choose_divided(k, b, all[j].name));
+	return most;
+}
+
+/* Of more than 16 rows warpgroups multiply the transposed product of 24 or 40, if there is no other.  So of 8 and more by
+ * weights [K, N] that make programs of 128 columns for most multiprocessors once: 16 x 14336 x 4096 takes 32.2 us by warps
+ * and 29.5 so, 16 x 12800 x 3072 24.6 and 21.4, but 16 x 8192 x 8192 32.2 and 33.6. */
+static bool
+is_for_warpgroups(const Func *f, const Target *t, int64_t rows, int64_t columns)
+{
+	enum { LEAST = 8, WIDE = 128, BITS = 16 };
+	const Op *dot = rows >= LEAST && rows <= ROWS_MOST ? lone_product(f) : NULL;
+	bool along_k;
+	if (!dot || dot->out[0].type->rank != 2 || !has_rows_between(dot, t))
+		return false;
+	dot_operand_root(dot->in[1], &along_k);
+	int64_t programs = (columns + WIDE - 1) / WIDE, most = t->rates ? t->rates->multiprocessors : 0;
+	bool is_wide = !along_k && dtype_info[dot->in[1]->type->elem].bits == BITS && 8 * programs >= 5 * most &&
+	    programs <= most;
+	return rows > ROWS_BY_WARPS || is_wide;
 }
 
 bool
@@ -213,7 +233,7 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	bool many = choose_leaves(f);                   /* groups: each has few rows, but there are many */
 	for (int i = 0; i < n && !many && !dots_are_chained(f, f->body); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
-		if (size == 0 || is_for_warpgroups(f, t, choose_divided(k, b, all[i].name)))
+		if (size == 0 || is_for_warpgroups(f, t, choose_divided(k, b, all[i].name), columns_beside(k, b, all, n, i)))
 			continue;
 		narrowest = is_lone ? MAX(narrowest, 2 * size) : narrowest;     /* warps divide no squares (slice_find.c) */
 		all[i].value[0].i = size;
@@ -320,6 +340,8 @@ add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 	memcpy(all, t->value, sizeof *all * (size_t)n);
 	if (rows <= ROWS_MOST)
 		all[n++] = (Const){.kind = CONST_INT, .i = rows <= PART_FEW ? PART_FEW : PART_LEAST};
+	if (rows <= ROWS_BY_WARPS)                      /* the rest of 64 would lie outside */
+		all[0] = all[--n], t->nvalue = 0;
 	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
 	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
 		v = size_of_parts(rows, parts, ROWS_STEP);
@@ -341,7 +363,7 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowP
 	const Type *acc = dot->out[0].type;
 	if (acc->extent[1] == value && has_columns_between(dot, t))
 		add_between(name, size, dot, p, mem);
-	else if (acc->extent[0] == value && size > ROWS_BY_WARPS && has_rows_between(dot, t))
+	else if (acc->extent[0] == value && has_rows_between(dot, t))
 		add_parts(name, size, p, mem);
 }
 
@@ -456,7 +478,9 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 			const Type *acc = dot ? dot->out[0].type : NULL;
 			if (!acc || acc->rank != 2 || acc->extent[0] == acc->extent[1])
 				continue;
-			if (acc->extent[0] == all[i].value[v].i && numbers_digits(f))
+			bool is_row = acc->extent[0] == all[i].value[v].i;
+			if (is_row && (numbers_digits(f) || (size <= ROWS_BY_WARPS &&
+				!is_for_warpgroups(f, t, size, columns_beside(k, b, all, n, i)))))
 				break;
 			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
 			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
