@@ -180,7 +180,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->warpgroup_dots++;
 		e->registers += (double)type_count(c) / threads;
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
-		u->shared += (bytes_of(b) * (turns ? 2 : 1) + bytes_of(a) * columns / 64) / SHARED_RATE;
+		double taken = turns ? estimate_take_turned(e, op, u) : bytes_of(b) / SHARED_RATE;
+		u->shared += taken + bytes_of(a) * columns / 64 / SHARED_RATE;
 		if (turns)
 			add_turned(e, op->in[1], true, u);
 		return;
@@ -199,13 +200,13 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->warpgroup_dots++;
 		e->rows = MAX(e->rows, rows);
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
-		/* turned, of what was the right operand threads take fragments, words by two lanes from each bank */
+		/* turned, of what was the right operand threads take fragments */
 		bool across = w.turns[1] && estimate_is_accumulated(op) && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, log2_ceil(e->warps));
 		double left = w.register_a ? 0 : bytes_of(a) * columns / (double)w.info->n, right = bytes_of(b) * rows / 64;
 		if (across) {
 			left = bytes_of(a) * columns / WARPGROUP_ROWS;
-			right = bytes_of(b) * (bits > 8 ? 2 : 1);
+			right = estimate_take_turned(e, op, u) * SHARED_RATE;
 			e->registers += bytes_of(b) / 4 / threads;
 		}
 		u->shared += (left + right) / SHARED_RATE;
@@ -234,8 +235,9 @@ add_dot(Estimate *e, Op *op, Use *u)
 				add_turned(e, op->in[i], across, u);
 		u->shared += unpacks ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += unpacks ? padded_count(b) * DECODED : 0;
-		if (wgmma_adds_apart(op)) {             /* while one warpgroup adds, the other multiplies */
+		if (wgmma_adds_apart(op)) {             /* in roles, while one warpgroup adds, the other multiplies */
 			u->arithmetic += (double)type_count(c) / LANES;
+			u->products += e->parted ? 0 : (double)type_count(c) / LANES;
 			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
 			e->apart = MAX(e->apart, (double)w.info->n / 2);
 			e->adds_apart = true;

@@ -87,6 +87,7 @@ bool estimate_find_form(Estimate *e);
 
 /* estimate_operand.c: adds operands that threads compute, of elements as wide, and put for a product of warpgroups whose
  * sums the loop carries.  Of others threads compute with each sum: vq_assign takes 612 us flat and 698 in roles. */
+double estimate_take_turned(const Estimate *e, const Op *dot, Use *u);
 void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
 /* Bytes of buffers that threads fill. */
 double estimate_fills(const Estimate *e);
