@@ -773,11 +773,18 @@ test_words(void **state)
 	compile_close(few.cx);
 }
 
-/* Columns between powers of two: of 8-bit floats whose sums are taken apart, and such as fill the multiprocessors. */
+/* Columns between powers of two: of 8-bit floats whose sums are taken apart, and such as fill the multiprocessors.  Few
+ * rows of weights [K, N] with columns for most of these are 24 of warpgroups. */
 static void
 test_columns(void **state)
 {
-	Case apart = {0}, filled = {0};
+	Case apart = {0}, filled = {0}, few = {0}, fewer = {0};
+	choose_typed(&few, COLUMNS("bf16", "f32", SPACE), TY_BF16, TY_F32, 16, 12800, 3072, true);
+	assert_int_equal(value(&few, "BM"), 24);
+	compile_close(few.cx);
+	choose_typed(&fewer, COLUMNS("bf16", "f32", SPACE), TY_BF16, TY_F32, 16, 4096, 4096, true);
+	assert_int_equal(value(&fewer, "BM"), 16);
+	compile_close(fewer.cx);
 	choose_typed(&apart, ROWS("f8e4m3", "f32", SPACE), TY_F8E4M3, TY_F32, 512, 5120, 5120, false);
 	assert_int_equal(value(&apart, "BN"), 160);
 	compile_close(apart.cx);

@@ -219,7 +219,7 @@ is_for_warpgroups(const Func *f, const Target *t, int64_t rows, int64_t columns)
 		return false;
 	dot_operand_root(dot->in[1], &along_k);
 	int64_t programs = (columns + WIDE - 1) / WIDE, most = t->rates ? t->rates->multiprocessors : 0;
-	bool is_wide = !along_k && dtype_info[dot->in[1]->type->elem].bits == BITS && 8 * programs >= 5 * most &&
+	bool is_wide = !along_k && dtype_info[dot->in[1]->type->elem].bits == BITS && 5 * programs >= 3 * most &&
 	    programs <= most;
 	return rows > ROWS_BY_WARPS || is_wide;
 }
@@ -233,7 +233,8 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	bool many = choose_leaves(f);                   /* groups: each has few rows, but there are many */
 	for (int i = 0; i < n && !many && !dots_are_chained(f, f->body); i++) {
 		int64_t size = least_size(k, b, how, &all[i]);
-		if (size == 0 || is_for_warpgroups(f, t, choose_divided(k, b, all[i].name), columns_beside(k, b, all, n, i)))
+		int64_t rows = choose_divided(k, b, all[i].name), columns = columns_beside(k, b, all, n, i);
+		if (size == 0 || is_for_warpgroups(f, t, rows, columns))
 			continue;
 		narrowest = is_lone ? MAX(narrowest, 2 * size) : narrowest;     /* warps divide no squares (slice_find.c) */
 		all[i].value[0].i = size;

@@ -41,8 +41,6 @@ bool dot_decodes(const Op *dot);
 const char *dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgmma *out);
 /* Do the decoded operand's columns, as rows, make whole warpgroups, each with rows of its own? */
 bool dot_decodes_rows(const Op *dot, const Target *t, int warps);
-/* Are tiles read where the product is not, as residuals? */
-bool dot_reads_beside(const Op *dot);
 /* Can they do the dot of so many rows, no power of two, only or better with its sides exchanged? */
 bool dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps);
 /* Chooses an instruction of warpgroups and the accumulator's layout for 2^warps warps, if there is one;

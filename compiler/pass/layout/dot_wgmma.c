@@ -434,8 +434,9 @@ note_depth(Module *m, const Op *dot)
 	}
 }
 
-bool
-dot_reads_beside(const Op *dot)
+/* Are tiles read where the product is not, as residuals? */
+static bool
+reads_beside(const Op *dot)
 {
 	return ANY_OP(op, dot->home->func->body,
 	    op->kind == OP_READ && op->home != dot->home && op->out[0].type->rank > 1);
@@ -455,7 +456,7 @@ order_rows(Op *dot, const DotWgmma *w, bool chained)
 	const Op *root = dot_operand_root(dot->in[0], &flipped)->def;
 	for (int i = 0; i < n; i++)
 		to[i] = i >= LEN(byte) ? i : size == 1 ? byte[i] : word[i];
-	bool may_move = size == 1 || (size == 4 && !chained && !dot_reads_beside(dot));
+	bool may_move = size == 1 || (size == 4 && !chained && !reads_beside(dot));
 	if (w->register_a && root && root->kind == OP_READ && may_move)
 		attr_set_m_bits(dot->home->func->module, dot, to, n);
 }
