@@ -123,7 +123,8 @@ assumption_least(int64_t assumed)
 	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
 }
 
-/* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has at most. */
+/* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has
+ * at most. */
 static int64_t
 assumption_most(int64_t least)
 {
