@@ -354,4 +354,5 @@ pass_skew(Func *f, const Target *t)
 	const Op *roles = func_find(f, OP_ROLES);
 	if (roles)
 		visit(f->module, f, roles);
+	skew_read_early(f);
 }

@@ -32,5 +32,6 @@ void skew_hold(Skew *s, int room);                      /* skew_hold.c: left ope
 void skew_take_held(Skew *s, Block *before, Value **map);       /* into registers, while the block's first product runs */
 void skew_producer(const Skew *s, Block *producers);    /* skew_producer.c: copies in the order in which parts read */
 void skew_loop(Skew *s);                                /* the loop as it becomes */
+void skew_read_early(Func *f);                          /* early.c: what is read beside products goes before them */
 
 #endif
