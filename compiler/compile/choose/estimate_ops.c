@@ -5,6 +5,7 @@
 #include "compile/choose/estimate_ops.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
+#include "pass/share/slice_k.h"
 
 #include <math.h>
 #include <string.h>
@@ -372,6 +373,7 @@ is_filled(const Estimate *e, const Op *op, int *dim)
 {
 	int bytes = dtype_tile_size(op->out[0].type->elem);
 	return op->kind == OP_READ && op->out[0].type->rank > 0 && !dtype_is_packed(op->out[0].type->elem) &&
+	    !bundle_copies(op, e->t, e->warps) &&
 	    bytes << access_contiguity(op, e->t, dim) < ALONE_BYTES;
 }
 

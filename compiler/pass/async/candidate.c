@@ -337,8 +337,7 @@ is_found(const Pipeline *p, const Op *op)
 	return ANY_OF(i, p->reads.n, p->reads.at[i].read == op);
 }
 
-/* Reads of products' operands by fewer than 4 bytes, with whatever else reads of the same records; products of warpgroups
- * want rows that are no records. */
+/* Reads of products' operands by fewer than 4 bytes, with whatever else reads of the same records. */
 void
 pipeline_find_records(Pipeline *p)
 {
@@ -346,9 +345,6 @@ pipeline_find_records(Pipeline *p)
 
 	if (!p->is_async || p->f->schedule.specialize == 1)
 		return;
-	for (Op *op = p->body->first; op; op = op->next)
-		if (op->kind == OP_DOT && wgmma_named(attr_mma(op)))
-			return;
 	for (Op *op = p->body->first; op; op = op->next)
 		if ((all || in_slice(p, op)) && reads_record(p, op) && !is_found(p, op) &&
 		    pipeline_access_bytes(op) < COPY_LEAST) {

@@ -58,6 +58,9 @@ Value *slice_read(Sliced *x, const Op *op);
 
 /* Has a product whose sum is of that type few rows or columns, and a warp's threads room for it? */
 bool slice_takes(const Type *sum, const Target *t);
+
+/* bundle.c: beside a product, does a read give a part of records that come together, in whole rows of 16 bytes each? */
+bool bundle_copies(const Op *read, const Target *t, int warps);
 /* Why the loop cannot be sliced; NULL, and `varies` and `step` are filled. */
 const char *slice_reason(Slice *s, const Target *t);
 /* Iterations at once that the loop is better for, if it may be sliced; 1. */
