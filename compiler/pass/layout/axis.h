@@ -92,5 +92,6 @@ const char *access_map_reason(const Op *op, const Target *t);
 bool access_is_inside(const Op *op, int d);
 /* The same, did it start at v. */
 bool access_is_inside_from(const Op *op, int d, const Value *v);
+void access_note_inside(Op *op);                        /* axis_note.c: writes down what the first says, if anything */
 
 #endif

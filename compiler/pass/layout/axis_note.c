@@ -12,8 +12,8 @@
 #include "pass/layout/axis.h"
 #include "pass/pass.h"
 
-static void
-note_inside(Op *op)
+void
+access_note_inside(Op *op)
 {
 	Module *m = op->home->func->module;
 	int64_t inside[MAX_RANK];
@@ -189,7 +189,7 @@ note_op(Op *op)
 		make_constant(op);
 	switch (op->kind) {
 	case OP_READ: case OP_WRITE: case OP_ATOMIC:
-		note_inside(op);
+		access_note_inside(op);
 		break;
 	case OP_CAST:
 		if (narrow_cast(op))

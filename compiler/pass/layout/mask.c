@@ -195,13 +195,31 @@ multiplies(const Op *loop)
 	return ANY_OP_HERE(op, loop->region[0], op_family(op) == FAMILY_DOT);
 }
 
+/* symbol / n * n, of a loop's steps of n, as pass unroll leaves it. */
+static bool
+is_floor(const Value *end, const Value *symbol, int64_t n)
+{
+	int64_t times = 0, by = 0;
+	const Op *op = end->def, *parts = op && op->kind == OP_MUL && is_number(op->in[1], &times) ? op->in[0]->def : NULL;
+	return parts && parts->kind == OP_DIV && is_number(parts->in[1], &by) && parts->in[0] == symbol && times == by &&
+	    by == n;
+}
+
 /* The index times a number or divided by one, where the loop runs to the dimension in whole steps, or to the number of its
- * parts (cdiv(K, 64), K / 64); or for a dimension of parts itself, as groups of K have scales. */
+ * parts (cdiv(K, 64), K / 64); or for a dimension of parts itself, as groups of K have scales.  Or the index and a number,
+ * where whole steps alone are taken of the dimension. */
 bool
 below_by_loop(const Value *start, const Value *symbol, int64_t part, int64_t extent, bool access)
 {
-	int64_t times = 1, by = 1, of = 1, step = 0;
+	int64_t times = 1, by = 1, of = 1, step = 0, more = 0;
 	const Op *moves = start->def;
+	if (moves && moves->kind == OP_ADD && is_number(moves->in[1], &more))
+		start = moves->in[0];
+	const Op *floored = start->def ? NULL : start->block->parent;
+	if (floored && floored->kind == OP_FOR && start->index == 0 && is_number(floored->in[2], &step) &&
+	    is_floor(floored->in[1], symbol, step) && axis_of(floored->in[0])->lo == 0 && axis_of(floored->in[0])->hi == 0)
+		return more >= 0 && (more + extent) * part <= step;
+	start = moves && moves->kind == OP_ADD ? &moves->out[0] : start;
 	if (moves && moves->kind == OP_MUL)
 		start = moves->in[is_number(moves->in[1], &times) || !is_number(moves->in[0], &times) ? 0 : 1];
 	if (moves && moves->kind == OP_DIV && is_number(moves->in[1], &by))

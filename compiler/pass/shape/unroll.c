@@ -163,9 +163,42 @@ fill(Unroll *u, Op *made, int64_t step)
 	build_yield(&b, yielded, carried);
 }
 
+/* Trips up to `end`, u->n of them at a time; the loop itself goes on from there. */
+static Op *
+together(Unroll *u, Builder *b, int64_t step, Value *end, Value *group)
+{
+	Op *made = build_for(b, (Value *[]){u->loop->in[0], end, group}, u->loop->in + 3, u->loop->nout, u->loop);
+	fill(u, made, step);
+	attr_set_unrolled(u->m, made, u->n);
+	op_set_in(u->loop, 0, end);
+	for (int i = 0; i < made->nout; i++)
+		op_set_in(u->loop, 3 + i, &made->out[i]);
+	return made;
+}
+
+/* Does it go along a ragged dimension from its beginning?  Then trips that lie inside are read together first, and need no
+ * bounds; of those that are left there may be as many again.
+ *
+ *     for 0, %C, 2048 do              =>   for 0, (mul (div %C, 8192), 8192), 8192 do …
+ *                                          for %end, (8192 more where over 3 * 2048 are left), 8192 do …
+ *                                          for %end2, %C, 2048 do …
+ *
+ * A thread has seven predicates, and each read by a mask of its own takes one until it is there: of 16 reads ptxas begins
+ * 7. */
+static bool
+is_ragged(const Unroll *u, int64_t step)
+{
+	const Value *hi = u->loop->in[1];
+	int64_t lo;
+	bool is_dim = !hi->def && !hi->block->parent && u->f->param[hi->index].kind == PARAM_DIM;
+	bool is_whole = is_power_of_two(step) && axis_of(hi)->div[0] >= log2_floor(step);
+	return is_dim && !is_whole && value_int(u->loop->in[0], &lo) && lo == 0;
+}
+
 static bool
 unroll(Unroll *u)
 {
+	enum { FEW = 4 };                               /* of more trips hardly ever as many are left */
 	int64_t step;
 	u->body = u->loop->region[0];
 	if (op_is_over_programs(u->loop) || attr_unrolled(u->loop) || !value_int(u->loop->in[2], &step) || step <= 0 ||
@@ -176,14 +209,25 @@ unroll(Unroll *u)
 		return false;
 	axis_keep(u->f);
 	Builder b = build_before(u->loop);
-	Value *group = build_index(&b, step * u->n), *end = mask_end(&b, u->loop, OP_DIV, u->n, group);
-	Op *made = build_for(&b, (Value *[]){u->loop->in[0], end, group}, u->loop->in + 3, u->loop->nout, u->loop);
-	fill(u, made, step);
-	attr_set_unrolled(u->m, made, u->n);
+	Value *group = build_index(&b, step * u->n), *hi = u->loop->in[1];
+	if (!is_ragged(u, step)) {
+		together(u, &b, step, mask_end(&b, u->loop, OP_DIV, u->n, group), group);
+	} else {
+		Value *end = build2(&b, OP_MUL, build2(&b, OP_DIV, hi, group), group);
+		Op *inside = together(u, &b, step, end, group);
+		if (u->n <= FEW) {
+			Value *over = build2(&b, OP_SUB, build2(&b, OP_SUB, hi, end), build_index(&b, step * (u->n - 1)));
+			Value *one = build2(&b, OP_MAX, build2(&b, OP_MIN, over, build_index(&b, 1)), build_index(&b, 0));
+			Op *again = together(u, &b, step, build2(&b, OP_ADD, end, build2(&b, OP_MUL, one, group)), group);
+			attr_set_unrolled(u->m, again, -1);     /* left by the first one, as the rest is */
+		}
+		u->f->has_axes = false;
+		axis_keep(u->f);
+		for (Op *op = inside->region[0]->first; op; op = op->next)
+			if (op->kind == OP_READ || op->kind == OP_WRITE)
+				access_note_inside(op);
+	}
 	attr_set_unrolled(u->m, u->loop, -u->n);
-	op_set_in(u->loop, 0, end);
-	for (int i = 0; i < made->nout; i++)
-		op_set_in(u->loop, 3 + i, &made->out[i]);
 	u->f->has_axes = false;
 	return true;
 }
