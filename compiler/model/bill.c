@@ -76,12 +76,14 @@ read_again(const ProgramCost *c, const TargetRates *r, double programs, int bloc
 /* Straight code that is longer than a multiprocessor's cache of instructions is fetched anew by each warp, and ptxas, which
  * mixes more elements of it, gives it more registers than live ranges say.  An H200 took by 490, 940, 1,850 and 3,700
  * instructions 162, 146, 139 and 173 us (mish in bench/warps), but with twice the elements of a thread, from 1,024 on, 662
- * for 480 (Adam with stochastic rounding), 388 for 351 (Life in words), 197 for 69 (a filter of 64 taps). */
+ * for 480 (Adam with stochastic rounding), 388 for 351 (Life in words), 197 for 69 (a filter of 64 taps).  So is a loop's
+ * trip: rays against spheres by trips of 320, 640, 1,280 and 2,550 instructions took 213, 220, 234 and 282 us. */
 static double
 fetched(const ProgramCost *c, double issue)
 {
 	static const double CACHED = 1024, EACH_DOUBLING = 0.25;
-	return c->loops || c->products > 0 || issue <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(issue / CACHED);
+	double length = c->loops ? c->longest : issue;
+	return c->products > 0 || length <= CACHED ? 1 : 1 + EACH_DOUBLING * log2(length / CACHED);
 }
 
 static double

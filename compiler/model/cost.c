@@ -14,8 +14,9 @@
 #include <string.h>
 
 enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
-/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
-enum { OVERLAP = 4 };
+/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here; masked
+ * reads of a thread that are under way together (lower/memory/memory.c: a predicate each). */
+enum { OVERLAP = 4, PREDICATES = 7 };
 /* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
 enum { NEXT_PROGRAM = 100, NEXT_AXIS = 40 };
 
@@ -31,6 +32,7 @@ typedef struct Walk {
 	double *fresh;                                  /* the same: those that it has not from an earlier read near by */
 	double now;                                     /* no op begins before: the last barrier */
 	double stored;                                  /* no read begins before: the last write before it begins */
+	double masked;                                  /* reads of the trip so far that have masks of their own */
 	int warps;
 	int overlap;                                    /* trips of the present loop whose reads are under way together */
 	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
@@ -46,12 +48,6 @@ words(const Value *v)
 	return MAX(cost_elements(v) * element_bytes(v->type) / 4, 1);
 }
 
-static void
-add_issue(Walk *w, double n)
-{
-	w->c->issue += n;
-}
-
 static double
 arithmetic(Walk *w, const Op *op, double times)
 {
@@ -63,7 +59,7 @@ arithmetic(Walk *w, const Op *op, double times)
 	int id = op->out[0].id;
 	double n = cost_distinct(w->varies, &op->out[0]) * w->inside[id] * w->fresh[id] / (double)MAX(attr_equal(op), 1);
 	double special, issue = cost_work(op, &special);
-	add_issue(w, times * MAX(n, 1) * issue);
+	w->c->issue += times * MAX(n, 1) * issue;
 	w->c->special += times * MAX(n, 1) * special;
 	return issue > 0 ? 4 + 18 * (special > 0) : 0;
 }
@@ -125,7 +121,7 @@ access(Walk *w, const Op *op, double times)
 		sectors = MAX(sectors, w->t->lanes / 4.0);
 	} else if (!is_read && sectors * SECTOR > 1.1 * vector * bits / 8 * w->t->lanes)
 		sectors *= 2;                           /* written in parts */
-	add_issue(w, times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2));
+	w->c->issue += times * n * (w->facts->windows(w->facts->user, op) ? 1.25 : is_read ? 3 : 2);
 	/* of elements at random the L2 cache serves pairs, of which a request asks for one */
 	double most = w->t->lanes * ceil(vector * bits / 8 / SECTOR), asked = is_read ? MIN(sectors, most) : sectors;
 	w->c->requests += times * n * MAX(ceil(asked / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
@@ -135,10 +131,10 @@ access(Walk *w, const Op *op, double times)
 		w->c->narrow += times * held * MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
 	if (is_read)
 		note_again(w, op, times * held);
-	/* all multiprocessors wait for memory at once, each for its share */
-	/* as it is built; choices count its latency */
+	/* all multiprocessors wait for memory at once, each for its share; sent: as built, choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
-	double alone = is_read && !is_sent ? w->r->latency / w->overlap : 0;
+	double turns = w->loop && cost_tests(op) ? MAX(ceil((w->masked += n) / PREDICATES), 1) : 1;
+	double alone = is_read && !is_sent ? w->r->latency / w->overlap * turns : 0;
 	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
@@ -146,7 +142,7 @@ access(Walk *w, const Op *op, double times)
 static double
 through_shared(Walk *w, double bytes, double times)
 {
-	add_issue(w, times * (2 * MAX(bytes / 8, 1) + 6));
+	w->c->issue += times * (2 * MAX(bytes / 8, 1) + 6);
 	w->c->shared += times * 2 * MAX(bytes * w->t->lanes / 128, 1) * w->warps;
 	return 2 * w->r->shared_latency + w->r->barrier;
 }
@@ -156,7 +152,7 @@ slot_access(Walk *w, const Op *op, double times)
 {
 	double issue, shared, held = words(op->kind == OP_PUT ? op->in[1] : &op->out[0]);
 	cost_pieces(op, w->t, held * 4, &issue, &shared);
-	add_issue(w, times * issue);
+	w->c->issue += times * issue;
 	w->c->shared += times * shared * w->warps;
 	return through_shared(w, held * 2, times) - w->r->barrier + shared * w->warps;
 }
@@ -170,7 +166,7 @@ tally(Walk *w, const Op *op, double times)
 	const Value *v = op->in[op->nin - 1];
 	bool swaps = dtype_is_float(v->type->elem);
 	double n = cost_elements(v);
-	add_issue(w, times * n * (swaps ? ISSUE_SWAPPED : ISSUE));
+	w->c->issue += times * n * (swaps ? ISSUE_SWAPPED : ISSUE);
 	w->c->shared += times * n * (swaps ? PASSES_SWAPPED : PASSES) * w->warps;
 	return swaps ? n * 2 * w->r->shared_latency : w->r->shared_latency;
 }
@@ -181,7 +177,7 @@ kept_tile(Walk *w, const Op *op, double times)
 {
 	enum { ADDRESS = 3, WIDEST = 16 };
 	double bytes = words(op->kind == OP_GET ? op->out : op->in[1]) * 4;
-	add_issue(w, times * (MAX(bytes / WIDEST, 1) + ADDRESS));
+	w->c->issue += times * (MAX(bytes / WIDEST, 1) + ADDRESS);
 	w->c->shared += times * MAX(bytes * w->t->lanes / 128, 1) * w->warps;
 	return op->kind == OP_GET ? w->r->shared_latency : 0;
 }
@@ -189,7 +185,7 @@ kept_tile(Walk *w, const Op *op, double times)
 static double
 barrier(Walk *w, double times)
 {
-	add_issue(w, times * 2);
+	w->c->issue += times * 2;
 	w->c->barriers += times;
 	return w->r->barrier;
 }
@@ -201,7 +197,7 @@ static double
 shared_conversion(Walk *w, const Op *op, double times)
 {
 	double shared, issue = cost_narrow(op, w->t, &shared);
-	add_issue(w, times * issue);
+	w->c->issue += times * issue;
 	w->c->shared += times * shared * w->warps;
 	return shared * w->warps + through_shared(w, MAX(words(&op->out[0]), words(op->in[0])) * 4, times);
 }
@@ -216,7 +212,7 @@ conversion(Walk *w, const Op *op, double times)
 	if (p.kind == CONVERT_NONE || p.kind == CONVERT_REGISTERS)
 		return 0;
 	if (p.kind == CONVERT_SHUFFLE) {
-		add_issue(w, times * 3 * words(&op->out[0]));
+		w->c->issue += times * 3 * words(&op->out[0]);
 		w->c->shuffles += times * words(&op->out[0]) * w->warps;
 		return w->r->shuffle_latency;
 	}
@@ -250,19 +246,19 @@ reduction(Walk *w, const Op *op, double times)
 	held *= w->inside[op->in[0]->id];
 	if (p.kind == COMBINE_KEY || p.kind == COMBINE_PAIR)
 		each = 4;
-	add_issue(w, times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0)));
+	w->c->issue += times * held * (ways * each + (p.kind == COMBINE_KEY ? KEY_ISSUE : 0));
 	latency += 4 * log2_ceil((int64_t)held) * ways + (ways > 1 ? read_late(w, op->in[0]) : 0);
 	for (int i = 0; i < p.nruns; i++) {
 		const AxisRun *run = &p.run[i];
 		double n = run->n * MAX(states, 1) * p.n;
 		if (run->in == IN_LANE) {
-			add_issue(w, times * n * (ways + each));
+			w->c->issue += times * n * (ways + each);
 			w->c->shuffles += times * n * w->warps;
 			latency += run->n * (w->r->shuffle_latency + 4);
 		} else if (run->in == IN_WARP) {
 			double reads = (double)(1 << run->n) * MAX(states, 1) * p.n;    /* each thread those of all warps */
 			latency += through_shared(w, MAX(states, 1) * p.n * 4, times) + barrier(w, times);
-			add_issue(w, times * (reads + (1 << run->n) * MAX(states, 1) * each));
+			w->c->issue += times * (reads + (1 << run->n) * MAX(states, 1) * each);
 			w->c->shared += times * reads * w->warps;
 		} else {
 			states = MAX(states / (1 << run->n), 1);
@@ -277,7 +273,7 @@ slice(Walk *w, const Op *op, double times)
 	SlicePlan p;
 	plan_slice(op, &p);
 	if (p.way == SLICE_SHUFFLES) {
-		add_issue(w, times * 3 * p.shuffles);
+		w->c->issue += times * 3 * p.shuffles;
 		w->c->shuffles += times * p.shuffles * w->warps;
 		return w->r->shuffle_latency;
 	}
@@ -300,7 +296,7 @@ mirror(Walk *w, const Op *op, double times)
 		return shared_conversion(w, op, times);
 	if (!l || !(exchange >> l->in[IN_REGISTER]))
 		return 0;
-	add_issue(w, times * words(&op->out[0]));
+	w->c->issue += times * words(&op->out[0]);
 	w->c->shuffles += times * words(&op->out[0]) * w->warps;
 	return w->r->shuffle_latency;
 }
@@ -418,16 +414,18 @@ static double
 region(Walk *w, const Op *op, double times)
 {
 	double start = regions_ready(w, op), end = start, n = op_is_loop(op) ? w->facts->trips(w->facts->user, op) : 1;
-	int before = w->overlap;
+	const Walk before = *w;
 	const Op *outer = w->loop;
+	double issued = w->c->issue;
 	/* no more than there are: sums of 4 trips of 1024 elements 89 us in twos, 59 in fours on an H200 */
-	w->overlap = cost_overlaps(op) ? (int)MIN(MAX(ceil(n), 1), OVERLAP) : op_is_loop(op) ? 1 : before;
+	w->overlap = cost_overlaps(op) ? (int)MIN(MAX(ceil(n), 1), OVERLAP) : op_is_loop(op) ? 1 : before.overlap;
 	w->c->loops |= op_is_loop(op) && !op_is_over_programs(op) && !cost_copies_ahead(op);
 	w->loop = outer || !op_is_loop(op) || op_is_over_programs(op) ? outer : op;
 	for (int r = 0; r < op->nregion; r++) {
-		double keep = w->now, stored = w->stored;
+		double stored = w->stored;
 		w->now = start;
 		w->stored = op_is_loop(op) ? start : stored;
+		w->masked = 0;
 		for (int i = 0; i < op->region[r]->narg; i++) {
 			w->ready[op->region[r]->arg[i].id] = start;
 			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
@@ -435,10 +433,13 @@ region(Walk *w, const Op *op, double times)
 		}
 		walk(w, op->region[r], times * n);
 		end = MAX(end, w->now);
-		w->now = keep;
+		w->now = before.now;
 		w->stored = op_is_loop(op) ? stored : w->stored;
 	}
-	w->overlap = before;
+	if (op_is_loop(op) && !op_is_over_programs(op) && times * n > 0)
+		w->c->longest = MAX(w->c->longest, (w->c->issue - issued) / (times * n));
+	w->masked = before.masked;
+	w->overlap = before.overlap;
 	w->loop = outer;
 	return n * (end - start);
 }

@@ -400,7 +400,7 @@ typedef struct ProgramCost {
 	double again, kept, narrow;                     /* of these what loops read again; first; by pieces */
 	bool loops;                                     /* trips wait for memory in turn */
 	double barriers;
-	double path;                                    /* cycles of latencies, one after another */
+	double path, longest;                           /* cycles of latencies, in turn; instructions of the longest trip */
 	int registers;                                  /* of a thread, by live ranges of ops: more than there are spill */
 	double likely;                                  /* that ptxas gives it; 0: these */
 	int blocks, given;                              /* of built code: that are resident, registers of a thread; or 0 */
@@ -414,12 +414,12 @@ typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, 
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 double cost_narrow(const Op *convert, const Target *t, double *shared);        /* of a conversion's sides: instructions */
 double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
-/* The share of a read's sectors that the first cache does not have: less where the program has read near it before. */
-double cost_missed(const Op *op);
+double cost_missed(const Op *op);       /* the share of a read's sectors that no read near it has left in the first cache */
 double cost_fresh(const Op *op, double vector);         /* overlap/read_overlap.c: the share not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
-bool cost_overlaps(const Op *loop);                     /* does the assembler behind make four trips of one? */
+/* Does the assembler behind make four trips of one?  Has each instruction of a read a mask of its own? */
+bool cost_overlaps(const Op *loop), cost_tests(const Op *op);
 
 typedef struct LineCost {
 	int file, line;

@@ -378,6 +378,18 @@ cost_order(const Op *op, const Target *t, int warps, double elements, double tim
 
 /* ---- loops ---- */
 
+/* A mask that is the same in all trips is made once. */
+bool
+cost_tests(const Op *op)
+{
+	const IntList *inside = attr_inside(op);
+	const char *index = op->kind == OP_READ && op->in[0]->type->kind == TYPE_TENSOR ? attr_index(op) : "";
+	bool tests = false;
+	for (int d = 0; index[d]; d++)
+		tests |= index[d] != 'i' && !(inside && inside->at[d]) && value_inside(op->in[1 + d], op->home);
+	return tests;
+}
+
 double
 cost_elements(const Value *v)
 {
@@ -402,23 +414,27 @@ is_from_data(const Value *v, const Block *b, int depth)
 bool
 cost_overlaps(const Op *loop)
 {
-	/* instructions of a trip: 8 elements compared, not 8 exponentials; of several trips' copies, which have
-	 * addresses, too: squares of 16 elements added, not sums and squares (std_cols of bench/warps) */
-	enum { SHORT = 65, SHORT_COPIES = 40, DEPTH = 6 };
-	double n = 0, special;
+	/* PTX's instructions of a trip with its bounds and its end: 40 to 43 of sums of squares and exponentials were made
+	 * four, 44 to 56 of plain sums not (ptxas 13); copies of trips have addresses, too */
+	enum { MOST = 43, END = 4, BOUNDS = 4, DEPTH = 6 };
+	double n = END, special;
+	bool copies = attr_unrolled(loop) > 0;
 	if (loop->kind != OP_FOR || op_is_over_programs(loop))
 		return false;
 	for (const Op *op = loop->region[0]->first; op; op = op->next) {
 		if (op_has(op, WRITES | EFFECT) || op_is_control(op) || attr_sync(op) || op_attr(op, ATTR_SMEM))
 			return false;
-		if (attr_unrolled(loop) > 0 && op_is_access(op) &&
+		if (copies && op_is_access(op) &&
 		    ANY_OF(i, op->nin - 1, is_from_data(op->in[1 + i], loop->region[0], DEPTH)))
 			return false;
-		bool reduces = op_family(op) == FAMILY_REDUCE;
-		if (op->nout > 0 && !op_is_access(op))
+		bool reduces = op_family(op) == FAMILY_REDUCE, is_added = op->kind == OP_MUL && op->out[0].nuses == 1;
+		if (op_is_access(op) && op->nout > 0)
+			n += MAX(cost_elements(&op->out[0]) / MAX((double)attr_vector(op), 1), 1) *
+			    (1 + copies + (cost_tests(op) ? BOUNDS : 0));
+		else if (op->nout > 0 && !(is_added && dtype_is_float(op->out[0].type->elem)))
 			n += cost_elements(reduces ? op->in[0] : &op->out[0]) * cost_work(op, &special);
 	}
-	return n < (attr_unrolled(loop) > 0 ? SHORT_COPIES : SHORT);
+	return n <= MOST;
 }
 
 /* ---- lines of the source ---- */
