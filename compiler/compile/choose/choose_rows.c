@@ -341,7 +341,7 @@ add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
 	memcpy(all, t->value, sizeof *all * (size_t)n);
 	if (rows <= ROWS_MOST)
 		all[n++] = (Const){.kind = CONST_INT, .i = rows <= PART_FEW ? PART_FEW : PART_LEAST};
-	if (rows <= ROWS_BY_WARPS)                      /* the rest of 64 would lie outside */
+	if (rows <= PART_FEW)                           /* the rest of 64 would lie outside */
 		all[0] = all[--n], t->nvalue = 0;
 	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
 	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
