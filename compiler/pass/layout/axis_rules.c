@@ -123,8 +123,6 @@ rule_rem(const Type *t, const AxisInfo *l, const AxisInfo *r)
 	return x;
 }
 
-#define FAR (INT64_C(1) << 62)
-
 /* v / by where v is a sum of multiples of `by`: what that is a multiple of, as log2; -1: it is none. */
 static int
 quotient_div(const Value *v, int64_t by, int depth)
@@ -134,9 +132,9 @@ quotient_div(const Value *v, int64_t by, int depth)
 	if (value_int(v, &n))
 		return n % by == 0 ? trailing_zeros(n / by) : -1;
 	bool is_index = loop && loop->kind == OP_FOR && v == &v->block->arg[0];
-	const AxisInfo *range = axis_of(v);                     /* it has not wrapped */
-	bool stays = range->lo >= -FAR && range->hi <= FAR;
-	bool is_sum = op && op->kind == OP_ADD && stays, is_product = op && op->kind == OP_MUL && stays;
+	const AxisInfo *range = axis_of(v), all = axis_unknown(v->type);
+	bool stays = op && (range->lo > all.lo || range->hi < all.hi);  /* it has not wrapped */
+	bool is_sum = stays && op->kind == OP_ADD, is_product = stays && op->kind == OP_MUL;
 	if (depth == 0 || !(is_index || is_sum || is_product))
 		return -1;
 	const Value *a = is_index ? loop->in[0] : op->in[0], *b = is_index ? loop->in[2] : op->in[1];
@@ -150,7 +148,8 @@ rule_quotient(const Op *op, const Type *t, const AxisInfo *l, const AxisInfo *r)
 {
 	enum { DEEP = 4 };
 	AxisInfo x = rule_div(t, l, r, false);
-	if (t->rank == 0 && axis_is_known(r) && r->lo > 0 && !is_power(r))
+	bool fits = t->rank == 0 && (l->lo >= 0 || t->elem != TY_U64);
+	if (fits && axis_is_known(r) && r->lo > 0 && !is_power(r))
 		x.div[0] = MAX(x.div[0], quotient_div(op->in[0], r->lo, DEEP));
 	return x;
 }
