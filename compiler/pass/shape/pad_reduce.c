@@ -135,15 +135,21 @@ note_extents(const Pad *p, Op *op)
 		attr_set_columns(p->m, op, was[1]);
 }
 
-/* Of an operand from before a loop the zeros stand there, too. */
+int
+pad_dot_k(const Op *dot, int i)
+{
+	return dot->in[i]->type->rank - (i == 0 ? 1 : 2);
+}
+
+/* Zeros in the gaps of groups, or behind the end if `group` is 0.  Of an operand from before a loop they stand there. */
 static void
-fill_operand(const Pad *p, Op *op, int i, int d)
+fill_operand(const Pad *p, Op *op, int i, int64_t group)
 {
 	Op *loop = op->home->parent, *before = op->prev;
 	bool stays = loop && op_is_loop(loop) && !value_inside(op->in[i], op->home);
 	Builder b = build_before(op);
+	int d = pad_dot_k(op, i);
 	Value *v = op->in[i], *zero = build_int(&b, v->type, 0);
-	int64_t group = pad_gap(p, v);
 	if (group)
 		op_set_in(op, i, build3(&b, OP_SELECT, pad_within_group(&b, v->type, d, group), v, zero));
 	else
@@ -154,25 +160,18 @@ fill_operand(const Pad *p, Op *op, int i, int d)
 	}
 }
 
-/* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already. */
-int
-pad_dot_k(const Op *dot, int i)
-{
-	return dot->in[i]->type->rank - (i == 0 ? 1 : 2);
-}
-
+/* Both sides: zero times what the other one holds may be NaN.  What a read gives outside is zero already.  What is the same
+ * along K has the other side's gaps. */
 void
 pad_dot(const Pad *p, Op *op)
 {
-	bool has_gaps = pad_gap(p, op->in[0]) > 0;
-	for (int i = 0; i < 2; i++) {
-		int d = pad_dot_k(op, i);
-		if (is_padded(p, op->in[i], d) && !reads_zeros(op->in[i]))
-			fill_operand(p, op, i, d);
-	}
+	int64_t group = MAX(pad_gap(p, op->in[0]), pad_gap(p, op->in[1]));
+	for (int i = 0; i < 2; i++)
+		if (is_padded(p, op->in[i], pad_dot_k(op, i)) && !reads_zeros(op->in[i]))
+			fill_operand(p, op, i, group);
 	if (!(p->t->has & HAS_WGMMA) || op->out[0].type->rank != 2)
 		return;
 	note_extents(p, op);
-	if (!has_gaps && is_padded(p, op->in[0], 1) && is_padded(p, op->in[1], 0))
+	if (!group && is_padded(p, op->in[0], 1) && is_padded(p, op->in[1], 0))
 		attr_set_depth(p->m, op, pad_was(p, op->in[0])->extent[1]);
 }
