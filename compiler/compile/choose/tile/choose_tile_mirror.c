@@ -15,7 +15,7 @@
 typedef struct Mirror {
 	const Pair *x;
 	int axis[2];                                    /* whose programs' indices are equal; both -1: of none */
-	bool *assumed;                                  /* by the value's id: what a loop carries, and is looked at */
+	bool *assumed;                                  /* by the value's id: what a loop carries, while it is looked at */
 } Mirror;
 
 /* Are both the same number, or have they the same elements? */
@@ -44,8 +44,10 @@ loop_mirrors(Mirror *m, const Op *loop, int i, int depth)
 	if (loop->kind != OP_FOR || i < 0 || m->assumed[it->id])
 		return loop->kind == OP_FOR && i >= 0;
 	m->assumed[it->id] = true;
-	return mirrors(m, loop->in[3 + i], loop->in[3 + i], depth) &&
-	    mirrors(m, loop->region[0]->last->in[i], loop->region[0]->last->in[i], depth);
+	const Value *before = loop->in[3 + i], *behind = loop->region[0]->last->in[i];
+	bool is = mirrors(m, before, before, depth) && mirrors(m, behind, behind, depth);
+	m->assumed[it->id] = false;                     /* it may be asked of again */
+	return is;
 }
 
 /* A row over all columns and a column over all rows, of the same elements; or a scalar. */
