@@ -373,8 +373,7 @@ is_filled(const Estimate *e, const Op *op, int *dim)
 {
 	int bytes = dtype_tile_size(op->out[0].type->elem);
 	return op->kind == OP_READ && op->out[0].type->rank > 0 && !dtype_is_packed(op->out[0].type->elem) &&
-	    !bundle_copies(op, e->t, e->warps) &&
-	    bytes << access_contiguity(op, e->t, dim) < ALONE_BYTES;
+	    !bundle_copies(op, e->t, e->warps) && bytes << access_contiguity(op, e->t, dim) < ALONE_BYTES;
 }
 
 /* A warp's load takes as many rows as their elements are fewer than its threads. */
@@ -466,8 +465,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
-		/* what a product behind the loop reads has room of its own; in roles it comes by the ring */
-		bool behind = e->written_out || (!e->parted && e->trips > 0);
+		bool behind = e->written_out || (!e->parted && e->trips > 0);   /* its room is no part of a ring */
 		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;
 		e->once += in_loop || op->out[0].type->rank < 2 || begins_loop(e, &op->out[0]) ? 0 : bytes;
