@@ -18,8 +18,7 @@ typedef struct Var {
 	double weight;                                  /* how often it runs */
 	int first, nedge;                               /* edges to its operands */
 	int mark;                                       /* of the flood that reached it last */
-	const Layout *costed;                           /* the layout whose cost `cost` is */
-	double cost;
+	struct { const Layout *of; double cost; } costed[2]; /* what the last layout costs, and the one before */
 } Var;
 
 /* Operand `index` of `op` must lie as var `user` says. */

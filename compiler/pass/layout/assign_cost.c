@@ -250,11 +250,14 @@ assign_cost(Assign *a)
 	double sum = 0;
 	for (int i = 0; i < a->vars.n; i++) {
 		Var *x = &a->vars.at[i];
-		if (x->layout && x->costed != x->layout) {
-			x->costed = x->layout;
-			x->cost = op_cost(a, x) * x->weight;
+		int at = x->costed[0].of != x->layout;  /* floods come and go: one of two is there mostly */
+		if (x->layout && at && x->costed[1].of != x->layout) {
+			x->costed[1] = x->costed[0];
+			x->costed[0].of = x->layout;
+			x->costed[0].cost = op_cost(a, x) * x->weight;
+			at = 0;
 		}
-		sum += x->layout ? x->cost : 0;
+		sum += x->layout ? x->costed[at].cost : 0;
 	}
 	for (int i = 0; i < a->f->nvalues; i++)
 		if (a->note[i].edges >= 0)
