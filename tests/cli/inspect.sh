@@ -20,6 +20,7 @@ expect 0 'chosen: .*warps = [48],.* specialize = true' inspect untuned.tgl --exa
 expect 0 '8 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=512
 expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
 refuse 'roles'
+expect 1 "'a' is a tensor, which has no value here" inspect untuned.tgl -D a=3
 # Tiles of products that the header gives as numbers are chosen, unless it gives a schedule too or the caller says them.
 cat >sides.tgl <<'END'
 kernel sides<BM = 64, BN = 64, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], c: out bf16[M, N])

@@ -44,10 +44,15 @@ header_names(const Kernel *k, NameSet *all)
 const char *
 header_advice(const Kernel *k, const char *name)
 {
+	Arena *mem = k->program->cx->mem;
+	int i = param_of_kernel(k, name);
 	NameSet all = {0};
 
+	if (i >= 0)                                     /* a scalar would have been found */
+		return arena_printf(mem, "'%s' is a %s, which has no value here", name,
+		    k->params.at[i].kind == PARAM_TENSOR ? "tensor" : "pointer");
 	header_names(k, &all);
-	return name_advice(k->program->cx->mem, name, all.at, all.n);
+	return name_advice(mem, name, all.at, all.n);
 }
 
 static const char *
