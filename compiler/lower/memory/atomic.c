@@ -293,21 +293,34 @@ tally_place(Lower *l, const Op *op, int r, Reg *inside)
 	return at;
 }
 
-/* Ones that many lanes add to one element an instruction counts; floats are added by compare-and-swap, a lane at a time. */
+/* The greatest or least of floats, of which none is NaN there: bits of those at and above 0 rise with them, as signed
+ * numbers, which all others are below; of others they fall, and are above as unsigned ones.  A NaN loses. */
+static void
+run_by_bits(Lower *l, Atomic a, ThreadAccess *at, Reg v)
+{
+	bool most = a.kind == ATOMIC_MAX;
+	Reg inside = lower_both(l, at->mask, lower_arithmetic(l, OP_EQ, a.t, v, v));
+	Reg below = lower_op2(l, THREAD_SLT, to_bits(l, &a, v), thread_int_const(l->b, bits_type(a.t), 0));
+	at->mask = lower_both(l, inside, lower_op1(l, THREAD_NOT, below));
+	run_native(l, &a, at, v, 0);
+	a.kind = most ? ATOMIC_UMIN : ATOMIC_UMAX;
+	at->mask = lower_both(l, inside, below);
+	run_native(l, &a, at, v, 0);
+}
+
+/* Ones that many lanes add to one element an instruction counts; sums of floats are swapped, a lane at a time. */
 void
 lower_tally(Lower *l, Op *op)
 {
 	enum { WORD_BITS = 32 };
 	const Value *v = op->in[op->nin - 1];
-	Atomic a = {.op = op, .fn = "add", .t = v->type->elem, .reg = lower_type(v->type), .kind = ATOMIC_ADD,
-	    .combine = OP_ADD};
-	a.is_float = dtype_is_float(a.t);
-	a.native = !a.is_float || l->t->kind == TARGET_PTX;
+	Atomic a = make(op, v->type, l->t);
+	a.native &= !a.is_float || l->t->kind == TARGET_PTX;
 	uint64_t repeats = lower_repeats(v->layout);
 	Reg acts = lower_is_first_holder(l, v->layout), base = lower_regs(l, op->in[0])[0];
 	const Reg *in = lower_regs(l, v);
 	bool joined = !acts && a.native && l->t->kind == TARGET_PTX && dtype_info[a.t].bits == WORD_BITS &&
-	    !(v->def && v->def->kind == OP_CONST && !a.is_float);
+	    !(a.kind == ATOMIC_ADD && v->def && v->def->kind == OP_CONST && !a.is_float);
 	for (int r = 0; r < lower_count(v); r++) {
 		if ((uint64_t)r & repeats)
 			continue;
@@ -320,6 +333,8 @@ lower_tally(Lower *l, Op *op)
 			run_joined(l, &a, &at, in[r]);
 		else if (a.native)
 			run_native(l, &a, &at, in[r], 0);
+		else if (l->t->kind == TARGET_PTX)
+			run_by_bits(l, a, &at, in[r]);
 		else
 			run_swap(l, &a, &at, in[r], 0);
 	}

@@ -13,12 +13,12 @@
  * apart by lane.  The least and the greatest, and bits of integers, likewise.  Only where nothing uses the old values or
  * accesses the tensor otherwise, no other device may watch it (scope sys), and the places are the same for all programs.
  *
- * Where data says which places, a copy of the tensor in shared memory is added to:
+ * Where data says which places, what there is joins a copy of the tensor in shared memory:
  *
  *                                                         %b = alloc : buffer<1 x f32[1024]> #2
  *                                                         put (slot 0 of %b), 0
  *     for … do (%p) {                                     for … do (%p) {
- *         atomic %y, %k, %w {index = "g", fn = "add"} =>      tally (slot 0 of %b), %k, %w
+ *         atomic %y, %k, %w {index = "g", fn = "add"} =>      tally (slot 0 of %b), %k, %w {fn = "add"}
  *     }                                                   }
  *                                                         %t = get (slot 0 of %b)
  *                                                         atomic %y, 0, %t {index = "p", extents = [1024], fn = "add"}
@@ -107,13 +107,13 @@ tally_shape(const Op *op, int64_t *extent)
 	return all > 1 && all * bytes <= TALLIED_MOST ? n : 0;
 }
 
-/* Elements added at places that data says, all other indices being numbers. */
+/* Elements that join places that data says, all other indices being numbers. */
 static bool
 is_tallied(const Op *op)
 {
 	int64_t extent[LAYOUT_RANK];
-	return op->kind == OP_ATOMIC && join_of(op) == OP_ADD && op->out[0].type->rank > 0 && strchr(attr_index(op), 'g') &&
-	    !strchr(attr_index(op), 'p') && tally_shape(op, extent) > 0;
+	return op->kind == OP_ATOMIC && join_of(op) != OP_COUNT && op->out[0].type->rank > 0 &&
+	    strchr(attr_index(op), 'g') && !strchr(attr_index(op), 'p') && tally_shape(op, extent) > 0;
 }
 
 static bool
@@ -368,7 +368,7 @@ tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 	Value *buffer = placed(build0(&b, OP_ALLOC, type_buffer(m, elem->elem, 1, n, extent)), layout_intern(m, &shared));
 	b = build_before(loop);
 	Value *slot = build_slot(&b, buffer, build_index(&b, 0));
-	op_make(&b, OP_PUT, (Value *[]){slot, placed(build_int(&b, tile, 0), l)}, 2, NULL, 0, NULL, 0);
+	op_make(&b, OP_PUT, (Value *[]){slot, placed(build_identity(&b, tile, join_of(op), true), l)}, 2, NULL, 0, NULL, 0);
 	b = (Builder){.m = m, .block = loop->home, .before = loop->next, .place = op->place};
 	Tally made = {loop, add_tallied(&b, op, slot, tile, l), slot};
 	vec_push(m->cx->tmp, all, made);
@@ -389,7 +389,8 @@ tally(Tallies *all, Op *op, Op *loop, const Target *t)
 		if (is_data || index[i - 1] == 'g')
 			in[n++] = v->layout == l ? v : placed(build1(&b, OP_CONVERT, v, NULL), l);
 	}
-	op_make(&b, OP_TALLY, in, n, NULL, 0, NULL, 0);
+	Attr fn = attr_new_fn(b.m, attr_fn(op));
+	op_make(&b, OP_TALLY, in, n, &fn, 1, NULL, 0);
 	op_erase(op);
 }
 
