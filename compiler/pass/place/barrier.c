@@ -42,6 +42,7 @@ typedef struct Barrier {
 	VEC(const Op *) counted;                        /* copies that mbarriers count */
 	VEC(LoopWalk) walks;
 	int nsync;                                      /* barriers put so far */
+	bool observed;                                  /* do programs see the order of others' writes? */
 	bool checks;                                    /* puts none: */
 	const Op *missing;                              /* the first op that lacks one */
 	PairNotes notes;                                /* what needs each barrier */
@@ -79,17 +80,20 @@ sync_before(Barrier *k, Op *op)
 
 /* ---- ops ---- */
 
-/* A release after writes by any thread that are none themselves must come after all of them. */
+/* A release comes after all writes by any thread; after other releases only where programs see the order, and those of its
+ * own op, in a loop, each give their own elements away. */
 static bool
 releases(Barrier *k, const Op *op)
 {
 	if (!drain_releases(op))
 		return false;
-	for (int i = 0; i < k->open.n; i++)
-		if (k->open.at[i].global && k->open.at[i].write && !drain_releases(k->open.at[i].op)) {
-			pairs_note(&k->notes, op, &k->open.at[i], &(Effect){.op = op, .global = true, .write = true});
+	for (int i = 0; i < k->open.n; i++) {
+		const Effect *e = &k->open.at[i];
+		if (e->global && e->write && (!drain_releases(e->op) || (k->observed && e->op != op))) {
+			pairs_note(&k->notes, op, e, &(Effect){.op = op, .global = true, .write = true});
 			return true;
 		}
+	}
 	return false;
 }
 
@@ -221,7 +225,7 @@ visit(Barrier *k, Op *op)
 		SyncScope own = find_hazard(k, op, &e);
 		scope = MAX(scope, own);
 	}
-	if (attr_sync(op) || scope == SYNC_BLOCK || releases(k, op)) {
+	if (releases(k, op) || attr_sync(op) || scope == SYNC_BLOCK) {
 		sync_before(k, op);
 	} else if (attr_sync_warp(op) || scope == SYNC_WARP) {
 		put_sync(k, op, attr_sync_warp(op), attr_set_sync_warp);
@@ -450,7 +454,7 @@ static const Op *
 run(Func *f, const Target *t, bool checks, BarrierPairs *pairs, Arena *mem)
 {
 	Barrier k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .checks = checks,
-	    .notes = {.pairs = pairs, .mem = mem}};
+	    .observed = func_observes_order(f), .notes = {.pairs = pairs, .mem = mem}};
 
 	axis_keep(f);
 	k.filled = find_filled(f->body, k.tmp);
