@@ -183,11 +183,11 @@ privatize_takes(const Func *f, const Op *op)
 	return true;
 }
 
-/* What changes nothing. */
+/* What changes nothing: a NaN loses against any number, and leaves one in memory that no program joins. */
 static Value *
 neutral(Builder *b, const Value *like, OpKind kind)
 {
-	Value *v = build_identity(b, like->type, kind, true);
+	Value *v = build_identity(b, like->type, kind, false);
 	v->layout = like->layout;
 	return v;
 }
@@ -343,6 +343,18 @@ is_same_row(const Op *sum, const Op *op)
 	    ALL_OF(d, op->in[0]->type->rank, x[d] == 'i' ? y[d] == 'i' && sum->in[1 + d] == op->in[1 + d] : y[d] == 'g');
 }
 
+/* Of the greatest and least floats, which are compared by their bits: a NaN above or below all numbers (lower_tally). */
+static Value *
+begin(Builder *b, const Type *tile, OpKind kind, const Layout *l)
+{
+	if (!dtype_is_float(tile->elem) || (kind != OP_MAX && kind != OP_MIN))
+		return placed(build_identity(b, tile, kind, false), l);
+	bool wide = dtype_info[tile->elem].bits == 64;
+	const Type *bits = type_with_elem(b->m, tile, wide ? TY_I64 : TY_I32);
+	Value *v = placed(build_int(b, bits, kind == OP_MAX ? -1 : wide ? INT64_MAX : INT32_MAX), l);
+	return placed(build1(b, OP_BITCAST, v, tile), l);
+}
+
 static Value *
 tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 {
@@ -368,7 +380,7 @@ tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 	Value *buffer = placed(build0(&b, OP_ALLOC, type_buffer(m, elem->elem, 1, n, extent)), layout_intern(m, &shared));
 	b = build_before(loop);
 	Value *slot = build_slot(&b, buffer, build_index(&b, 0));
-	op_make(&b, OP_PUT, (Value *[]){slot, placed(build_identity(&b, tile, join_of(op), true), l)}, 2, NULL, 0, NULL, 0);
+	op_make(&b, OP_PUT, (Value *[]){slot, begin(&b, tile, join_of(op), l)}, 2, NULL, 0, NULL, 0);
 	b = (Builder){.m = m, .block = loop->home, .before = loop->next, .place = op->place};
 	Tally made = {loop, add_tallied(&b, op, slot, tile, l), slot};
 	vec_push(m->cx->tmp, all, made);
