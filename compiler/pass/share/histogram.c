@@ -3,11 +3,17 @@
  *     atomic %y, %n, %v, (const 1) {index = "ig"}         %h = histogram %v {bins = 256} : i32[256]
  *                                                   =>    atomic %y, %n, 0, %h {index = "ip", extents = [256]}
  *
+ * What is no one is scattered, if fewer bins than elements are in a row that goes with the program:
+ *
+ *     atomic %y, %n, %v, %x {fn = "max"}                    %h = scatter (const nan : f32[256]), %v, %x {fn = "max"}
+ *                                                   =>    atomic %y, %n, 0, %h {index = "ip", extents = [256], fn = "max"}
+ *
  * %y is i32[N, 256], %v i32[1024].  Atomics of one place come one after another, while a block counts in shared memory:
  * 64 images of 2^20 bytes took an H200 4956 us by 1024 atomics a program.  What the bins of all programs are added to, pass
  * privatize adds up by blocks.  Both drop indices outside; any integer is added so, as sums of integers have no order. */
+#include "ir/derive.h"
 #include "model/model.h"
-#include "pass/pass.h"
+#include "pass/async/pipeline.h"
 
 #include <string.h>
 
@@ -24,17 +30,51 @@ gathered(const Op *op)
 	return g && strspn(index, "i") + 1 + strspn(g + 1, "i") == strlen(index) ? (int)(g - index) : -1;
 }
 
+/* Added or compared at places that data says, with no use for what was there; of fewer bins than `each` for an element. */
+static bool
+is_of_bins(const Op *op, int64_t each)
+{
+	if (op->kind != OP_ATOMIC || op->out[0].nuses > 0 || strcmp(attr_scope(op), "sys") == 0 || gathered(op) < 0)
+		return false;
+	int d = gathered(op);
+	const Value *v = op->in[1 + d];
+	int64_t bins = op->in[0]->type->extent[d];
+	return v->type->rank > 0 && bins > 1 && bins <= BINS_MOST && bins <= each * type_count(v->type);
+}
+
 static bool
 counts(const Op *op, int64_t *each)
 {
-	if (op->kind != OP_ATOMIC || op->out[0].nuses > 0 || strcmp(attr_fn(op), "add") != 0 ||
-	    strcmp(attr_scope(op), "sys") == 0 || gathered(op) < 0)
+	if (!is_of_bins(op, BINS_EACH) || strcmp(attr_fn(op), "add") != 0)
 		return false;
+	const Value *data = op->in[access_data(op)];
+	return dtype_is_int(data->type->elem) && value_constant(data, each);
+}
+
+/* Others join in a tile of the bins, in rows that go with the program; what all programs share pass privatize sees to. */
+static bool
+joins(const Func *f, const Op *op)
+{
+	return op->home == f->body && is_of_bins(op, 1) && strstr(" add min max ", attr_fn(op)) &&
+	    dtype_info[op->out[0].type->elem].bits == 32 && !privatize_takes(f, op);
+}
+
+/* All bins join what is there, at once. */
+static void
+replace(Op *op, Value *all)
+{
+	Builder b = build_before(op);
+	Module *m = b.m;
 	int d = gathered(op);
-	const Value *data = op->in[access_data(op)], *v = op->in[1 + d];
-	int64_t bins = op->in[0]->type->extent[d];
-	return dtype_is_int(data->type->elem) && value_constant(data, each) && v->type->rank > 0 && bins > 1 &&
-	    bins <= BINS_MOST && bins <= BINS_EACH * type_count(v->type);
+	char *index = arena_printf(m->cx->tmp, "%s", attr_index(op));
+	index[d] = 'p';
+	Value **in = NEW_COPY(m->cx->tmp, op->in, op->nin);
+	in[1 + d] = build_index(&b, 0);
+	in[access_data(op)] = all;
+	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, attr_scope(op)),
+	    attr_new_index(m, index), attr_new_extents(m, all->type->extent, 1)};
+	op_make(&b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
+	op_erase(op);
 }
 
 static void
@@ -42,24 +82,28 @@ count(Op *op, int64_t each)
 {
 	Builder b = build_before(op);
 	Module *m = b.m;
-	int d = gathered(op), data = access_data(op);
-	int64_t bins = op->in[0]->type->extent[d];
-	DType elem = op->in[data]->type->elem;
-	char *index = arena_printf(m->cx->tmp, "%s", attr_index(op));
-	Attr of = attr_new_bins(m, bins);
+	int d = gathered(op);
+	DType elem = op->out[0].type->elem;
+	Attr of = attr_new_bins(m, op->in[0]->type->extent[d]);
 	Value *h = op_make(&b, OP_HISTOGRAM, &op->in[1 + d], 1, &of, 1, NULL, 0)->out;
 	if (elem != TY_I32)
 		h = build1(&b, OP_CAST, h, type_with_elem(m, h->type, elem));
-	if (each != 1)
-		h = build2(&b, OP_MUL, h, build_int(&b, h->type, each));
-	index[d] = 'p';
-	Value **in = NEW_COPY(m->cx->tmp, op->in, op->nin);
-	in[1 + d] = build_index(&b, 0);
-	in[data] = h;
-	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, attr_scope(op)),
-	    attr_new_index(m, index), attr_new_extents(m, &bins, 1)};
-	op_make(&b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
-	op_erase(op);
+	replace(op, each != 1 ? build2(&b, OP_MUL, h, build_int(&b, h->type, each)) : h);
+}
+
+static void
+join(Op *op)
+{
+	Builder b = build_before(op);
+	int d = gathered(op);
+	const Type *t = op->out[0].type;
+	int64_t n = type_count(t);
+	const Type *bins = type_tile(b.m, t->elem, 1, &op->in[0]->type->extent[d]);
+	Value *in[] = {build_identity(&b, bins, fn_kind(attr_fn(op)), false), op->in[1 + d], op->in[access_data(op)]};
+	for (int i = 1; i < LEN(in) && t->rank > 1; i++)
+		in[i] = build_reshape(&b, in[i], 1, &n);
+	Attr attr[] = {attr_new_fn(b.m, attr_fn(op)), attr_new_axis(b.m, 0)};
+	replace(op, op_make(&b, OP_SCATTER, in, LEN(in), attr, LEN(attr), NULL, 0)->out);
 }
 
 void
@@ -70,5 +114,7 @@ pass_histogram(Func *f, const Target *t)
 		next = op_after(op, f->body);
 		if (counts(op, &each))
 			count(op, each);
+		else if (joins(f, op))
+			join(op);
 	}
 }
