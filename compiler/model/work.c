@@ -94,11 +94,23 @@ is_one_number(const Value *v)
 	    (v->def->kind == OP_CONST || (v->def->kind == OP_BROADCAST && v->def->in[0]->type->rank == 0));
 }
 
+/* A condition that is only added up is that of the addition. */
+static bool
+is_added_up(const Op *op)
+{
+	for (const Op *use = op->out[0].nuses == 1 ? op->next : NULL; use; use = use->next)
+		if (ANY_OF(i, use->nin, use->in[i] == &op->out[0]))
+			return use->kind == OP_ADD || op_family(use) == FAMILY_REDUCE;
+	return false;
+}
+
 static OpWork
 work_of(const Op *op)
 {
 	DType t = op->nin ? op->in[0]->type->elem : op->out[0].type->elem, to = op->out[0].type->elem;
 	bool real = dtype_is_float(t);
+	if (t == TY_BOOL && to == TY_BOOL && op_family(op) == FAMILY_ARITH)
+		return (OpWork){0.5, 0};                /* most are part of a comparison, as thread/count.c counts them */
 	switch (op->kind) {
 	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
 	case OP_SIGMOID: return (OpWork){8, 2};
@@ -111,7 +123,7 @@ work_of(const Op *op)
 			return (OpWork){5, 0};          /* lower/math/divide.c */
 		return !real ? (OpWork){20, 1} : attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
 	case OP_SQRT: return attr_fast(op) ? (OpWork){2, 1} : (OpWork){9, 1};
-	case OP_CAST: return cast_work(op, t, to);
+	case OP_CAST: return t == TY_BOOL && is_added_up(op) ? (OpWork){0, 0} : cast_work(op, t, to);
 	case OP_ADD: case OP_SUB:
 		if (is_taken_along(op))
 			return (OpWork){0, 0};
