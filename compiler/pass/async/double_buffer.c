@@ -110,6 +110,7 @@ pipeline_double_buffer(Pipeline *p, int64_t room)
 /* ---- the loop's other reads ---- */
 
 enum { BYTES_MOST = 32, DEPTH = 8 };                    /* of a thread, all of them together */
+enum { BOOLS_MOST = 4 };                                /* a carried one takes one of 7 predicates, or two instructions */
 
 /* Does v, as it is in another iteration, follow from the counter alone?  *moves: it differs at all. */
 static bool
@@ -210,7 +211,9 @@ pipeline_read_ahead(Pipeline *of)
 		p.reads.at = NULL;
 		p.reads.n = p.reads.cap = 0;
 		for (Op *op = p.body->first; op; op = op->next) {
-			if (!may_be_ahead(&p, op) || may_test(&p, op) != tested || bytes + thread_bytes(op) > BYTES_MOST)
+			bool is_mask = op->nout > 0 && op->out[0].type->elem == TY_BOOL;
+			if (!may_be_ahead(&p, op) || may_test(&p, op) != tested || bytes + thread_bytes(op) > BYTES_MOST ||
+			    (is_mask && thread_bytes(op) > BOOLS_MOST))
 				continue;
 			Staged s = {.read = op};
 			vec_push(p.tmp, &p.reads, s);
