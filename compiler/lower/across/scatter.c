@@ -75,7 +75,7 @@ slot_const(const Scatter *s, int64_t v)
 	return thread_int_const(s->l->b, s->slot, v);
 }
 
-/* A float's sign and magnitude as an integer in the same order; both zeros are 0. */
+/* A float's sign and magnitude as an integer in the same order; -0.0 is -1. */
 static Reg
 key_of(const Scatter *s, Reg x)
 {
@@ -87,7 +87,7 @@ key_of(const Scatter *s, Reg x)
 		x = lower_as(l, CAST_ZEXT, s->slot, x);
 	Reg magnitude = lower_op2(l, THREAD_AND, x, slot_const(s, ~sign & most));
 	Reg is_negative = lower_op2(l, THREAD_NE, lower_op2(l, THREAD_AND, x, slot_const(s, sign)), slot_const(s, 0));
-	Reg key = lower_op3(l, THREAD_SELECT, is_negative, lower_op2(l, THREAD_SUB, slot_const(s, 0), magnitude),
+	Reg key = lower_op3(l, THREAD_SELECT, is_negative, lower_op2(l, THREAD_XOR, magnitude, slot_const(s, -1)),
 	    magnitude);
 	Reg is_nan = lower_op2(l, THREAD_SLT, slot_const(s, greatest_bits(s->t)), magnitude);
 	return lower_op3(l, THREAD_SELECT, is_nan, slot_const(s, s->nan_is_greatest ? most : -most - 1), key);
@@ -97,7 +97,7 @@ static Reg
 float_of_key(const Scatter *s, Reg key)
 {
 	Lower *l = s->l;
-	Reg negative = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_SUB, slot_const(s, 0), key),
+	Reg negative = lower_op2(l, THREAD_OR, lower_op2(l, THREAD_XOR, key, slot_const(s, -1)),
 	    slot_const(s, sign_bit(s->t)));
 	Reg bits = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_SLT, key, slot_const(s, 0)), negative, key);
 	if (dtype_info[s->t].bits < 32)
