@@ -106,7 +106,9 @@ value(const Case *c, const char *name)
 static void
 test_few_rows(void **state)
 {
-	static const struct { int64_t m, rows; } of[] = {{1, 1}, {3, 4}, {8, 8}, {9, 16}, {16, 16}, {17, 24}, {32, 64}};
+	static const struct { int64_t m, rows; } of[] = {
+		{1, 1}, {3, 4}, {8, 8}, {9, 16}, {16, 16}, {17, 24}, {32, 40}, {41, 48}
+	};
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		Case c = {0};
 		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, 8192, 8192));

@@ -24,7 +24,8 @@
 #include <string.h>
 
 enum { ROWS_MOST = 32, ROWS_BY_WARPS = 16, COLUMNS_LEAST = 32, COLUMNS_MOST = 256, ROWS_STEP = 8 };
-enum { PART_FEW = 24, PART_LEAST = 40, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4, PARTS_FEW = 16 };
+enum { PART_FEW = 24, PART_LEAST = 40, PART_LONE = 48, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4,
+       PARTS_FEW = 16, SLOTS_MOST = 8, SLOTS_FEW = 6, WARPGROUP = 2 };     /* the last: log2 of its warps */
 
 static bool
 is_name(const Expr *e, const char *name)
@@ -98,29 +99,28 @@ add_narrower(TuneName *t, int64_t columns, int64_t narrowest, int multiprocessor
 static bool
 are_vectors(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
-		if (t && t->extent[t->rank - 1] != 1 && t->extent[t->rank - 2] != 1)
-			return false;
-	}
-	return true;
+	return !ANY_OP(op, f->body, op->kind == OP_DOT && MIN(op->out[0].type->extent[op->out[0].type->rank - 2],
+	    op->out[0].type->extent[op->out[0].type->rank - 1]) != 1);
 }
 
 bool
 choose_has_few(const Kernel *k, const Bound *b)
 {
-	for (int i = 0; i < k->item->ctparams.n; i++) {
-		int64_t rows = choose_divided(k, b, k->item->ctparams.at[i].name);
-		if (rows > 0 && rows <= ROWS_MOST)
-			return true;
-	}
-	return false;
+	return ANY_OF(i, k->item->ctparams.n,
+	    (uint64_t)choose_divided(k, b, k->item->ctparams.at[i].name) - 1 < ROWS_MOST);
 }
 
 static bool
 lists(const TuneName *t, int64_t value)
 {
 	return ANY_OF(i, t->nvalue, t->value[i].kind == CONST_INT && t->value[i].i == value);
+}
+
+static bool
+is_open(const Kernel *k, const ChooseBinding *how, const TuneName *name)
+{
+	return !name->is_value && least_value(name) > 0 && !how->is_fixed(how->user, name->name) &&
+	    !shapes_mention(k, name->name);
 }
 
 /* The least size that holds the rows of tiles that `name` divides; 0: they are not few, or it must stay as it is. */
@@ -130,27 +130,16 @@ least_size(const Kernel *k, const Bound *b, const ChooseBinding *how, const Tune
 	int64_t rows = choose_divided(k, b, name->name), size = 1;
 	while (size < rows)
 		size *= 2;
-	bool stays = name->is_value || rows <= 0 || rows > ROWS_MOST || least_value(name) <= 0 ||
-	    how->is_fixed(how->user, name->name);
-	return stays || shapes_mention(k, name->name) ? 0 : size;
+	return rows > 0 && rows <= ROWS_MOST && is_open(k, how, name) ? size : 0;
 }
 
-/* Rows that two tiles of few hold, which warps multiply as they do fewer. */
-static bool
-has_two_tiles(const Kernel *k, const Bound *b, const ChooseBinding *how, const TuneName *name)
-{
-	int64_t rows = choose_divided(k, b, name->name);
-	bool stays = name->is_value || least_value(name) <= 0 || how->is_fixed(how->user, name->name) ||
-	    shapes_mention(k, name->name);
-	return rows > ROWS_MOST && rows <= 2 * ROWS_MOST && !stays;
-}
-
+/* Rows that two tiles of few hold are multiplied by warps as fewer are. */
 void
 choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Arena *mem, TuneName *all, int n)
 {
 	for (int i = 0; i < n; i++) {
-		int64_t size = least_size(k, b, how, &all[i]);
-		if (size == 0 && has_two_tiles(k, b, how, &all[i]))
+		int64_t size = least_size(k, b, how, &all[i]), rows = choose_divided(k, b, all[i].name);
+		if (rows > ROWS_MOST && rows <= 2 * ROWS_MOST && is_open(k, how, &all[i]))
 			size = ROWS_MOST;
 		if (size == 0 || lists(&all[i], size))
 			continue;
@@ -188,12 +177,17 @@ lone_product(const Func *f)
 	return dot;
 }
 
-enum { WARPGROUP = 2 };                                 /* log2 of its warps */
-
 static bool
 has_rows_between(const Op *dot, const Target *t)
 {
-	return dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
+	return dot_transposes(dot, dot->out[0].type->extent[0] / 4 * 3, t, WARPGROUP);
+}
+
+/* Instructions have any multiple of 8 columns, of integers of 16. */
+static int
+rows_step(const Op *dot, const Target *t)
+{
+	return ROWS_STEP << !dot_transposes(dot, dot->out[0].type->extent[0] - ROWS_STEP, t, WARPGROUP);
 }
 
 /* The most columns that another name divides. */
@@ -221,7 +215,7 @@ is_for_warpgroups(const Func *f, const Target *t, int64_t rows, int64_t columns)
 	int64_t programs = (columns + WIDE - 1) / WIDE, most = t->rates ? t->rates->multiprocessors : 0;
 	bool is_wide = !along_k && dtype_info[dot->in[1]->type->elem].bits == BITS && 5 * programs >= 3 * most &&
 	    programs <= most;
-	return rows > ROWS_BY_WARPS || is_wide;
+	return rows > ROWS_BY_WARPS ? rows <= PART_FEW || rows_step(dot, t) == ROWS_STEP : is_wide;
 }
 
 bool
@@ -243,8 +237,8 @@ choose_few_rows(const Kernel *k, const Func *f, const Bound *b, const ChooseBind
 	}
 	for (int i = 0; i < n && any; i++) {
 		int64_t columns = choose_divided(k, b, all[i].name);
-		bool is_open = columns > 0 && !all[i].is_value && all[i].nvalue > 1;
-		if (is_open && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
+		bool is_several = columns > 0 && !all[i].is_value && all[i].nvalue > 1;
+		if (is_several && least_value(&all[i]) > 0 && !shapes_mention(k, all[i].name))
 			add_narrower(&all[i], columns, narrowest, is_lone ? INT_MAX / 3 : t->rates->multiprocessors, mem);
 	}
 	return any;
@@ -332,25 +326,25 @@ add_between(TuneName *t, int64_t columns, const Op *dot, const RowPrograms *rows
 }
 
 /* Multiples of 8 of which few tiles just cover the rows, as many tiles of any size nearly do, or make programs for all
- * multiprocessors. */
+ * multiprocessors.  Rows that one tile of 24, 40 or 48 covers have no other: of 64 some would lie outside. */
 static void
-add_parts(TuneName *t, int64_t rows, const RowPrograms *p, Arena *mem)
+add_parts(TuneName *t, int64_t rows, const Op *dot, const RowPrograms *p, const Target *target, Arena *mem)
 {
 	Const *all = NEW_ARRAY(mem, Const, t->nvalue + PARTS + PARTS_ROUNDS);
-	int n = t->nvalue;
+	int n = t->nvalue, step = rows_step(dot, target);
 	memcpy(all, t->value, sizeof *all * (size_t)n);
-	if (rows <= ROWS_MOST)
-		all[n++] = (Const){.kind = CONST_INT, .i = rows <= PART_FEW ? PART_FEW : PART_LEAST};
-	if (rows <= PART_FEW)                           /* the rest of 64 would lie outside */
-		all[0] = all[--n], t->nvalue = 0;
-	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = 0;
+	int64_t one = rows <= PART_FEW ? PART_FEW : MAX(size_of_parts(rows, 1, step), PART_LEAST);
+	bool is_lone = one <= PART_FEW || (one <= PART_LONE && dot_transposes(dot, one, target, WARPGROUP));
+	if (is_lone)
+		all[0] = (Const){.kind = CONST_INT, .i = one}, t->nvalue = 0, n = 1;
+	for (int64_t parts = (rows + PART_MOST - 1) / PART_MOST, v = PART_MOST, last = is_lone ? one : 0;
 	     parts <= PARTS_FEW && n < t->nvalue + PARTS && v >= PART_LEAST; parts++) {
-		v = size_of_parts(rows, parts, ROWS_STEP);
+		v = size_of_parts(rows, parts, step);
 		if (v >= PART_LEAST && v != last && !is_power_of_two(v))
 			all[n++] = (Const){.kind = CONST_INT, .i = v};
 		last = v;
 	}
-	n = add_rounds(p, rows, ROWS_STEP, all, n);
+	n = add_rounds(p, rows, step, all, n);
 	t->more = n - t->nvalue;
 	t->value = all;
 	t->nvalue = n;
@@ -365,20 +359,23 @@ add_tiles(TuneName *name, int64_t size, const Op *dot, int64_t value, const RowP
 	if (acc->extent[1] == value && has_columns_between(dot, t))
 		add_between(name, size, dot, p, mem);
 	else if (acc->extent[0] == value && has_rows_between(dot, t))
-		add_parts(name, size, p, mem);
+		add_parts(name, size, dot, p, t, mem);
 }
 
-/* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few. */
+/* Slots beyond those listed: small tiles alone on their multiprocessors wait for copies that are too few.  Of tiles that
+ * have all rows no more than six: 22 x 4096 x 14336 in 24 x 64 x 128 takes 33.0 us with six, 43.3 with eight. */
 static void
-add_slots(TuneName *t, Arena *mem)
+add_slots(TuneName *t, int64_t most, Arena *mem)
 {
 	static const int more[] = {6, 8};
 	Const *all = NEW_ARRAY(mem, Const, t->nvalue + LEN(more));
-	int n = t->nvalue;
-	memcpy(all, t->value, sizeof *all * (size_t)n);
-	for (int i = 0; i < LEN(more); i++)
-		if (!lists(t, more[i]))
-			all[n++] = (Const){.kind = CONST_INT, .i = more[i]};
+	int n = 0;
+	for (int i = 0; i < t->nvalue + LEN(more); i++) {
+		bool is_listed = i < t->nvalue;
+		Const c = is_listed ? t->value[i] : (Const){.kind = CONST_INT, .i = more[i - t->nvalue]};
+		if (c.kind != CONST_INT || (c.i <= most && (is_listed || !lists(t, c.i))))
+			all[n++] = c;
+	}
 	t->value = all;
 	t->nvalue = n;
 }
@@ -468,6 +465,7 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 {
 	const TuneName *columns = NULL;
 	bool is_lone = false;
+	int64_t most_slots = SLOTS_MOST;
 	DotWgmma w;
 	for (int i = 0; i < n; i++) {
 		int64_t size = choose_divided(k, b, all[i].name);
@@ -485,6 +483,7 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 				break;
 			RowPrograms p = row_programs(k, b, t, &all[i], all, n);
 			add_tiles(&all[i], size, dot, all[i].value[v].i, &p, t, mem);
+			most_slots = all[i].more == all[i].nvalue ? SLOTS_FEW : most_slots;
 			is_lone |= has_columns_between(dot, t);
 			if (acc->extent[1] == all[i].value[v].i && !dot_wgmma_reason(dot, t, WARPGROUP, false, &w))
 				columns = &all[i];
@@ -493,7 +492,7 @@ choose_between(const Kernel *k, const Bound *b, const ChooseBinding *how, const 
 	}
 	for (int i = 0; i < n && is_lone; i++)
 		if (schedule_named(all[i].name) == SCHEDULE_STAGES)
-			add_slots(&all[i], mem);
+			add_slots(&all[i], most_slots, mem);
 	add_few(k, b, how, t, product, user, mem, all, n, columns);
 	return is_lone;
 }
