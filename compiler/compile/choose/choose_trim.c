@@ -65,14 +65,27 @@ holds(const Trim *x, bool (*what)(const Func *f))
 	return m && what(m->funcs.at[0]);
 }
 
-/* Iterations of the first loop that warpgroups multiply in. */
-static double
-count_trips(const Func *f, const Bound *b)
+/* The first loop that warpgroups multiply in. */
+static const Op *
+find_loop(const Func *f)
 {
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START))
-			return estimate_trips(f, b, op);
-	return 0;
+			return op;
+	return NULL;
+}
+
+/* How much of K an iteration adds to each of the loop's sums. */
+static double
+depth_of(const Op *loop)
+{
+	double depth = 0, sums = 0;
+	for (int i = 0; i < loop->nout; i++)
+		sums += loop->out[i].type->rank > 1;
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op->kind == OP_DOT_START)
+			depth += (double)op->in[0]->type->extent[op->in[0]->type->rank - 1];
+	return depth / fmax(sums, 1);
 }
 
 static int
@@ -107,19 +120,21 @@ typedef struct Shares {
 	double programs, trips;
 	double places;                                  /* of blocks at once, by what a block of one warpgroup holds */
 	double least;                                   /* iterations of a multiprocessor's blocks, one after the other */
+	double join;                                    /* what joining takes of what it takes where iterations are short */
 	int parts;
 	bool may_widen, is_wide;                        /* twice the columns, by two warpgroups */
 } Shares;
 
 /* Two blocks beside each other take 1.4 to 1.75 of a lone one's time for an iteration on an H200 (33 to 128 rows), one of
- * twice the columns by two warpgroups 1.3 to 1.6; what joins two blocks takes as long as 4 iterations, four 6. */
+ * twice the columns by two warpgroups 1.3 to 1.6; what joins two blocks takes as long as 4 iterations of up to 128 of K,
+ * four 6.  Eight records of 32 at a time (pass bundle), 64 x 6144 x 4096, take 28 us by one block a loop, 25.4 by two. */
 static void
 share(Shares *s, double multiprocessors, int parts, bool is_wide)
 {
 	static const double each[] = {1, 1, 0.78, 0.73, 0.7}, join[] = {0, 0, 4, 0, 6}, wide = 1.45, clearly = 0.97;
 	double blocks = s->programs * parts, beside = ceil(blocks / multiprocessors);
 	double one = is_wide ? wide : each[MIN((int)beside, (int)LEN(each) - 1)];
-	double trips = s->trips / parts * beside * one + join[parts];
+	double trips = s->trips / parts * beside * one + join[parts] * s->join;
 	double placed = parts > 2 ? floor(PLACED * multiprocessors) / multiprocessors : 1;
 	bool fits = blocks <= (is_wide ? multiprocessors : s->places * placed) || parts == 1;
 	if (!fits || (is_wide && beside > 1) || (s->parts > 0 && trips >= (is_wide ? clearly : 1) * s->least))
@@ -155,6 +170,7 @@ static bool
 find_shares(const Trim *x, Shares *s)
 {
 	enum { ONE = 4, MOST = 4 };
+	static const double DEPTH = 128;
 	double multiprocessors = x->t->rates->multiprocessors;
 	Bound b;
 	Pressure p;
@@ -169,7 +185,9 @@ find_shares(const Trim *x, Shares *s)
 		return false;
 	Inspection of = {.f = f, .t = x->t};
 	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
-	s->trips = count_trips(f, &b);
+	const Op *loop = find_loop(f);
+	s->trips = loop ? estimate_trips(f, &b, loop) : 0;
+	s->join = loop ? fmin(DEPTH / depth_of(loop), 1) : 1;
 	s->may_widen = may_widen(f);
 	s->places = of.blocks * multiprocessors;
 	for (int parts = 1; parts <= MOST && s->trips > 0; parts *= 2)
