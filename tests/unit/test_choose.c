@@ -266,6 +266,41 @@ test_trims_decoded(void **state)
 	}
 }
 
+/* Ten weights of each word make a K of 160, which the estimate of products does not know: bills find tiles.  Eight records of
+ * 18 bytes at a time are long iterations, and two blocks share the loop. */
+static void
+test_whole_decoded(void **state)
+{
+	static const char words[] =
+	    "kernel mm<BM = 16, BN = 64>(a: in f16[M, K], b: in u32[N, K / 10], c: out f16[M, N])\n"
+	    "grid(pn: cdiv(N, BN), pm: cdiv(M, BM)) where K % 160 == 0\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, 160) { let w = b[pn * BN +: BN, k / 10 +: 16];\n"
+	    "    let v = reshape((w[:, :, new] >> (arange(0, 10) as u32 * 3)) & 7, [BN, 160]) as f16;\n"
+	    "    acc += a[pm * BM +: BM, k +: 160] @ v.T; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = acc as f16; }\n";
+	static const char records[] =
+	    "kernel mm<BM = 16, BN = 64>(a: in f16[M, K], b: in u8[N, K / 32, 18], c: out f16[M, N])\n"
+	    "grid(pn: cdiv(N, BN), pm: cdiv(M, BM)) where K % 32 == 0\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for g in range(K / 32) { let d = b[pn * BN +: BN, g, 0] as f32; let w = b[pn * BN +: BN, g, 2 +: 16];\n"
+	    "    let r = a[pm * BM +: BM, g * 32 +: 16] @ ((w & 15) as f16).T + a[pm * BM +: BM, g * 32 + 16 +: 16]\n"
+	    "        @ ((w >> 4) as f16).T; acc += r * d[new, :]; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = acc as f16; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {128, 7680}},
+	    {.given = true, .dtype = TY_U32, .rank = 2, .dim = {8192, 768}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {128, 8192}}}};
+	assert_true(choose_for(&c, words));
+	assert_int_equal(value(&c, "BM"), 64);
+	compile_close(c.cx);
+	Case r = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {64, 4096}},
+	    {.given = true, .dtype = TY_U8, .rank = 3, .dim = {6144, 128, 18}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {64, 6144}}}};
+	assert_true(choose_for(&r, records));
+	assert_int_equal(value(&r, "split"), 2);
+	compile_close(r.cx);
+}
+
 /* Of programs that fill the multiprocessors two times and a bit two blocks share the last ones; not of those that leave few
  * idle. */
 static void
@@ -799,7 +834,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
+		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_whole_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),

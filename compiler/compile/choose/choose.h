@@ -142,6 +142,8 @@ bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBindin
  * products that read their operands as they are. */
 double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged, bool is_plain);
 double choose_programs(const Bound *b);
+/* Is the one product's K padded in a way that the estimate does not know? */
+bool choose_pads_depth(const Func *f);
 /* Twice as many slots as passes take, where each multiprocessor has a program at most, but the block leaves room for
  * another: it asks for less than it could, and the next grid's blocks come to stand beside those that run while other
  * multiprocessors have none.  16 x 5120 x 5120 in bf16 takes 20.6 us with four slots of 16 KB on an H200 and 16.7 with

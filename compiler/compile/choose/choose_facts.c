@@ -312,3 +312,9 @@ choose_is_nest(const Func *f)
 	const Op *loop = dot ? dot->home->parent : NULL;
 	return loop && op_is_loop(loop) && loop->home->parent && op_is_loop(loop->home->parent);
 }
+
+bool
+choose_pads_depth(const Func *f)
+{
+	return choose_count_dots(f) == 1 && estimate_pads_depth(block_find(f->body, OP_DOT));
+}

@@ -495,6 +495,6 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
 	for (int i = 0; i < *n; i++)
 		(*all)[i].is_value = !choose_only_places(k, b, t, how, (*all)[i].name);
 	add_sides(k, b, t, how, f, mem, all, n);
-	for (int i = 0; i < *n && choose_decodes(f); i++)
+	for (int i = 0; i < *n && choose_decodes(f) && !choose_pads_depth(f); i++)
 		keep_all_rows(k, b, &(*all)[i]);
 }

@@ -31,6 +31,8 @@ double estimate_unwritten(const Func *f, const Bound *b, double acting);
 int estimate_along(Func *f, const Bound *b, int ranks);
 /* Of the programs that such clusters run the share that there are; 0 if they share nothing. */
 double estimate_pairs(Func *f, const Bound *b, int ranks);
+/* Is K padded, of operands that no tensor maps bring with zeros behind their rows?  The estimate knows no such products. */
+bool estimate_pads_depth(const Op *dot);
 /* Blocks of that cluster that share copies of what is read. */
 int estimate_sharers(const Op *read, int ranks, int along);
 /* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of

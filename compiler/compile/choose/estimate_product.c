@@ -260,6 +260,13 @@ is_whole_depth(const Op *dot)
 	return true;
 }
 
+bool
+estimate_pads_depth(const Op *dot)
+{
+	const Type *right = dot->in[1]->type;
+	return right->rank == 2 && !is_power_of_two(right->extent[0]) && !is_whole_depth(dot);
+}
+
 /* False: tiles of rows, columns or depth that are padded, which no tensor map brings. */
 bool
 estimate_find_form(Estimate *e)
@@ -273,7 +280,7 @@ estimate_find_form(Estimate *e)
 	e->is_fma = e->is_lone && estimate_is_fma(dot, e->t);
 	if (e->is_fma)
 		return true;
-	if (e->is_lone && !is_power_of_two(dot->in[1]->type->extent[0]) && !is_whole_depth(dot))
+	if (e->is_lone && estimate_pads_depth(dot))
 		return false;
 	int64_t rows = e->is_lone ? dot->out[0].type->extent[0] : 1;
 	e->transposes = e->is_lone && dot_transposes(dot, rows, e->t, log2_ceil(e->warps));
