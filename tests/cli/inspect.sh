@@ -138,7 +138,7 @@ example twice { N = 67108864; x = normal(0, 1); }
 END
 expect 0 "estimated [0-9.]* us: device memory [0-9.]*, then " inspect blocks.tgl
 # Bytes are of whole sectors where strides leave gaps; elements displaced by data lie near their own places; trips are the
-# mean of programs all over the grid, of which the middle one here has a single one.
+# mean of programs all over the grid, of which the middle one here has a single one, and of the trips of a loop around.
 cat >spread.tgl <<'END'
 kernel half<B = 1024>(x: in strided f32[N], y: out f32[N]) grid(p: cdiv(N, B)) { y[p * B +: B] = x[p * B +: B]; }
 example half { N = 33554432; x = normal(0, 1); x.strides = [2]; }
@@ -154,11 +154,22 @@ kernel chunk<B = 128>(x: in f32[N, B], y: out f32[N, B]) grid(p: N) {
     y[p, :] = s;
 }
 example chunk { N = 65536; x = normal(0, 1); }
+kernel triangle<B = 128>(x: in f32[T, C], y: out f32[C]) grid(p: cdiv(C, B)) {
+    var best = full([B], -inf, f32);
+    for t in range(T) {
+        var s = zeros([B], f32);
+        for u in range(t + 1) { s = s * 0.5 + x[u, p * B +: B]; }
+        best = max(best, s);
+    }
+    y[p * B +: B] = best;
+}
+example triangle { T = 256; C = 65536; x = normal(0, 1); }
 END
 expect 0 "estimated 9[0-9.]* us: device memory 92" inspect spread.tgl half
 expect 0 "estimated [678][0-9.]* us: device memory 6[0-9.]*, " inspect spread.tgl flow
 expect 0 "estimated 2[0-9]* us: device memory 2" inspect spread.tgl table
 expect 0 "estimated 1[0-9]* us: instructions 1" inspect spread.tgl chunk
+expect 0 "estimated .* us: .*L2 cache 834" inspect spread.tgl triangle -D warps=4 -D unroll=8 -D split=1
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
 expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1

@@ -29,6 +29,7 @@ typedef struct Scalars {
 	const Bound *b;
 	bool is_last;                                   /* the last programs, else those at `at` of the grid */
 	double at;
+	bool is_inside;                                 /* of a loop that blocks share: of the middle one, else the first */
 	bool starts;                                    /* it is where a loop starts: nothing lies before a least number */
 	const Value *end;                               /* of a loop that data bounds, and what that counts as; or NULL */
 	int64_t reach;
@@ -42,6 +43,31 @@ program_of(const Scalars *s, int axis)
 	return s->is_last ? (n + ranks - 1) / ranks * ranks - 1 : (int64_t)(s->at * (double)n);
 }
 
+static int64_t scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth);
+
+static double
+trips_between(int64_t lo, int64_t hi, int64_t step)
+{
+	return (double)MAX((hi - lo + step - 1) / step, 0);
+}
+
+/* The index of a loop around, in its middle trip or its last: range(t + 1) in a loop over t has half of its trips. */
+static int64_t
+index_of(const Scalars *s, const Value *v, int64_t otherwise, int depth)
+{
+	const Op *loop = v->block->parent;
+	if (!loop || loop->kind != OP_FOR || v->index != 0 || op_is_over_programs(loop) || depth == 0)
+		return otherwise;
+	Scalars m = *s;
+	m.is_inside = true;
+	int64_t lo = scalar(&m, loop->in[0], INT64_MIN, depth - 1), hi = scalar(&m, loop->in[1], INT64_MIN, depth - 1);
+	int64_t step = scalar(&m, loop->in[2], INT64_MIN, depth - 1);
+	if (lo == INT64_MIN || hi == INT64_MIN || step <= 0)
+		return otherwise;
+	double last = MAX(trips_between(lo, hi, step) - 1, 0);
+	return lo + (int64_t)(s->is_last ? last : last / 2) * step;
+}
+
 static int64_t
 scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 {
@@ -52,11 +78,13 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	if (v == s->end)
 		return s->reach;
 	if (!op)
-		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : otherwise;
+		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : index_of(s, v, otherwise, depth);
 	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
 		return program_of(s, attr_axis(op));
-	if (op->kind == OP_SPLIT_RANK || op->kind == OP_SPLIT_COUNT)
-		return op->kind == OP_SPLIT_RANK ? 0 : MAX(s->f->schedule.split, 1);
+	if (op->kind == OP_SPLIT_RANK)
+		return s->is_inside ? s->f->schedule.split / 2 : 0;
+	if (op->kind == OP_SPLIT_COUNT)
+		return MAX(s->f->schedule.split, 1);
 	if (depth == 0 || op->nin > 3)
 		return otherwise;
 	bool knows = true;
@@ -201,12 +229,6 @@ estimate_inside(const Func *f, const Bound *b, const Op *access)
 			share *= part / (trips * (double)step);
 	}
 	return share;
-}
-
-static double
-trips_between(int64_t lo, int64_t hi, int64_t step)
-{
-	return (double)MAX((hi - lo + step - 1) / step, 0);
 }
 
 /* The mean of programs all over the grid, where that is other than the `middle` one's trips, as of keys from where a chunk
