@@ -402,10 +402,6 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 		if (is_deferred(op))
 			x->way = arena_printf(mem, "%s, behind the loop", x->way);
 		break;
-	case OP_FOR:
-		x->kind = INSPECT_LOOP;
-		x->what = "loop";
-		return attr_cut(op);
 	case OP_SPLIT_MEET:
 		return inspect_cluster(x, op) || note_move(x, op, mem);
 	default:

@@ -16,7 +16,6 @@ typedef enum InspectKind {
 	INSPECT_REDUCE,
 	INSPECT_MOVE,                                   /* elements that go from thread to thread */
 	INSPECT_BARRIER,
-	INSPECT_LOOP,                                   /* that pass split cut */
 	INSPECT_DOT,
 	INSPECT_ROLES
 } InspectKind;

@@ -126,9 +126,6 @@ inspect_details(const InspectLine *x, Text *out)
 	case INSPECT_ROLES:
 		text_put(out, x->way);
 		break;
-	case INSPECT_LOOP:
-		text_put(out, "cut in two: the first has no masks, which are all true up to its end");
-		break;
 	case INSPECT_BARRIER:
 		if (inner_access(x))
 			text_printf(out, "before %s of %d:%d", op_info[inner_access(x)->kind].text,

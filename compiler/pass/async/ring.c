@@ -226,8 +226,6 @@ pipeline_rings(Pipeline *p, Builder *b, int slots)
 			continue;
 		b->place = s->read->place;
 		s->ring = build0(b, OP_ALLOC, t);
-		if (attr_cut(p->loop))                  /* each trip waits for its own: the next loop may have its bytes */
-			attr_set_landed(p->m, s->ring->def, true);
 		s->ring->layout = s->pitch ? row_major(p->m, v->layout) : choose_shared(p, s);
 		if (s->pitch)
 			attr_set_slot_bytes(p->m, s->ring->def, staged_bytes(p, s));

@@ -128,18 +128,6 @@ mask_end(Builder *b, const Op *loop, OpKind kind, int64_t n, Value *step)
 	return ok ? build3(b, OP_SELECT, ok, end, lo) : end;
 }
 
-void
-mask_erase_unused(Block *b)
-{
-	for (Op *op = b->last, *prev; op; op = prev) {
-		bool unused = op_has(op, PURE) && op->nregion == 0;
-		prev = op->prev;
-		unused = unused && ALL_OF(i, op->nout, op->out[i].nuses == 0);
-		if (unused)
-			op_erase(op);
-	}
-}
-
 /* ---- what a dimension bounds ---- */
 
 /* Is it the symbol, or the least of it and something else? */

@@ -26,7 +26,5 @@ bool below_by_loop(const Value *start, const Value *symbol, int64_t part, int64_
 /* The same for a program's own part of the dimension that is parameter `dim`, divisible by 2^div, of records of so many
  * elements. */
 bool below_by_program(const Value *start, int dim, int div, int64_t record, int64_t extent);
-/* Pure ops of the block without uses: what made masks that are left out. */
-void mask_erase_unused(Block *b);
 
 #endif

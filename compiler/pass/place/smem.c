@@ -12,9 +12,9 @@
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
  * what one has is apart from all that another has.  An mbarrier stays to the end of the kernel: ordinary stores to where
  * one is are not defined, and on an H200 its words came up in what was stored there.  What a copy fills by itself lives at
- * least until the last wait, unless all that fills it has landed by its last use ({landed}); what is sent until the last
- * sent.  Small scratch stands apart from all buffers too, so that what follows a pipelined loop need not wait for its last
- * readers, where as many blocks as the warps leave room for still have theirs. */
+ * least until the last wait; what is sent until the last sent.  Small scratch stands apart from all buffers too, so that
+ * what follows a pipelined loop need not wait for its last readers, where as many blocks as the warps leave room for still
+ * have theirs. */
 #include "pass/pass.h"
 
 #include "model/model.h"
@@ -94,7 +94,6 @@ item_of(Smem *s, const Op *op)
 	return VALUE_OF(i, s->items.n, s->items.at[i].op == op, &s->items.at[i], NULL);
 }
 
-
 /* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it.  Behind the branch that
  * the item stands in, as the wait for sends may, there is none. */
 static void
@@ -105,22 +104,6 @@ extend(Smem *s, Item *i, int at)
 		at = s->spans.at[at].parent;
 	if (at >= 0)
 		i->to = MAX(i->to, s->spans.at[at].end);
-}
-
-/* Do all products that read the item end before the block in which they begin does? */
-static bool
-products_end(const Smem *s, const Item *i)
-{
-	for (int at = i->from; at <= i->to; at++) {
-		const Op *op = s->spans.at[at].op, *wait = op;
-		bool reads = op->kind == OP_DOT_START &&
-		    (buffer_owner(op->in[0]) == i->op || buffer_owner(op->in[1]) == i->op);
-		while (reads && wait && !(wait->kind == OP_DOT_WAIT && attr_left(wait) == 0))
-			wait = wait->next;
-		if (reads && !wait)
-			return false;
-	}
-	return true;
 }
 
 static void
@@ -144,7 +127,7 @@ find_uses(Smem *s)
 	}
 	for (int k = 0; k < s->items.n; k++) {
 		Item *i = &s->items.at[k];
-		if (i->is_filled && !(attr_landed(i->op) && products_end(s, i)))
+		if (i->is_filled)
 			extend(s, i, s->waited);
 		if (i->is_sent)
 			extend(s, i, s->sent);
