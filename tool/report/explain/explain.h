@@ -63,8 +63,7 @@ typedef struct Explain {
 	double compared;     /* the same as schedules are compared */
 	double wgmma_us;     /* that products would take by wgmma; 0: they do, or cannot */
 	double bytes_us;     /* of device memory */
-	ExplainStage tir, thread, code,
-	    sass; /* the last tile IR; thread IR; PTX or Metal; machine code */
+	ExplainStage thread, code, sass; /* thread IR; PTX or Metal; machine code */
 	bool is_ptx;
 	ExplainLines lines;       /* all, each by itself */
 	int *barriers, *holds; /* of the code, by lines of the source */

@@ -54,17 +54,12 @@ explain_read_code(Explain *s, const json_t *stages)
 	json_array_foreach(stages, i, j)
 	{
 		const char *kind = json_string_value(json_object_get(j, "kind"));
-		ExplainStage *to = strcmp(kind, "tir") == 0      ? &s->tir
-				   : strcmp(kind, "thread") == 0 ? &s->thread
+		ExplainStage *to = strcmp(kind, "thread") == 0 ? &s->thread
 				   : strcmp(kind, "ptx") == 0 || strcmp(kind, "metal") == 0
 				       ? &s->code
 				   : strcmp(kind, "sass") == 0 ? &s->sass
 							       : NULL;
-		bool is_last = to != &s->tir || i + 1 == json_array_size(stages) ||
-			       strcmp(json_string_value(
-					  json_object_get(json_array_get(stages, i + 1), "kind")),
-				   "tir") != 0;
-		if (to && is_last)
+		if (to)
 			*to = stage_of(s, j);
 		s->is_ptx |= strcmp(kind, "ptx") == 0;
 	}
@@ -73,50 +68,10 @@ explain_read_code(Explain *s, const json_t *stages)
 
 /* ---- the tile IR ---- */
 
-/* "%name = op ..." of a line: the op, how long its name is; false: it is none. */
 static bool
-value_of(const char *line, const char **name, const char **op)
+is_of_line(const Explain *s, const Op *op, int line)
 {
-	*name = line + strspn(line, " \t");
-	const char *is = **name == '%' ? strstr(*name, " = ") : NULL;
-	*op = is ? is + 3 : NULL;
-	return is && strcspn(*name, " ") == (size_t)(is - *name);
-}
-
-/* The dtype of a value's result, and whether it is a tile: behind the last " : ". */
-static const char *
-type_of(const char *line, bool *is_tile, const Explain *s)
-{
-	const char *at = NULL;
-	for (const char *next = strstr(line, " : "); next; next = strstr(next + 3, " : "))
-		at = next + 3;
-	size_t n = at ? strcspn(at, "[ \t#@<,)") : 0;
-	*is_tile = at && at[n] == '[';
-	return at ? arena_strndup(s->mem, at, n) : "";
-}
-
-static bool
-is_integer(const char *dtype)
-{
-	return (*dtype == 'i' || *dtype == 'u') && char_is_digit(dtype[1]);
-}
-
-/* The dtype of the value that an op's first operand names; "": not found. */
-static const char *
-operand_type(const Explain *s, const char *op, int before)
-{
-	const char *at = op + strcspn(op, " %"), *name, *is;
-	bool tile;
-	at += strspn(at, " ");
-	size_t n = *at == '%'
-		       ? 1 + strspn(at + 1,
-				 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
-		       : 0;
-	for (int i = before - 1; n && i >= 0; i--)
-		if (value_of(s->tir.line[i], &name, &is) && (size_t)(is - 3 - name) == n &&
-		    strncmp(name, at, n) == 0)
-			return type_of(s->tir.line[i], &tile, s);
-	return "";
+	return op->place.line == line && op->place.file == s->x->f->place.file;
 }
 
 /* Functions and quotients of floats: what takes several instructions, some of the special function
@@ -171,12 +126,10 @@ explain_functions(const Explain *s, int line)
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
 		const Op *first = NULL;
 		int n = 0;
-		if (op->place.line != line || op->place.file != s->x->f->place.file ||
-		    !is_function(op))
+		if (!is_of_line(s, op, line) || !is_function(op))
 			continue;
 		for (const Op *o = s->x->f->body->first; o; o = op_after(o, s->x->f->body))
-			if (o->kind == op->kind && o->place.line == line &&
-			    o->place.file == op->place.file && is_function(o)) {
+			if (o->kind == op->kind && is_of_line(s, o, line) && is_function(o)) {
 				first = first ? first : o;
 				n++;
 			}
@@ -194,19 +147,13 @@ const char *
 explain_specials(const Explain *s, int line)
 {
 	TextList found = {0};
-	for (int i = 0; i < s->tir.n; i++) {
-		const char *name, *op;
-		bool tile;
-		if (s->tir.source[i] != line || !value_of(s->tir.line[i], &name, &op))
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		if (op->kind != OP_CAST || op->out->type->rank == 0 || !is_of_line(s, op, line))
 			continue;
-		const char *to = type_of(s->tir.line[i], &tile, s),
-			   *word = arena_strndup(s->mem, op, strcspn(op, " "));
-		if (!tile) /* a scalar's take no time */
-			continue;
-		const char *from = strcmp(word, "cast") == 0 ? operand_type(s, op, i) : "";
-		if (*from && is_integer(from) != is_integer(to) && strcmp(from, "bool") != 0)
-			explain_add(
-			    s, &found, arena_printf(s->mem, "conversions of %s to %s", from, to));
+		DType from = op->in[0]->type->elem, to = op->out->type->elem;
+		if (dtype_is_int(from) != dtype_is_int(to) && from != TY_BOOL)
+			explain_add(s, &found,
+			    arena_printf(s->mem, "conversions of %s to %s", dtype_info[from].text, dtype_info[to].text));
 	}
 	explain_add(s, &found, explain_functions(s, line));
 	for (int i = 0; i < s->lines.n; i++) {
@@ -222,75 +169,48 @@ const char *
 explain_keys(const Explain *s, int line)
 {
 	TextList found = {0};
-	for (int i = 0; i < s->tir.n; i++) {
-		const char *t = s->tir.line[i];
-		if (s->tir.source[i] != line || !strstr(t, " = reduce "))
-			continue;
-		explain_add(s, &found,
-		    strstr(t, "fn = \"argmax\"")   ? "argmax"
-		    : strstr(t, "fn = \"argmin\"") ? "argmin"
-						   : "");
-	}
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
+		if (op->kind == OP_REDUCE && is_of_line(s, op, line) && strncmp(attr_fn(op), "arg", 3) == 0)
+			explain_add(s, &found, attr_fn(op));
 	return explain_join(s, &found, " and ");
 }
 
-/* Loops that a line of the tile IR is in: the line of the source that wrote last in a trip of each,
- * 0: none did. */
-typedef struct Loop {
-	int depth, written;
-} Loop;
-
-static bool
-is_loop(const char *t)
+/* *written: the line that wrote last in a trip of the loop that the block is in; 0: none did. */
+static void
+late_reads(const Explain *s, const Block *b, int *written, TextList *found)
 {
-	const char *name, *op;
-	if (!value_of(t, &name, &op))
-		op = t;
-	return strncmp(op, "for ", 4) == 0 || strncmp(op, "while ", 6) == 0;
+	enum { SHOWN = 3 };
+	for (const Op *op = b->first; op && found->n < SHOWN; op = op->next) {
+		int line = op->place.file == s->x->f->place.file ? op->place.line : 0, inside = 0;
+		if (op->kind == OP_WRITE || op->kind == OP_STORE)
+			*written = line;
+		else if (op->kind == OP_READ && op->out->type->rank > 0 && *written && *written != line)
+			explain_add(s, found, arena_printf(s->mem, "line %d reads %s behind the write of line %d",
+						  line, op->in[0]->name, *written));
+		for (int i = 0; i < op->nregion; i++)
+			late_reads(s, op->region[i], op_is_loop(op) ? &inside : written, found);
+	}
 }
 
 const char *
 explain_late_reads(const Explain *s)
 {
-	enum { SHOWN = 3 };
-	VEC(Loop) loops = {0};
 	TextList found = {0};
-	vec_push(s->mem, &loops, ((Loop){-1, 0}));
-	for (int i = 0; i < s->tir.n && found.n < SHOWN; i++) {
-		const char *text = s->tir.line[i], *t = text + strspn(text, "\t"), *name, *op;
-		int depth = (int)(t - text), source = s->tir.source[i];
-		while (*t && loops.n > 1 && depth <= vec_last(&loops).depth)
-			(void)vec_pop(&loops);
-		Loop *in = &vec_last(&loops);
-		bool tile = false, reads = value_of(t, &name, &op) && strncmp(op, "read %", 6) == 0;
-		if (reads)
-			type_of(t, &tile, s);
-		if (is_loop(t))
-			vec_push(s->mem, &loops, ((Loop){depth, 0}));
-		else if (strncmp(t, "write ", 6) == 0 || strncmp(t, "store ", 6) == 0)
-			in->written = source;
-		else if (tile && in->written && in->written != source)
-			explain_add(s, &found,
-			    arena_printf(s->mem, "line %d reads %.*s behind the write of line %d",
-				source, (int)strcspn(op + 6, "[ ,"), op + 6, in->written));
-	}
+	int written = 0;
+	late_reads(s, s->x->f->body, &written, &found);
 	return explain_join(s, &found, "; ");
 }
 
 const char *
 explain_unrolled(const Explain *s)
 {
-	static const char word[] = "unrolled = ";
-	long most = 1;
-	for (int i = 0; i < s->tir.n; i++) {
-		const char *at = strstr(s->tir.line[i], word);
-		long n = at ? strtol(at + sizeof word - 1, NULL, 10) : 1;
-		most = MAX(most, n);
-	}
+	int64_t most = 1;
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
+		most = op->kind == OP_FOR ? MAX(most, attr_unrolled(op)) : most;
 	return most > 1 ? arena_printf(s->mem,
-			      ", since the loop is unrolled by %ld, and another has the trips that "
+			      ", since the loop is unrolled by %d, and another has the trips that "
 			      "are left",
-			      most)
+			      (int)most)
 			: "";
 }
 
@@ -341,7 +261,7 @@ bool
 explain_casts(const Explain *s, int line)
 {
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
-		if (op->place.file != s->x->f->place.file || op->place.line != line)
+		if (!is_of_line(s, op, line))
 			continue;
 		for (int i = 0; i < op->nin + op->nout; i++) {
 			const Type *t = i < op->nin ? op->in[i]->type : op->out[i - op->nin].type;
@@ -357,11 +277,8 @@ explain_casts(const Explain *s, int line)
 static bool
 is_ordered(const Explain *s, int line)
 {
-	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
-		if (op->place.file == s->x->f->place.file && op->place.line == line &&
-		    op_family(op) == FAMILY_ORDER)
-			return true;
-	return *explain_keys(s, line) != '\0';
+	return ANY_OP(op, s->x->f->body, is_of_line(s, op, line) && op_family(op) == FAMILY_ORDER) ||
+	       *explain_keys(s, line);
 }
 
 const char *
