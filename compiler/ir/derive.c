@@ -91,6 +91,23 @@ access_like(Builder *b, const Op *op, Value *const *in, int nin, const char *ind
 	return op_make(b, op->kind, in, nin, attr, nattr, NULL, 0);
 }
 
+Op *
+access_along(Builder *b, const Op *op, Value *const *in, int d, int64_t n)
+{
+	const IntList *old = attr_extents(op);
+	char *index = arena_printf(b->m->cx->tmp, "%s", attr_index(op));
+	int64_t extent[MAX_RANK];
+	int kept = 0;
+
+	for (int i = 0, e = 0; index[i]; i++) {
+		int64_t had = index[i] == 'p' ? old->at[e++] : 0;
+		extent[kept] = i == d ? n : had;
+		kept += extent[kept] > 0;
+	}
+	index[d] = n ? 'p' : in[1 + d]->type->rank ? 'g' : 'i';
+	return access_like(b, op, in, op->nin, index, extent, kept);
+}
+
 void
 op_become(Op *op, Value *v)
 {

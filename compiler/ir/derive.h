@@ -37,6 +37,9 @@ Op *op_clone_as(Builder *b, const Op *op, Value *const *in, const Attr *attr, co
 Value *build_like(Builder *b, const Op *op, Value *const *in, const Type *want);
 /* The access with other operands, index and extents of its ranges; other attributes are its own. */
 Op *access_like(Builder *b, const Op *op, Value *const *in, int nin, const char *index, const int64_t *extents, int n);
+/* The same, but for operands alone, by n elements from in[1 + d] on along dimension d of the tensor; 0: by that index, or
+ * a tile of them. */
+Op *access_along(Builder *b, const Op *op, Value *const *in, int d, int64_t n);
 /* v takes the place and the name of the op's only result; the op goes. */
 void op_become(Op *op, Value *v);
 

@@ -19,8 +19,6 @@
 #include "pass/layout/mask.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 enum { RUN_BYTES = 32, TRIPS_LEAST = 4, TRIPS_MOST = 16, OPS_MOST = 512 };
 
 typedef struct Columns {
@@ -101,20 +99,11 @@ static Op *
 together(Columns *x, Builder *b, const Op *op, Value *at, Value *data)
 {
 	int rank = op->in[0]->type->rank;
-	const IntList *had = attr_extents(op);
-	Value *in[2 + MAX_RANK];
-	char index[MAX_RANK + 1];
-	int64_t extent[MAX_RANK];
-	int e = had ? had->n : 0;
-	memcpy(in, op->in, sizeof *in * (size_t)(1 + rank));
-	strcpy(index, attr_index(op));
-	for (int i = 0; i < e; i++)
-		extent[i] = had->at[i];
-	index[rank - 1] = 'p';
-	extent[e] = x->n;
+	Value **in = NEW_COPY(b->m->cx->tmp, op->in, op->nin);
 	in[rank] = at;
-	in[1 + rank] = data ? data : op->nin > 1 + rank ? op->in[1 + rank] : NULL;
-	return access_like(b, op, in, 1 + rank + (in[1 + rank] != NULL), index, extent, e + 1);
+	if (data)
+		in[access_data(op)] = data;
+	return access_along(b, op, in, rank - 1, x->n);
 }
 
 /* Columns side by side. */

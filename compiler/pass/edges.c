@@ -87,22 +87,11 @@ find_line(const Value *v, Line *out)
 static Value *
 read_at(Edges *x, Value *start, int64_t n)
 {
-	const Op *op = x->op;
-	const IntList *had = attr_extents(op);
-	Value *in[2 + KERNEL_RANK];
-	char index[KERNEL_RANK + 1];
-	int64_t extent[MAX_RANK];
-	int e = had ? had->n : 0;
-	memcpy(in, op->in, sizeof *in * (size_t)op->nin);
-	strcpy(index, attr_index(op));
-	for (int i = 0; i < e; i++)
-		extent[i] = had->at[i];
+	Value **in = NEW_COPY(x->b.m->cx->tmp, x->op->in, x->op->nin);
 	for (int d = 0; d < x->last; d++)
 		in[1 + d] = x->row[d] ? (Value *)x->row[d] : in[1 + d];
 	in[1 + x->last] = start;
-	index[x->last] = n ? 'p' : 'i';
-	extent[e] = n;
-	return &access_like(&x->b, op, in, op->nin, index, extent, e + (n > 0))->out[0];
+	return access_along(&x->b, x->op, in, x->last, n)->out;
 }
 
 static Value *

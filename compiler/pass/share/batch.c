@@ -236,23 +236,13 @@ to_front(Builder *b, Value *v, int at)
 	return at == 0 ? v : build_permute(b, v, dims);
 }
 
-/* Extents of the run: the dimension of the start is n times as long, or comes in with n.  Gives where it stands. */
+/* Which of the ranges the dimension of the start is, or becomes. */
 static int
-run_extents(const Batch *x, const Op *op, const Indices *n, char *index, int64_t *extents, int *count)
+run_at(const Op *op, const Indices *n)
 {
-	const char *old = attr_index(op);
 	int at = 0;
-	*count = 0;
-	for (int i = 0, e = 0; old[i]; i++) {
-		bool is_start = i == n->at;
-		index[i] = is_start ? 'p' : old[i];
-		if (is_start)
-			at = *count;
-		if (index[i] == 'p')
-			extents[(*count)++] = is_start ? x->n * MAX(n->extent, 1) : attr_extents(op)->at[e];
-		e += old[i] == 'p';
-	}
-	index[strlen(old)] = '\0';
+	for (int i = 0; i < n->at; i++)
+		at += attr_index(op)[i] == 'p';
 	return at;
 }
 
@@ -279,26 +269,23 @@ cut(const Batch *x, Builder *b, Value *v, int at, int64_t e, bool joins)
 static Value *
 read_run(Batch *x, Builder *b, const Op *op, const Indices *n)
 {
-	char index[MAX_RANK + 1];
-	int64_t extents[MAX_RANK];
-	int count, at = run_extents(x, op, n, index, extents, &count);
-	Value *v = access_like(b, op, op->in, op->nin, index, extents, count)->out;
+	int at = run_at(op, n);
+	Value *v = access_along(b, op, op->in, n->at, x->n * MAX(n->extent, 1))->out;
 	return to_front(b, n->extent ? cut(x, b, v, at, n->extent, false) : v, at);
 }
 
 static void
 write_run(Batch *x, Builder *b, const Op *op, const Indices *n)
 {
-	char index[MAX_RANK + 1];
-	int64_t extents[MAX_RANK], dims[MAX_RANK];
-	int count, at = run_extents(x, op, n, index, extents, &count), data = access_data(op);
+	int64_t dims[MAX_RANK];
+	int at = run_at(op, n), data = access_data(op);
 	Value **in = NEW_COPY(x->m->cx->tmp, op->in, op->nin), *v = op->in[data];
 	v = for_all(x, b, v);
 	for (int d = 0; d < v->type->rank; d++)         /* the programs' dimension goes to its place */
 		dims[d] = d < at ? d + 1 : d == at ? 0 : d;
 	v = at ? build_permute(b, v, dims) : v;
 	in[data] = n->extent ? cut(x, b, v, at, n->extent, true) : v;
-	access_like(b, op, in, op->nin, index, extents, count);
+	access_along(b, op, in, n->at, x->n * MAX(n->extent, 1));
 }
 
 static Value *

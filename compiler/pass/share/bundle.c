@@ -172,18 +172,12 @@ find_varying(Bundle *x)
 static Value *
 read_all(const Bundle *x, Builder *b, const Op *op, Value **map)
 {
-	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, op->nin);
-	const IntList *old = attr_extents(op);
-	int kept = 0, at = run_dim(x, op);
-	int64_t extent[MAX_RANK];
-	char *index = arena_printf(b->m->cx->tmp, "%s", attr_index(op));
-	for (int d = 0, i = 0; index[d]; d++)
-		if (index[d] == 'p' || d == at)
-			extent[kept++] = (index[d] == 'p' ? old->at[i++] : 1) * (d == at ? x->n : 1);
-	index[at] = 'p';
-	for (int i = 0; i < op->nin; i++)
-		in[i] = value_mapped(map, op->in[i]);
-	Value *v = access_like(b, op, in, op->nin, index, extent, kept)->out;
+	Value **in = MAP_OF(b->m->cx->tmp, Value *, i, op->nin, value_mapped(map, op->in[i]));
+	const char *index = attr_index(op);
+	int at = run_dim(x, op), e = 0;
+	for (int d = 0; d < at; d++)
+		e += index[d] == 'p';
+	Value *v = access_along(b, op, in, at, x->n * (index[at] == 'p' ? attr_extents(op)->at[e] : 1))->out;
 	v->name = op->out[0].name;
 	return v;
 }

@@ -32,17 +32,12 @@ static Value *
 read_wider(Sliced *x, const Op *read, Value *const *in, int64_t parts, const Alone *w)
 {
 	const IntList *old = attr_extents(read);
-	int64_t extent[MAX_RANK], slices[MAX_RANK];
+	int64_t slices[MAX_RANK];
 	int n = (old ? old->n : 0) + w->is_new;
-	char *index = arena_printf(x->b.m->cx->tmp, "%s", attr_index(read));
 
-	for (int i = 0; i < n; i++) {
-		bool here = i == w->e;
-		extent[i] = here && w->is_new ? parts : old->at[i - (w->is_new && i > w->e)] * (here ? parts : 1);
-		slices[i] = here ? parts / x->s->each : 1;
-	}
-	index[w->d] = 'p';
-	Op *op = access_like(&x->b, read, in, read->nin, index, extent, n);
+	for (int i = 0; i < n; i++)
+		slices[i] = i == w->e ? parts / x->s->each : 1;
+	Op *op = access_along(&x->b, read, in, w->d, w->is_new ? parts : old->at[w->e] * parts);
 	attr_set_slices(x->b.m, op, slices, n);
 	op->out[0].name = read->out[0].name;
 	return op->out;
@@ -181,18 +176,12 @@ own_elements(Sliced *x, Value *v, const Alone *w)
 static Value *
 read_by_indices(Sliced *x, const Op *read, Value *const *in, const Alone *w)
 {
-	const IntList *old = attr_extents(read);
-	int64_t extent[MAX_RANK], slices[MAX_RANK];
-	char *index = arena_printf(x->b.m->cx->tmp, "%s", attr_index(read));
-	int kept = 0, dims = read->out[0].type->rank + w->is_new;
+	int64_t slices[MAX_RANK];
+	int dims = read->out[0].type->rank + w->is_new;
 
-	for (int i = 0; i < (old ? old->n : 0); i++)
-		if (w->is_new || i != w->e)
-			extent[kept++] = old->at[i];
 	for (int i = 0; i < dims; i++)
 		slices[i] = i == w->e ? x->s->n : 1;
-	index[w->d] = 'g';
-	Op *op = access_like(&x->b, read, in, read->nin, index, extent, kept);
+	Op *op = access_along(&x->b, read, in, w->d, 0);
 	attr_set_slices(x->b.m, op, slices, dims);
 	op->out[0].name = read->out[0].name;
 	return op->out;
@@ -249,22 +238,18 @@ read_with_gaps(Sliced *x, const Op *op)
 	const Slice *s = x->s;
 	const IntList *old = attr_extents(op);
 	int d = slice_dim(s, op), n = 0;
-	int64_t columns = old->at[old->n - 1], shape[2] = {s->n, columns}, extent[MAX_RANK], slices[MAX_RANK];
+	int64_t columns = old->at[old->n - 1], shape[2] = {s->n, columns}, slices[MAX_RANK];
 	Value **in = operands(x, op), *first = in[1 + d];
 	const Type *tile = type_with_shape(s->m, first->type, 2, shape);
-	char *index = arena_printf(s->m->cx->tmp, "%s", attr_index(op));
 
-	for (; n < old->n - 1; n++) {
-		extent[n] = old->at[n];
+	for (; n < old->n - 1; n++)
 		slices[n] = 1;
-	}
 	slices[n] = s->n / s->each;
 	slices[n + 1] = 1;
 	Value *at = build2(&x->b, OP_MUL, build_iota(&x->b, tile, 0), build_int(&x->b, tile, s->step[op->in[1 + d]->id]));
 	at = build2(&x->b, OP_ADD, at, build_iota(&x->b, tile, 1));
 	in[1 + d] = build2(&x->b, OP_ADD, build1(&x->b, OP_BROADCAST, first, tile), at);
-	index[d] = 'g';
-	Op *read = access_like(&x->b, op, in, op->nin, index, extent, n);
+	Op *read = access_along(&x->b, op, in, d, 0);
 	attr_set_slices(s->m, read, slices, n + 2);
 	read->out[0].name = op->out[0].name;
 	return apart(x, read->out, s->n, n, true);

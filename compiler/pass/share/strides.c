@@ -183,22 +183,13 @@ counting(Builder *b, const Affine *a, int64_t stride, int64_t extent)
 static Value *
 run_of(Builder *b, const Op *op, const Strided *s, int64_t by, int64_t channel)
 {
-	Value *in[2 + MAX_RANK];
-	char index[MAX_RANK + 1];
-	int64_t extent[MAX_RANK], n = 0;
+	Value **in = NEW_COPY(b->m->cx->tmp, op->in, op->nin);
 	const Type *t = op->out[0].type;
 	int last = s->at[s->n - 1];
-	memcpy(in, op->in, sizeof *in * (size_t)op->nin);
-	strcpy(index, attr_index(op));
-	index[last] = 'p';
 	in[1 + last] = start_of(b, &s->index[s->n - 1], channel);
 	if (s->n > 1)
 		in[1 + s->at[0]] = counting(b, &s->index[0], s->index[0].stride[s->dim[0]], t->extent[t->rank - 2]);
-	const IntList *parts = attr_extents(op);
-	for (int i = 0; parts && i < parts->n; i++)
-		extent[n++] = parts->at[i];
-	extent[n++] = by * t->extent[t->rank - 1];
-	return access_like(b, op, in, op->nin, index, extent, (int)n)->out;
+	return access_along(b, op, in, last, by * t->extent[t->rank - 1])->out;
 }
 
 static void
