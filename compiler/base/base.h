@@ -229,7 +229,7 @@ typedef struct Diag {
 	Place place;
 	const char *text;                           /* the message, formatted */
 	const char *label;                          /* words after the caret, or NULL */
-	const char *help;                           /* the mend, or NULL */
+	const char *help;                           /* how to correct it, or NULL */
 	struct Diag *notes;                         /* other places, each a SEV_NOTE, linked by next */
 	struct Diag *next;
 } Diag;

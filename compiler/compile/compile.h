@@ -56,7 +56,7 @@ Module *compile_fitting(Kernel *k, const Bound *b, const Target *t, const ArgAss
     const PassOptions *opt, const Module *failed);
 /* The error for a target's name that no target has. */
 void compile_unknown_target(Compile *cx, const char *name);
-/* Is LLVM there?  Else it is an error in cx that says how to mend it. */
+/* Is LLVM there?  Else it is an error in cx that says what to install. */
 bool compile_finds_llvm(Compile *cx);
 /* choose_roles.c: is the kernel to be parted into roles, where its schedule leaves that open?  The columns of its first
  * product, or 0: no. */
