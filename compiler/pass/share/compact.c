@@ -3,8 +3,8 @@
  *     grid(pm, pn, e), and a program leaves where            count(e) = cdiv(last[e] - first[e], 128), from 0 to pm's
  *     first[e] + pm * 128 >= last[e]                   =>    expert e has the count(e) * pn's numbers behind those of e - 1
  *
- * Of a plane e of the grid, the programs that do something are the first count(e) along the first axis, whatever their
- * index on the axis between is.  A number's plane is found by a walk over the planes' sums, which goes on from where the
+ * Of a plane e of the grid, the programs that do something are the first count(e) along one axis, whatever their index on
+ * the third, that of columns, is.  A number's plane is found by a walk over the planes' sums, which goes on from where the
  * number before was found, since a block's numbers only rise:
  *
  *     %plane, %sum, %count = while … { more = %number >= %sum + count(%plane) * %columns } do { next plane }
@@ -20,8 +20,9 @@
 
 enum { DEEP = 16 };
 
-/* v = base + times * (the index on the first axis), times > 0; base NULL: 0 */
+/* v = base + times * (the index on the axis), times > 0; base NULL: 0 */
 typedef struct Line {
+	int axis;
 	Value *base;
 	int64_t times;
 } Line;
@@ -34,7 +35,7 @@ static bool
 line_of_sum(const Op *op, const Block *body, int depth, Line *line)
 {
 	for (int i = 0; i < 2; i++)
-		if (!program_depends(op->in[1 - i], body, 0))
+		if (!program_depends(op->in[1 - i], body, line->axis))
 			return line_of(op->in[i], body, depth + 1, line) && !line->base && (line->base = op->in[1 - i]);
 	return false;
 }
@@ -60,21 +61,21 @@ line_of(Value *v, const Block *body, int depth, Line *line)
 		return false;
 	switch (op->kind) {
 	case OP_PROGRAM_AT:
-		*line = (Line){.times = 1};
-		return attr_axis(op) == 0;
+		*line = (Line){.axis = line->axis, .times = 1};
+		return attr_axis(op) == line->axis;
 	case OP_ADD: return line_of_sum(op, body, depth, line);
 	case OP_MUL: return line_of_product(op, body, depth, line);
 	default: return false;
 	}
 }
 
-/* The program acts while line < end, or <= end. */
+/* The program acts while line < end, or <= end, of a line along that axis. */
 static bool
-find_bound(const Leave *l, Compact *c)
+find_bound(const Leave *l, int axis, Compact *c)
 {
 	const Op *op = l->guard[0]->in[0]->def;
 	const Block *body = l->programs->region[0];
-	Line line;
+	Line line = {.axis = axis};
 
 	for (int i = 1; i < l->n; i++)
 		if (l->guard[i]->in[0] != l->guard[0]->in[0] || l->taken[i] != l->taken[0])
@@ -83,11 +84,11 @@ find_bound(const Leave *l, Compact *c)
 		return false;
 	bool leaves_up = op->kind == OP_GE || op->kind == OP_GT;        /* once the left side is great */
 	int moves = leaves_up == l->taken[0] ? 0 : 1;
-	if (program_depends(op->in[1 - moves], body, 0) || !line_of(op->in[moves], body, 0, &line))
+	if (program_depends(op->in[1 - moves], body, axis) || !line_of(op->in[moves], body, 0, &line))
 		return false;
 	bool is_strict = op->kind == OP_GT || op->kind == OP_LT;
 	*c = (Compact){.leave = l, .base = line.base, .times = line.times, .end = op->in[1 - moves],
-		.with_end = is_strict == l->taken[0]};
+		.with_end = is_strict == l->taken[0], .row = axis};
 	return true;
 }
 
@@ -98,7 +99,9 @@ find_axes(const Func *f, Compact *c)
 	const Block *body = c->leave->programs->region[0];
 
 	c->plane = c->column = -1;
-	for (int d = 1; d < f->naxis; d++) {
+	for (int d = 0; d < f->naxis; d++) {
+		if (d == c->row)
+			continue;
 		bool depends = program_depends(c->end, body, d) || (c->base && program_depends(c->base, body, d));
 		int *at = depends ? &c->plane : &c->column;
 		if (*at >= 0)
@@ -127,9 +130,12 @@ is_only_for_indices(const Compact *c, const Block *body)
 bool
 compact_find(const Func *f, const Leave *l, const Op *producer, Compact *c)
 {
-	if (l->n == 0 || !l->is_steady || !find_bound(l, c) || !find_axes(f, c))
+	int axis = 0, order = order_of_loops(l->programs->region[0]), naxis = order ? 1 : f->naxis;
+	while (l->n && axis < naxis && !(find_bound(l, axis, c) && find_axes(f, c)))
+		axis++;
+	if (l->n == 0 || axis == naxis)
 		return false;
-	c->longest_last = order_of_loops(l->programs->region[0]) > 0;
+	c->longest_last = order > 0;
 	return is_only_for_indices(c, l->programs->region[0]) && is_only_for_indices(c, producer->region[0]);
 }
 
@@ -147,7 +153,7 @@ map_of(const Compact *c, Builder *b, Value *plane)
 	return map;
 }
 
-/* Programs of the plane that do something, along the first axis. */
+/* Programs of the plane that do something, in each of its columns. */
 static Value *
 count_of(const Compact *c, Builder *b, Value *plane)
 {
@@ -158,7 +164,7 @@ count_of(const Compact *c, Builder *b, Value *plane)
 	if (c->with_end)
 		n = build2(b, OP_ADD, n, build_index(b, 1));
 	n = build2(b, OP_CDIV, build2(b, OP_MAX, n, build_index(b, 0)), build_index(b, c->times));
-	return build2(b, OP_MIN, n, programs_along(b, 0));
+	return build2(b, OP_MIN, n, programs_along(b, c->row));
 }
 
 /* Is the number behind this plane's?  %more, %count */
@@ -206,36 +212,43 @@ widen(Builder *b, Value *v)
 	return build1(b, OP_CAST, v, type_scalar(b->m, TY_I64));
 }
 
-/* Number `at` of a plane of `count` rows, in groups of rows, each by columns.  Grids have fewer than 2^31 programs. */
+static Value *
+columns_of(const Compact *c, Builder *b)
+{
+	return narrow(b, programs_along(b, c->column));
+}
+
+/* Number `at` of a plane of `count` rows: as on a grid, by the earlier of the two axes in groups of so many, each by the
+ * later one.  Grids have fewer than 2^31 programs. */
 static void
 find_in_plane(const Compact *c, Builder *b, Value *at, Value *count, Numbered *to)
 {
-	const Func *f = b->block->func;
+	int group = b->block->func->schedule.group;
 	Value *one = build_int(b, type_scalar(b->m, TY_U32), 1), *rows = build2(b, OP_MAX, narrow(b, count), one);
-	Value *n = narrow(b, at), *first = NULL, *row;
+	Value *n = narrow(b, at), *first = NULL, *rest;
 
 	if (c->longest_last) {                          /* those come first, of all columns */
-		Value *columns = narrow(b, programs_along(b, c->column)), *column;
-		Value *passed = build_divide(b, n, columns, &column);
-		Value *last = build2(b, OP_SUB, rows, one);
-		to->index[0] = widen(b, build2(b, OP_SUB, last, build2(b, OP_MIN, passed, last)));
+		Value *passed = build_divide(b, n, columns_of(c, b), &rest), *last = build2(b, OP_SUB, rows, one);
+		to->index[c->row] = widen(b, build2(b, OP_SUB, last, build2(b, OP_MIN, passed, last)));
 		if (c->column >= 0)
-			to->index[c->column] = widen(b, column);
+			to->index[c->column] = widen(b, rest);
 		return;
 	}
 	if (c->column < 0) {
-		to->index[0] = at;
+		to->index[c->row] = at;
 		return;
 	}
-	if (f->schedule.group > 1) {
-		Value *height = build2(b, OP_MIN, rows, build_int(b, one->type, f->schedule.group));
-		Value *whole = build2(b, OP_MUL, height, narrow(b, programs_along(b, c->column)));
+	bool by_rows = c->row < c->column;
+	Value *inner = by_rows ? rows : columns_of(c, b);
+	if (group > 1) {
+		Value *height = build2(b, OP_MIN, inner, build_int(b, one->type, group));
+		Value *whole = build2(b, OP_MUL, height, by_rows ? columns_of(c, b) : rows);
 		first = build2(b, OP_MUL, build_divide(b, n, whole, &n), height);
-		rows = build2(b, OP_MAX, build2(b, OP_MIN, build2(b, OP_SUB, rows, first), height), one);
+		inner = build2(b, OP_MAX, build2(b, OP_MIN, build2(b, OP_SUB, inner, first), height), one);
 	}
-	Value *column = build_divide(b, n, rows, &row);
-	to->index[0] = widen(b, first ? build2(b, OP_ADD, first, row) : row);
-	to->index[c->column] = widen(b, column);
+	Value *passed = build_divide(b, n, inner, &rest);
+	to->index[by_rows ? c->row : c->column] = widen(b, first ? build2(b, OP_ADD, first, rest) : rest);
+	to->index[by_rows ? c->column : c->row] = widen(b, passed);
 }
 
 Numbered

@@ -18,15 +18,15 @@ typedef struct Leave {
 	int64_t values;                                 /* of the function */
 } Leave;
 
-/* Programs that do something are the first of each plane of the grid along the first axis: base + times * index < end, or
- * <= it. */
+/* Programs that do something are the first of each plane of the grid along the axis of rows: base + times * index < end,
+ * or <= it. */
 typedef struct Compact {
 	const Leave *leave;
 	Value *base, *end;                              /* base NULL: 0 */
 	int64_t times;
 	bool with_end;
-	int plane, column;                              /* axes of the grid; column -1: there is none */
-	bool longest_last;                              /* along the first axis */
+	int row, plane, column;                         /* axes of the grid; column -1: there is none */
+	bool longest_last;                              /* along the axis of rows, the first */
 } Compact;
 
 /* A program, and from where the walk to the next one goes on. */
