@@ -299,6 +299,8 @@ llvm_finish(EmitLlvm *l, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, con
 	ok = (!l->opt.verify || is_sound(l, why)) && llvm_is_defined(l, why) && optimise(l, why);
 	if (ok && l->opt.host)
 		llvm_cut(l);
+	else if (ok)
+		llvm_sums(l);
 	ok = ok && write_file(l, type, out, why);
 	llvm_escape = NULL;
 	return ok;

@@ -3,7 +3,7 @@
  *     ThreadModule ─ llvm_walk.c ─┬─ llvm_value.c, llvm_word.c, llvm_control.c         a node alike on both machines
  *                                 ├─ llvm_nvptx*.c, llvm_matrix.c, llvm_asm.c          a GPU's own: PTX
  *                                 └─ llvm_simt*.c                                      this machine's own: the emulator
- *     LLVM IR ─ llvm_hold.c, llvm_defined.c, llvm_cut.c ─ llvm.c (passes, PTX) or llvm_jit.c (code that runs)
+ *     LLVM IR ─ llvm_hold.c, llvm_defined.c, llvm_sums.c, llvm_cut.c ─ llvm.c (passes, PTX) or llvm_jit.c (code that runs)
  *
  * llvm_api.c opens libLLVM when it is first needed: nothing links against it. */
 #ifndef TEGULA_EMIT_LLVM_H
@@ -84,6 +84,9 @@ void llvm_line(EmitLlvm *l, Place at);                  /* of what comes next, f
 
 /* llvm_hold.c: leaves computations of tiles where they stand */
 void llvm_hold(EmitLlvm *l);
+
+/* llvm_sums.c: leaves LLVM no sums to compare in pairs */
+void llvm_sums(EmitLlvm *l);
 
 /* llvm_cut.c: leaves no block long */
 
