@@ -471,15 +471,16 @@ inspect_func(const Func *f, const Target *t, const InspectArg *arg, Arena *mem, 
 	*out = (Inspection){.f = f, .t = t, .all_mma = true, .all_wgmma = true, .registers = -1, .spills = -1, .stack = -1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		InspectLine x;
+		int n = out->lines.n;
 		if (note_barrier(&x, op, pairs)) {
-			inspect_runs(&x, arg);
+			inspect_runs(&x, n ? &out->lines.at[n - 1] : NULL, arg);
 			vec_push(mem, &out->lines, x);
 		}
 		if (!note_op(&x, op, t, arg, mem))
 			continue;
 		note_life(&x, f);
 		inspect_outside(&x, t, arg);
-		inspect_runs(&x, arg);
+		inspect_runs(&x, n ? &out->lines.at[n - 1] : NULL, arg);
 		vec_push(mem, &out->lines, x);
 		out->conversions += x.kind == INSPECT_CONVERT && x.in.bytes > 0;
 		out->bank_conflicts += x.in.passes - x.in.least + x.out.passes - x.out.least;

@@ -143,7 +143,7 @@ bool inspect_cluster(InspectLine *x, const Op *op);
  * (pass/async/candidate.c); NULL: it is in no such loop, or it is for another reason. */
 const char *inspect_not_ahead(const Op *op, int bytes, Arena *mem);
 void inspect_outside(InspectLine *x, const Target *t, const InspectArg *arg);
-void inspect_runs(InspectLine *x, const InspectArg *arg);
+void inspect_runs(InspectLine *x, const InspectLine *before, const InspectArg *arg);
 /* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:
  * they are not known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
 bool inspect_held(const Func *f, const Op *owner, Text *out);

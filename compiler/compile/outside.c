@@ -13,16 +13,20 @@
 
 enum { SAMPLES = 1024, WIDEST = 16, STARTS = 8 };
 
-static bool
-is_program_loop(const Op *loop)
+/* The loop over programs around it, or NULL; asked once a line, since it goes through the loops' bodies. */
+static const Op *
+program_loop(const Op *line)
 {
-	return ANY_OP_HERE(op, loop->region[0],
-	    op->kind == OP_PROGRAM_AT && op->in[0] == &loop->region[0]->arg[0]);
+	const Op *loop = line->home->parent;
+	while (loop && !(loop->kind == OP_FOR && ANY_OP_HERE(op, loop->region[0],
+	    op->kind == OP_PROGRAM_AT && op->in[0] == &loop->region[0]->arg[0])))
+		loop = loop->home->parent;
+	return loop;
 }
 
-/* Trips of the loops around it in that program; -1: not known. */
+/* Trips of the loops around it, within that over programs, in that program; -1: not known. */
 static double
-runs_in(const Op *op, const InspectArg *arg, int64_t nth)
+runs_in(const Op *op, const Op *programs, const InspectArg *arg, int64_t nth)
 {
 	double runs = 1;
 	const Block *in = op->home;
@@ -35,7 +39,7 @@ runs_in(const Op *op, const InspectArg *arg, int64_t nth)
 			return 0;
 		if (loop->kind != OP_FOR)
 			continue;
-		if (is_program_loop(loop))
+		if (loop == programs)
 			break;
 		if (!address_scalar(&w, loop->in[0], &from) || !address_scalar(&w, loop->in[1], &to) ||
 		    !address_scalar(&w, loop->in[2], &step) || step == 0)
@@ -91,10 +95,11 @@ find_outside(InspectLine *l, const InspectArg *arg, const InspectArg *x)
 {
 	double share = 0, along[KERNEL_RANK] = {0}, least = 1;
 	const char *index = attr_index(l->op);
+	const Op *programs = program_loop(l->op);
 	int n = 0;
 	for (int64_t nth = 0; nth < SAMPLES; nth++) {
 		Walk w = {.arg = arg, .nth = nth, .wraps = true};
-		bool runs = runs_in(l->op, arg, nth) != 0;
+		bool runs = runs_in(l->op, programs, arg, nth) != 0;
 		n += runs;
 		share += runs ? share_inside(&w, x, l, along) : 0;
 	}
@@ -176,13 +181,20 @@ inspect_not_ahead(const Op *op, int bytes, Arena *mem)
 
 /* ---- how often ---- */
 
+/* Lines of one block run as often as the one before. */
 void
-inspect_runs(InspectLine *l, const InspectArg *arg)
+inspect_runs(InspectLine *l, const InspectLine *before, const InspectArg *arg)
 {
+	if (before && before->op->home == l->op->home) {
+		l->runs = before->runs;
+		l->runs_most = before->runs_most;
+		return;
+	}
+	const Op *programs = arg ? program_loop(l->op) : NULL;
 	double sum = 0;
 	l->runs = l->runs_most = -1;
 	for (int64_t nth = 0; arg && nth < SAMPLES; nth++) {
-		double runs = runs_in(l->op, arg, nth);
+		double runs = runs_in(l->op, programs, arg, nth);
 		if (runs < 0)
 			return;
 		sum += runs;
