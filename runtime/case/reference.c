@@ -218,21 +218,22 @@ list_outputs(const TglCase *c, const Func *f, Reference *r)
 	return r->out != NULL;
 }
 
-/* Refused with both figures if the machine could not hold what checking needs beside the tensors.
- */
+/* Refused with both figures if the machine could not hold what checking needs beside the tensors: outputs of each run, and
+ * what one run has of values between them. */
 static bool
-enough_memory(const TglCase *c, const Reference *r)
+enough_memory(const TglCase *c, const Reference *r, size_t scratch)
 {
 	uint64_t all = device_host_memory();
-	double need = (double)c->dev->allocated;
+	double need = (double)c->dev->allocated + (double)scratch;
 	for (int i = 0; i < r->n; i++)
 		need += (double)r->out[i].bytes * r->nruns + 8.0 * (double)r->out[i].count;
 	if (all == 0 || need <= (double)all)
 		return true;
 	Fault fault = {.kind = FAULT_MEMORY, .place = NOWHERE, .other = NOWHERE};
 	number_format(fault.text, sizeof fault.text,
-	    "checking needs %.0f bytes for tensors and references, and this machine has %llu", need,
-	    (unsigned long long)all);
+	    "checking needs %.1f GiB for tensors and the reference's whole values, in f64, and this machine has %.1f; "
+	    "make the dimensions smaller, as with -D NAME=VALUE, choose another example by --example, or mark it 'bench'",
+	    need / (1 << 30), (double)all / (1 << 30));
 	fault_report(c->k->program->compile, &fault, c->k->k);
 	return false;
 }
@@ -241,7 +242,7 @@ static bool
 make_outputs(const TglCase *c, const Func *f, Reference *r)
 {
 	r->nruns = r->roundoff > 0 ? REFERENCE_RUNS : 1;
-	if (!list_outputs(c, f, r) || !enough_memory(c, r))
+	if (!list_outputs(c, f, r) || !enough_memory(c, r, 0))
 		return false;
 	for (int i = 0; i < r->n; i++)
 		for (int j = 0; j < r->nruns; j++) {
@@ -334,6 +335,8 @@ run_all(const TglCase *c, Compile *cx, Func *f, const Reference *r)
 {
 	Run run[REFERENCE_RUNS] = {0};
 	TglStatus s = open_runs(c, cx, f, r, run) ? TGL_OK : TGL_ERROR_DEVICE;
+	if (s == TGL_OK && !enough_memory(c, r, plan_scratch_bytes(run[0].plan)))
+		s = TGL_ERROR_MEMORY;
 	int step = s == TGL_OK ? runs_at_once(c, run[0].plan) : 1;
 	for (int from = 0; s == TGL_OK && from < r->nruns; from += step)
 		run_together(run, from, MIN(from + step, r->nruns));

@@ -34,6 +34,14 @@ refuse '^one '
 expect 0 '^1 good, 0 wrong, 0 failed, 1 without' check own/pair.tgl other
 expect 1 "there is no kernel 'oter'; did you mean 'other'? there are 'one', 'other'$" check own/pair.tgl oter --device=cpu
 expect 1 "cannot read 'oter.tgl'" check own/pair.tgl oter.tgl --device=cpu
+# what no machine holds is said before a reference begins, with what to do
+cat >own/large.tgl <<'END2'
+kernel pairs(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, 256)) { y[p * 256 +: 256] = x[p * 256 +: 256]; }
+reference pairs { y[:] = max(exp(x[:][:, new] * x[:][new, :]) + sum(x[:]), axis = 1); }
+example pairs { N = 1000000; x = zeros; }
+END2
+expect 1 "checking needs 7450.6 GiB .* choose another example by --example" check own/large.tgl --device=cpu
+rm own/large.tgl
 # an error of the source is said once, whatever the number of devices
 echo 'kernel k(x: in f32[8], y: out f32[8]) { y[:] = z[:]; } example k { x = normal(0, 1); }' >wrong.tgl
 expect 1 '7 failed' check wrong.tgl --device=simt
