@@ -133,7 +133,8 @@ access(Walk *w, const Op *op, double times)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share; sent: as built, choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
-	double turns = w->loop && cost_tests(op) ? MAX(ceil((w->masked += n) / PREDICATES), 1) : 1;
+	/* other warps read while one waits for predicates: a further turn costs half as much as the first */
+	double turns = w->loop && cost_tests(op) ? (1 + MAX(ceil((w->masked += n) / PREDICATES), 1)) / 2 : 1;
 	double alone = is_read && !is_sent ? w->r->latency / w->overlap * turns : 0;
 	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
