@@ -33,6 +33,7 @@ typedef struct Walk {
 	double now;                                     /* no op begins before: the last barrier */
 	double stored;                                  /* no read begins before: the last write before it begins */
 	double masked;                                  /* reads of the trip so far that have masks of their own */
+	bool is_guarded;                                /* trips of products inside of tensors have none (pass guard) */
 	int warps;
 	int overlap;                                    /* trips of the present loop whose reads are under way together */
 	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
@@ -83,13 +84,6 @@ note_again(Walk *w, const Op *op, double bytes)
 	w->c->kept += *second == loop ? bytes : 0;
 }
 
-/* A write's as far as what it writes or its own tensor says. */
-static double
-inside_of(const Walk *w, const Op *op, const Value *v)
-{
-	return MIN(cost_inside_tensor(op, v), w->inside[v->id]);
-}
-
 /* Does the loop go along another dimension than the rows' own? */
 static bool
 walks_rows(const Walk *w, const Op *op)
@@ -105,7 +99,8 @@ access(Walk *w, const Op *op, double times)
 	const Value *v = access_tile(op);
 	const Type *t = v ? v->type : op->out[0].type;
 	double vector = w->facts->vector(w->facts->user, op), fresh = cost_fresh(op, vector);
-	double accesses = v ? MAX(cost_elements(v) * inside_of(w, op, v) / vector, 1) : 1;
+	/* a write goes as far as what it writes or its own tensor says */
+	double accesses = v ? MAX(cost_elements(v) * MIN(cost_inside_tensor(op, v), w->inside[v->id]) / vector, 1) : 1;
 	double n = fresh * accesses, sectors = w->facts->sectors(w->facts->user, op);
 	double bits = t->ptr != PTR_NONE ? 64 : dtype_info[t->elem].bits, held = (double)type_count(t) * bits / 8;
 	double missed = w->facts->missed(w->facts->user, op);
@@ -134,7 +129,8 @@ access(Walk *w, const Op *op, double times)
 	/* all multiprocessors wait for memory at once, each for its share; sent: as built, choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
 	/* other warps read while one waits for predicates: a further turn costs half as much as the first */
-	double turns = w->loop && cost_tests(op) ? (1 + MAX(ceil((w->masked += n) / PREDICATES), 1)) / 2 : 1;
+	bool has_mask = w->loop && !w->is_guarded && cost_tests(op);
+	double turns = has_mask ? (1 + MAX(ceil((w->masked += n) / PREDICATES), 1)) / 2 : 1;
 	double alone = is_read && !is_sent ? w->r->latency / w->overlap * turns : 0;
 	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
@@ -427,6 +423,8 @@ region(Walk *w, const Op *op, double times)
 		w->now = start;
 		w->stored = op_is_loop(op) ? start : stored;
 		w->masked = 0;
+		w->is_guarded = op_is_loop(op) &&
+		    ANY_OP_HERE(o, op->region[r], o->kind == OP_DOT || o->kind == OP_DOT_START);
 		for (int i = 0; i < op->region[r]->narg; i++) {
 			w->ready[op->region[r]->arg[i].id] = start;
 			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
@@ -440,6 +438,7 @@ region(Walk *w, const Op *op, double times)
 	if (op_is_loop(op) && !op_is_over_programs(op) && times * n > 0)
 		w->c->longest = MAX(w->c->longest, (w->c->issue - issued) / (times * n));
 	w->masked = before.masked;
+	w->is_guarded = before.is_guarded;
 	w->overlap = before.overlap;
 	w->loop = outer;
 	return n * (end - start);

@@ -301,6 +301,26 @@ test_whole_decoded(void **state)
 	compile_close(r.cx);
 }
 
+/* Odd rows are read element by element, which have no masks in trips inside of their tensor: four warps, not eight. */
+static void
+test_masks_of_products(void **state)
+{
+	static const char source[] =
+	    "kernel mm<BM = 64, BN = 128, BK = 96>(a: in f16[M, K], b: in u8[K, N], s: in f16[cdiv(K, 96), N], c: out f16[M, N])\n"
+	    "grid(pn: cdiv(N, BN), pm: cdiv(M, BM))\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @\n"
+	    "    ((b[k +: BK, pn * BN +: BN] as f16) * s[k / 96, pn * BN +: BN][new, :]); }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = acc as f16; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {512, 4001}},
+	    {.given = true, .dtype = TY_U8, .rank = 2, .dim = {4001, 8192}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {42, 8192}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {512, 8192}}}};
+	assert_true(choose_for(&c, source));
+	assert_int_equal(value(&c, "BN"), 256);
+	compile_close(c.cx);
+}
+
 /* Of programs that fill the multiprocessors two times and a bit two blocks share the last ones; not of those that leave few
  * idle. */
 static void
@@ -834,7 +854,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_whole_decoded), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
+		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_whole_decoded), cmocka_unit_test(test_masks_of_products), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
 		cmocka_unit_test(test_split), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),

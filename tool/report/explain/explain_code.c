@@ -208,8 +208,8 @@ explain_unrolled(const Explain *s)
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body))
 		most = op->kind == OP_FOR ? MAX(most, attr_unrolled(op)) : most;
 	return most > 1 ? arena_printf(s->mem,
-			      ", since the loop is unrolled by %d, and another has the trips that "
-			      "are left",
+			      ", since the loop is unrolled by %d, and the trips that are left have "
+			      "code of their own",
 			      (int)most)
 			: "";
 }
