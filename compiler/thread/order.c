@@ -31,20 +31,6 @@ words(const ThreadModule *m, Reg r)
 	return is_free ? 0 : (thread_type_bytes(t) + 3) / 4;
 }
 
-static void
-count_uses(Order *o, const ThreadRegion *r)
-{
-	for (int i = 0; i < r->body.n; i++) {
-		Reg *use;
-		for (int k = 0; (use = thread_operand(r->body.at[i], k)); k++)
-			o->uses[*use]++;
-		for (int k = 0; k < 2 && r->body.at[i]->region[k]; k++)
-			count_uses(o, r->body.at[i]->region[k]);
-	}
-	for (int i = 0; i < r->nyield; i++)
-		o->uses[r->yield[i]]++;
-}
-
 /* An operand in the row that is not made yet; NULL: all are. */
 static ThreadNode *
 missing(Order *o, ThreadNode *n)
@@ -211,6 +197,6 @@ thread_order(ThreadModule *m)
 	int each = t->registers / (m->kernel.threads * MAX(m->kernel.min_blocks, 1)) / 8 * 8;
 	Order o = {.m = m, .live = thread_live_at(m), .place = NEW_ARRAY(m->mem, int, m->nnode),
 		.inner = NEW_ARRAY(m->mem, bool, m->nnode), .uses = NEW_ARRAY(m->mem, int, m->reg.n + 1)};
-	count_uses(&o, m->body);
+	thread_count_uses(m->body, o.uses);
 	order_region(&o, m->body, MIN(each, t->max_registers), false);
 }

@@ -92,3 +92,17 @@ thread_operand(ThreadNode *n, int i)
 	}
 	return i < n->nin ? &n->in[i] : NULL;
 }
+
+void
+thread_count_uses(const ThreadRegion *r, int *uses)
+{
+	for (int i = 0; i < r->body.n; i++) {
+		Reg *use;
+		for (int k = 0; (use = thread_operand(r->body.at[i], k)); k++)
+			uses[*use]++;
+		for (int k = 0; k < 2 && r->body.at[i]->region[k]; k++)
+			thread_count_uses(r->body.at[i]->region[k], uses);
+	}
+	for (int i = 0; i < r->nyield; i++)
+		uses[r->yield[i]]++;
+}

@@ -261,6 +261,7 @@ const ThreadNode *thread_find(const ThreadRegion *r, ThreadKind kind);
 Wgmma thread_wgmma_of(const ThreadNode *n, const Reg *in);
 /* Operand i of a node, those of its access first; NULL past the last. */
 Reg *thread_operand(ThreadNode *n, int i);
+void thread_count_uses(const ThreadRegion *r, int *uses);        /* by register, of a region and those below it */
 
 /* print.c, parse.c, verify.c: the text (docs/thread.md).  A module's text names the files that places are in. */
 void thread_module_print(const ThreadModule *m, const Compile *cx, Text *out);

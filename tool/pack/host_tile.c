@@ -238,12 +238,13 @@ reduce_arg(Host *h, const Op *op, const Lines *a)
 	host_close(h);
 }
 
+/* A line's result, or what each of its steps has come to. */
 static void
-reduce(Host *h, const Op *op)
+join_lines(Host *h, const Op *op)
 {
 	const Value *out = &op->out[0];
 	const Lines a = axis_of(op->in[0]->type, (int)attr_axis(op));
-	bool nan = attr_propagate_nan(op);
+	bool scans = op->kind == OP_SCAN;
 	host_declare(h, out);
 	if (strncmp(attr_fn(op), "arg", 3) == 0) {
 		reduce_arg(h, op, &a);
@@ -255,32 +256,16 @@ reduce(Host *h, const Op *op)
 	open_lines(h, &a);
 	host_line(h, "%s r = 0;", scalar_type(work));
 	host_open(h, "for (int k = 0; k < %d; k++)", a.n);
-	host_line(h, "const int z = x + k * %d;", a.inner);
-	const char *e = element(h, op->in[0]);
-	host_line(h, "const %s v = %s;", scalar_type(work), host_cast(h, in, work, e));
-	host_line(h, "r = k == 0 ? v : %s;", host_binary(h, kind, work, nan, "r", "v"));
-	host_close(h);
-	host_line(h, "%s = %s;", host_to(h, out, "q"), host_cast(h, work, out->type->elem, "r"));
-	host_close(h);
-}
-
-static void
-scan(Host *h, const Op *op)
-{
-	const Value *out = &op->out[0];
-	const Lines a = axis_of(op->in[0]->type, (int)attr_axis(op));
-	OpKind kind = fn_op(attr_fn(op));
-	DType in = op->in[0]->type->elem, work = work_type(op, kind);
-	host_declare(h, out);
-	open_lines(h, &a);
-	host_line(h, "%s r = 0;", scalar_type(work));
-	host_open(h, "for (int k = 0; k < %d; k++)", a.n);
 	put_step(h, op, &a);
 	const char *e = element(h, op->in[0]);
 	host_line(h, "const %s v = %s;", scalar_type(work), host_cast(h, in, work, e));
 	host_line(h, "r = k == 0 ? v : %s;", host_binary(h, kind, work, attr_propagate_nan(op), "r", "v"));
-	host_line(h, "%s = %s;", host_to(h, out, "z"), host_cast(h, work, out->type->elem, "r"));
-	host_close(h), host_close(h);
+	if (!scans)
+		host_close(h);
+	host_line(h, "%s = %s;", host_to(h, out, scans ? "z" : "q"), host_cast(h, work, out->type->elem, "r"));
+	if (scans)
+		host_close(h);
+	host_close(h);
 }
 
 /* By a region of scalars, in order. */
@@ -418,8 +403,7 @@ host_tile(Host *h, const Op *op)
 	case OP_PHILOX: philox(h, op); return true;
 	case OP_DOT: dot(h, op); return true;
 	case OP_DOT_SCALED: dot_scaled(h, op); return true;
-	case OP_REDUCE: reduce(h, op); return true;
-	case OP_SCAN: scan(h, op); return true;
+	case OP_REDUCE: case OP_SCAN: join_lines(h, op); return true;
 	case OP_REDUCE_FN: case OP_SCAN_FN: fold(h, op); return true;
 	case OP_SORT: sort(h, op, (int)op->in[0]->type->extent[attr_axis(op)], attr_descending(op)); return true;
 	case OP_TOPK: sort(h, op, (int)attr_k(op), true); return true;

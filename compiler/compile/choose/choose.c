@@ -49,14 +49,6 @@ add_names(Search *s, const TuneName *all, int n, bool parameters)
 	}
 }
 
-Module *
-search_elaborate(Search *s, const Bound *b)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	ArgAssumptions a = assumptions_of_dims(s->k->program->cx->mem, b);
-	return compile_kernel(s->k, b, s->t->name, &a, &opt);
-}
-
 /* The present values of the schedule join what is bound; a header that speaks of them is bound again. */
 static bool
 take_schedule(Search *s)
@@ -104,7 +96,7 @@ try_clusters(Search *s, bool shares)
 		if (estimate_pairs(s->module->funcs.at[0], &s->bound, ranks) < search_share_least(ranks))
 			continue;
 		s->bound.schedule.ctas = ranks;
-		s->value[s->n++] = search_in_clusters(ranks);
+		s->value[s->n++] = choose_word(SCHEDULE_CTAS, ranks);
 		double cycles = cycles_of(s, &bill);
 		if (ranks > CLUSTER && bill.launched > estimate_placed(s->t, ranks))
 			cycles = -1;
@@ -153,14 +145,10 @@ try(Search *s)
 static bool
 take_parameters(Search *s)
 {
-	Compile *cx = s->k->program->cx;
-	arena_reset(s->mem);
-	arena_reset(cx->tmp);
-	s->k->program->called = s->before->called;
-	cx->mem = s->mem;
+	candidates_next(&s->apart);
 	s->module = NULL;
 	if (s->how->bind(s->how->user, s->value, s->parameters, &s->bound))
-		s->module = search_elaborate(s, &s->bound);
+		s->module = choose_simplified(s->k, &s->bound, s->t);
 	return s->module != NULL;
 }
 
@@ -191,9 +179,8 @@ try_all(Search *s, int at)
 static bool
 stands(const Search *s, ScheduleName which)
 {
-	const char *name = schedule_info[which].text;
-	return ANY_OF(i, s->n, strcmp(s->name[i].name, name) == 0) || ctparam_named(s->k, name) >= 0 ||
-	    header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name);
+	return ANY_OF(i, s->n, strcmp(s->name[i].name, schedule_info[which].text) == 0) ||
+	    choose_is_said(s->k, s->how, which);
 }
 
 static void
@@ -263,9 +250,8 @@ chose_roles(const Search *s)
 Func *
 search_parted(Search *s, Bound *b)
 {
-	s->k->program->cx->mem = s->mem;
-	ArgAssumptions a = assumptions_of_dims(s->mem, s->first);
-	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? compile_kernel(s->k, b, s->t->name, &a, NULL) : NULL;
+	s->k->program->cx->mem = s->apart.mem;
+	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? choose_compile(s->k, b, s->t, NULL) : NULL;
 	Func *f = m ? m->funcs.at[0] : NULL;
 	bool shares = f && (f->stream || !search_shares_last(s, b)) && (!s->joins || !f->split_reason);
 	bool fits = f && f->shared_bytes <= s->t->shared_bytes;
@@ -277,7 +263,7 @@ static double
 share_of_clusters(Search *s, int ranks, double common)
 {
 	Bound with;
-	s->chosen[s->n++] = search_in_clusters(ranks);
+	s->chosen[s->n++] = choose_word(SCHEDULE_CTAS, ranks);
 	const Func *f = search_parted(s, &with);
 	return f && func_cluster(f) == ranks && f->cluster_common >= common ? cluster_share(f, with.grid) : 0;
 }
@@ -289,11 +275,9 @@ share_of_clusters(Search *s, int ranks, double common)
 static void
 add_cluster(Search *s, const Bound *b)
 {
-	int64_t programs = 1;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= b->grid[i];
-	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || programs <= PAIRS_EACH * s->t->rates->multiprocessors ||
-	    !search_may_pair(s, b) || search_waits_for_memory(s, b))
+	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST ||
+	    choose_programs(b) <= PAIRS_EACH * s->t->rates->multiprocessors || !search_may_pair(s, b) ||
+	    search_waits_for_memory(s, b))
 		return;
 	if (share_of_clusters(s, CLUSTER, COMMON_LEAST) < search_share_least(CLUSTER))
 		s->n--;
@@ -376,10 +360,10 @@ static bool
 stay_undivided(Search *s)
 {
 	Bound b;
-	s->k->program->cx->mem = s->mem;
-	const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? search_elaborate(s, &b) : NULL;
+	s->k->program->cx->mem = s->apart.mem;
+	const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? choose_simplified(s->k, &b, s->t) : NULL;
 	if (m && choose_slices_badly(m->funcs.at[0], &b, s->t) && !stands(s, SCHEDULE_SLICES))
-		s->chosen[s->n++] = (NamedConst){schedule_info[SCHEDULE_SLICES].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
+		s->chosen[s->n++] = choose_word(SCHEDULE_SLICES, 1);
 	return true;
 }
 
@@ -396,7 +380,7 @@ search(Search *s, Arena *mem)
 {
 	TuneName *all;
 	int n;
-	s->module = search_elaborate(s, s->first);
+	s->module = choose_simplified(s->k, s->first, s->t);
 	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
 	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
@@ -436,15 +420,13 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 {
 	Compile *cx = s->k->program->cx;
 	Arena *apart = arena_open(), *keep = cx->mem;
-	Program before = *s->k->program;                /* `called` grows in the memory of candidates */
-	s->before = &before;
-	s->mem = arena_open();
+	s->apart = candidates_open(s->k);
 	cx->mem = apart;
 	bool ok = search(s, apart);
 	if (ok)
 		search_fit_stages(s);
 	cx->mem = keep;
-	s->k->program->called = before.called;
+	s->k->program->called = s->apart.before.called;
 	*values = NEW_ARRAY(mem, NamedConst, s->n + 3);
 	for (int i = 0; i < s->n && ok; i++)
 		if (!choose_says_nothing(s->k, &s->chosen[i]))
@@ -453,7 +435,7 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 		choose_trim(s->k, s->first, s->t, s->how, *values, n);
 	if (ok && s->how->why)
 		choose_explain(*values, *n, s->first, &s->bill, s->t, &s->how->why->chosen);
-	arena_close(s->mem);
+	candidates_close(&s->apart);
 	arena_close(apart);
 	return ok;
 }

@@ -3,6 +3,7 @@
 #define TEGULA_CHOOSE_H
 
 #include "model/model.h"
+#include "pass/pass.h"
 #include "sema/sema.h"
 
 /* A combination of values that was compared. */
@@ -16,7 +17,7 @@ typedef struct Tried {
 	const char *own;                                        /* the values that the header has; or NULL */
 } Tried;
 
-/* What was chosen, and why (choose_why.c). */
+/* What was chosen, and why (choose_candidate.c). */
 typedef struct ChooseWhy {
 	Text chosen;                                            /* lines: what was chosen, and what else would take */
 	Arena *mem;                                             /* of `tried`; NULL: only the lines are wanted */
@@ -31,7 +32,7 @@ typedef struct ChooseWhy {
 #define CHOOSE_NO_REGISTERS "it needs more registers than a thread has"
 #define CHOOSE_NO_BLOCK "a multiprocessor has no room for a block"
 #define CHOOSE_SPILLS "registers spill"
-bool choose_no_room(const char *refused);       /* choose_why.c: is it one of these? */
+bool choose_no_room(const char *refused);       /* choose_candidate.c: is it one of these? */
 
 /* How a kernel is bound: with `given`, beside what the caller has, and no report of a refusal. */
 typedef struct ChooseBinding {
@@ -59,6 +60,24 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
 
 /* The passes before an estimate, by their names. */
 #define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,axis"
+
+/* choose_candidate.c: candidates are compiled in memory of their own, in which the program's `called` grows, too; `next`
+ * frees what the one before left there, and has the kernel compiled there until `close`. */
+typedef struct Candidates {
+	Kernel *k;
+	Arena *mem, *keep;
+	Program before;
+} Candidates;
+Candidates candidates_open(Kernel *k);
+void candidates_next(Candidates *c);
+void candidates_close(Candidates *c);
+/* By all passes, by those of opt, or by those before an estimate; NULL: it does not compile. */
+Module *choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt);
+Module *choose_simplified(Kernel *k, const Bound *b, const Target *t);
+/* A value of the name, or of a schedule's word; does the caller say that word's, or the header speak of it? */
+NamedConst choose_number(const char *name, int64_t v), choose_word(ScheduleName which, int64_t v);
+bool choose_is_said(const Kernel *k, const ChooseBinding *how, ScheduleName which);
+double choose_programs(const Bound *b);
 /* choose_roles.c */
 
 /* As choose_roles, of so many warps or more. */
@@ -141,7 +160,6 @@ bool choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBindin
 /* choose_facts.c: what the bill of a function does not know, as a factor; of few rows, of a loop with merge, and of
  * products that read their operands as they are. */
 double choose_beyond(const Func *f, const Target *t, bool is_few, bool is_merged, bool is_plain);
-double choose_programs(const Bound *b);
 /* Is the one product's K padded in a way that the estimate does not know? */
 bool choose_pads_depth(const Func *f);
 /* Twice as many slots as passes take, where each multiprocessor has a program at most, but the block leaves room for
@@ -211,8 +229,8 @@ bool choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out
 /* "  chosen: warps = 1, persistent = true; the default takes 158 us: starting blocks 157, …" */
 void choose_explain(const NamedConst *chosen, int n, const Bound *header, const Bill *without, const Target *t, Text *out);
 
-/* choose_why.c.  Each does nothing unless all that was tried is wanted.  `refused` NULL: the bill says why, or nothing
- * does; `values` NULL: the header's. */
+/* choose_candidate.c.  Each does nothing unless all that was tried is wanted.  `refused` NULL: the bill says why, or
+ * nothing does; `values` NULL: the header's. */
 void why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused);
 void why_none(ChooseWhy *why, const char *reason);
 void why_because(ChooseWhy *why, const char *reason);

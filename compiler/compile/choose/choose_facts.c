@@ -265,15 +265,6 @@ alone(const Func *f, const Target *t)
 	return (2 * f->shared_bytes > t->shared_bytes_unit ? ALONE : 1) * (f->schedule.warps >= 8 ? EIGHT : 1);
 }
 
-double
-choose_programs(const Bound *b)
-{
-	double n = 1;
-	for (int i = 0; i < b->naxis; i++)
-		n *= (double)MAX(b->grid[i], 1);
-	return n;
-}
-
 int
 choose_deeper(const Func *f, const Bound *b, const Target *t)
 {

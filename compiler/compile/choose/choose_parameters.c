@@ -23,8 +23,7 @@ typedef struct Choice {
 	const Target *t;
 	const CpuRow *row;                              /* NULL: a GPU's target */
 	const ChooseBinding *how;
-	Arena *mem;                                     /* of one candidate */
-	Program before;                                 /* `called` grows in that memory */
+	Candidates apart;
 	TuneName name[NAMES_MOST];
 	int n;
 	NamedConst value[NAMES_MOST], *chosen;
@@ -44,15 +43,6 @@ trips_of(void *user, const Op *loop)
 	return estimate_trips(t->f, t->b, loop);
 }
 
-static double
-programs_of(const Bound *b)
-{
-	double n = 1;
-	for (int i = 0; i < b->naxis; i++)
-		n *= (double)MAX(b->grid[i], 1);
-	return n;
-}
-
 double
 choose_cpu_cost(const Func *f, const Bound *b, int threads)
 {
@@ -61,7 +51,7 @@ choose_cpu_cost(const Func *f, const Bound *b, int threads)
 	const CostFacts facts = {.trips = trips_of, .user = &t};
 	if (threads > 0)
 		row.cores = threads;
-	return cpu_cost(f, &row, &facts, programs_of(b));
+	return cpu_cost(f, &row, &facts, choose_programs(b));
 }
 
 static double
@@ -70,7 +60,7 @@ cost_of(const Choice *s, Func *f, const Bound *b, Bill *bill)
 	Trips t = {f, b};
 	const CostFacts facts = {.trips = trips_of, .user = &t};
 	if (!s->row)
-		return simdgroups_cost(f, s->t, &facts, programs_of(b), estimate_bytes(b), bill);
+		return simdgroups_cost(f, s->t, &facts, choose_programs(b), estimate_bytes(b), bill);
 	bill->cycles = choose_cpu_cost(f, b, s->row->cores);
 	return bill->cycles;
 }
@@ -80,17 +70,12 @@ static double
 cost_with(Choice *s, const NamedConst *values, int n, Bill *bill)
 {
 	Bound b;
-	Compile *cx = s->k->program->cx;
-	arena_reset(s->mem);
-	arena_reset(cx->tmp);
-	s->k->program->called = s->before.called;
-	cx->mem = s->mem;
+	candidates_next(&s->apart);
 	*bill = (Bill){.cycles = -1, .refused = "the header refuses it"};
 	if (!s->how->bind(s->how->user, values, n, &b))
 		return -1;
 	const PassOptions opt = {.stop_after = s->row ? NULL : "coalesce"};     /* which chooses simdgroups */
-	ArgAssumptions a = assumptions_of_dims(s->mem, &b);
-	Module *m = compile_kernel(s->k, &b, s->t->name, &a, &opt);
+	Module *m = choose_compile(s->k, &b, s->t, &opt);
 	return m ? cost_of(s, m->funcs.at[0], &b, bill) : -1;
 }
 
@@ -179,21 +164,19 @@ static bool
 choose(Choice *s, const Bound *b, Arena *mem, NamedConst **values, int *n)
 {
 	Compile *cx = s->k->program->cx;
-	Arena *keep = cx->mem, *keep_tmp = cx->tmp, *apart = arena_open();
-	s->mem = arena_open();
-	s->before = *s->k->program;
+	Arena *keep_tmp = cx->tmp, *apart = arena_open();
+	s->apart = candidates_open(s->k);
 	s->chosen = NEW_ARRAY(mem, NamedConst, (int)NAMES_MOST + (int)TILE_SIZES);
 	cx->tmp = arena_open();
 	cx->muted++;
 	search(s, b, apart);
 	cx->muted--;
 	arena_close(cx->tmp);
-	cx->mem = keep;
 	cx->tmp = keep_tmp;
-	s->k->program->called = s->before.called;
+	cx->mem = s->apart.keep;
 	for (int i = 0; i < s->nchosen; i++)
 		s->chosen[i].name = intern(cx->names, s->chosen[i].name);
-	arena_close(s->mem);
+	candidates_close(&s->apart);
 	arena_close(apart);
 	*values = s->chosen;
 	*n = s->nchosen;

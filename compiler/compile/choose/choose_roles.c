@@ -124,7 +124,6 @@ choose_cycles(Func *f, const Bound *bound, const Target *t, Bill *bill)
 bool
 choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
-	const PassOptions opt = {.only = CHOOSE_PASSES};
 	Kernel *k = (Kernel *)b->kernel;
 	Compile *cx = k->program->cx;
 	bool by_warpgroups = false;
@@ -135,8 +134,7 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	if (!by_warpgroups)
 		return estimate_bill(f, b, t, mem, NULL, out);
 	cx->muted++;
-	ArgAssumptions a = assumptions_of_dims(cx->mem, b);
-	Module *m = compile_kernel(k, b, t->name, &a, &opt);
+	Module *m = choose_simplified(k, b, t);
 	cx->muted--;
 	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
 }

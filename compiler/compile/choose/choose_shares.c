@@ -32,11 +32,9 @@ int
 search_split(Search *s, bool merged)
 {
 	int split = 1;
-	Compile *cx = s->k->program->cx;
-	Arena *apart = arena_open(), *keep = cx->mem;
-	Program before = *s->k->program;
-	cx->mem = apart;
-	Module *m = search_elaborate(s, s->first);
+	Candidates apart = candidates_open(s->k);
+	candidates_next(&apart);
+	Module *m = choose_simplified(s->k, s->first, s->t);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	s->products = f && choose_count_dots(f) > 0;
 	s->is_lone_decode = s->products && choose_count_dots(f) == 1;
@@ -45,16 +43,13 @@ search_split(Search *s, bool merged)
 	s->is_merged = s->products && choose_merges_few(f);
 	if (f && (choose_merges(f) || (!merged && !s->products)))
 		split = choose_split_of(f, s->first, s->t);
-	cx->mem = keep;
-	s->k->program->called = before.called;
-	arena_close(apart);
+	candidates_close(&apart);
 	return split;
 }
 
 bool
 search_add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 {
-	const char *name = schedule_info[SCHEDULE_SPLIT].text;
 	for (int i = 0; i < *n; i++) {
 		int which = schedule_named((*values)[i].name);
 		int64_t v = (*values)[i].value.i;
@@ -64,7 +59,7 @@ search_add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	}
 	if (s->first->schedule.split > 0 || s->first->schedule.persistent > 0 ||
 	    s->first->schedule.specialize > 0 || s->first->schedule.ctas > 1 ||
-	    ctparam_named(s->k, name) >= 0 || header_mentions(s->k, name) || s->how->is_fixed(s->how->user, name))
+	    choose_is_said(s->k, s->how, SCHEDULE_SPLIT))
 		return false;
 	int split = search_split(s, false);
 	if (split <= 1)
@@ -75,10 +70,11 @@ search_add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	for (int i = 0; i < *n; i++)
 		if (schedule_named((*values)[i].name) != SCHEDULE_SPLIT)
 			all[kept++] = (*values)[i];
-	all[kept++] = (NamedConst){intern(s->k->program->cx->names, name), {.kind = CONST_INT, .i = split}, NOWHERE};
+	all[kept++] = choose_word(SCHEDULE_SPLIT, split);
 	if (takes_turns)
-		all[kept++] = (NamedConst){intern(s->k->program->cx->names, schedule_info[SCHEDULE_CTAS].text),
-		    {.kind = CONST_INT, .i = 1}, NOWHERE};
+		all[kept++] = choose_word(SCHEDULE_CTAS, 1);
+	for (int i = 0; i < kept; i++)
+		all[i].name = intern(s->k->program->cx->names, all[i].name);
 	*values = all;
 	*n = kept;
 	if (s->how->why)
@@ -114,18 +110,12 @@ search_share_least(int ranks)
 	return ranks > CLUSTER ? SHARE_FOUR : SHARE_LEAST;
 }
 
-NamedConst
-search_in_clusters(int ranks)
-{
-	return (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = ranks}, NOWHERE};
-}
-
 bool
 search_may_pair(Search *s, const Bound *b)
 {
 	enum { AXES_MOST = 2, CHAINED_WARPS = 8 };      /* 3 spill in a producer's 40 registers (batched_matmul) */
 	Schedule open = b->schedule;
-	const Module *m = search_elaborate(s, b);
+	const Module *m = choose_simplified(s->k, b, s->t);
 	open.specialize = -1;
 	bool chained = m && choose_roles(m->funcs.at[0], &open, s->t) > 0;
 	bool fits = chained ? open.warps <= CHAINED_WARPS : b->naxis <= AXES_MOST;
@@ -136,7 +126,7 @@ bool
 search_waits_for_memory(Search *s, const Bound *b)
 {
 	Bill bill;
-	const Module *m = search_elaborate(s, b);
+	const Module *m = choose_simplified(s->k, b, s->t);
 	double cycles = m ? estimate_cycles(m->funcs.at[0], b, s->t, &bill) : -1;
 	return cycles > 0 && bill.part[BILL_MEMORY] * bill.programs > MEMORY_MOST * cycles;
 }
@@ -183,10 +173,9 @@ search_fit_stages(Search *s)
 	for (int i = 0; i < s->n; i++)
 		stages = schedule_named(s->chosen[i].name) == SCHEDULE_STAGES ? &s->chosen[i] : stages;
 	while (stages && stages->value.i > 1) {
-		s->k->program->cx->mem = s->mem;
-		ArgAssumptions a = assumptions_of_dims(s->mem, s->first);
-		const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ?
-		    compile_kernel(s->k, &b, s->t->name, &a, NULL) : NULL;
+		s->k->program->cx->mem = s->apart.mem;
+		bool binds = s->how->bind(s->how->user, s->chosen, s->n, &b);
+		const Module *m = binds ? choose_compile(s->k, &b, s->t, NULL) : NULL;
 		if (m && m->funcs.at[0]->shared_bytes <= s->t->shared_bytes)
 			return;
 		stages->value.i--;

@@ -90,14 +90,14 @@ elaborate(Kernel *k, const Bound *b, const Target *t)
 	const char *passes = target_named(t->name) ? "simplify,licm,simplify,concat,simplify,flatten,contract,simplify"
 	                                           : "simplify,licm,simplify";
 	const PassOptions opt = {.only = passes};
-	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
-	return compile_kernel(k, b, t->name, &a, &opt);
+	return choose_compile(k, b, t, &opt);
 }
 
 static bool
 bind_one(const ChooseBinding *how, const char *name, int64_t size, Bound *out)
 {
-	return how->bind(how->user, &(NamedConst){name, {.kind = CONST_INT, .i = size}, NOWHERE}, 1, out);
+	const NamedConst one = choose_number(name, size);
+	return how->bind(how->user, &one, 1, out);
 }
 
 static void
@@ -169,7 +169,7 @@ only_places(const Pair *x, Source *source, Arena *mem)
 	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
 		if (!is_power_of_two(size))
 			sizes[n++] = size;
-	source->size[source->n++] = (NamedConst){x->name, {.kind = CONST_INT}, NOWHERE};
+	source->size[source->n++] = choose_number(x->name, 0);
 	return tile_only_places(x, elaborate_only, source, sizes, n, mem);
 }
 
@@ -188,11 +188,9 @@ only_places_beside(const Sizes *s, int i, const Source *only, Arena *mem)
 	bool ok = true;
 	for (int64_t beside = SIDE_MOST / 2; beside <= s->at[i].most && s->n > 1 && ok; beside *= 2) {
 		Source source = *only;
-		for (int j = 0; j < s->n; j++) {
-			const NamedConst other = {s->at[j].name, {.kind = CONST_INT, .i = beside}, NOWHERE};
+		for (int j = 0; j < s->n; j++)
 			if (j != i)
-				source.size[source.n++] = other;
-		}
+				source.size[source.n++] = choose_number(s->at[j].name, beside);
 		ok = only_places(&s->at[i], &source, mem);
 	}
 	return ok;
@@ -332,7 +330,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL, .is_twice = is_twice};
 		for (int j = 0; j < s.n; j++) {
 			tile.is_small |= !is_power_of_two(s.at[j].size);
-			tile.value[j] = (NamedConst){s.at[j].name, {.kind = CONST_INT, .i = size[j]}, NOWHERE};
+			tile.value[j] = choose_number(s.at[j].name, size[j]);
 		}
 		for (int o = 0; o < n; o++)
 			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
@@ -358,7 +356,7 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		return 0;
 	for (int64_t size = s.at[0].size / 2; size <= 4 * s.at[0].size; size *= 2)
 		if (size != s.at[0].size && size >= t->lanes)
-			out[n++] = (ChooseTile){.value = {{s.at[0].name, {.kind = CONST_INT, .i = size}, NOWHERE}}, .n = 1};
+			out[n++] = (ChooseTile){.value = {choose_number(s.at[0].name, size)}, .n = 1};
 	return n;
 }
 

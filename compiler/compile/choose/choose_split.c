@@ -70,9 +70,7 @@ choose_shares_last(const Schedule *s)
 bool
 choose_may_split(const Bound *b, const Target *t, bool by_itself, bool joins)
 {
-	int64_t programs = b->schedule.split;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= MAX(b->grid[i], 1);
+	double programs = b->schedule.split * choose_programs(b);
 	if (b->schedule.split <= 1 || (choose_shares_last(&b->schedule) && !joins))
 		return b->schedule.split <= 1 || !by_itself ||
 		    (programs <= t->rates->multiprocessors && 4 * programs >= 3 * t->rates->multiprocessors);
@@ -84,10 +82,8 @@ choose_may_split(const Bound *b, const Target *t, bool by_itself, bool joins)
 bool
 choose_places_all(const Bound *b, const Target *t)
 {
-	double programs = b->schedule.split;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= (double)MAX(b->grid[i], 1);
-	return b->schedule.split <= 2 || programs <= SETS_SPLIT * floor(PLACED * t->rates->multiprocessors);
+	return b->schedule.split <= 2 ||
+	    b->schedule.split * choose_programs(b) <= SETS_SPLIT * floor(PLACED * t->rates->multiprocessors);
 }
 
 /* Blocks that share a loop with merge are no clusters, and join through memory, where clusters would take turns or crowd
@@ -96,11 +92,8 @@ choose_places_all(const Bound *b, const Target *t)
 bool
 choose_takes_turns(const Bound *b, const Target *t, int64_t split)
 {
-	int64_t blocks = split;
-	for (int i = 0; i < b->naxis; i++)
-		blocks *= MAX(b->grid[i], 1);
 	return split > 2 && split <= SPLIT_CLUSTER && (t->has & HAS_CLUSTER) && (t->has & HAS_ATOMIC_ORDER) &&
-	    (double)blocks > EVENLY * t->rates->multiprocessors;
+	    (double)split * choose_programs(b) > EVENLY * t->rates->multiprocessors;
 }
 
 /* Is the number, as a loop's end, made of what the kernel reads? */
@@ -160,27 +153,15 @@ choose_split_of(const Func *f, const Bound *b, const Target *t)
 {
 	bool merges;
 	const Op *end, *loop = split_divided(f, t, &merges, &end);
-	int64_t programs = 1, most = t->rates ? t->rates->multiprocessors : 0;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= MAX(b->grid[i], 1);
+	double programs = choose_programs(b);
+	int most = t->rates ? t->rates->multiprocessors : 0;
 	if (!loop || has_loop(end->next) || (!merges && programs * FEWER > most) || most == 0)
 		return 1;
 	double trips = estimate_trips(f, b, loop);
 	int n = 1, least = merges ? TRIPS_LEAST_MERGED : TRIPS_LEAST;
 	while (2 * n <= SPLIT_LARGEST && 2 * n * programs <= most && trips >= least * 2 * n)
 		n *= 2;
-	return merges ? more_parts(loop, (double)programs, n, trips, (double)most) : n;
-}
-
-static Module *
-compile_chosen(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *chosen, int n, Bound *b,
-    bool whole)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	if (!how->bind(how->user, chosen, n, b))
-		return NULL;
-	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
-	return compile_kernel(k, b, t->name, &a, whole ? NULL : &opt);
+	return merges ? more_parts(loop, programs, n, trips, most) : n;
 }
 
 /* 3072^3 with a residual took 110 us, 117 shared. */
@@ -193,7 +174,7 @@ choose_reads_beside(const Func *f)
 static double
 cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *chosen, int n, Bound *b)
 {
-	Module *m = compile_chosen(k, t, how, chosen, n, b, false);
+	Module *m = how->bind(how->user, chosen, n, b) ? choose_simplified(k, b, t) : NULL;
 	return m && !choose_reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], b, t, NULL) : -1;
 }
 
@@ -206,14 +187,13 @@ choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *
 	if (at == n || chosen[at].value.i != 1)
 		return;
 	Bound b;
-	double alone = cycles_of(k, t, how, chosen, n, &b), programs = 1;
-	for (int i = 0; alone >= 0 && i < b.naxis; i++)
-		programs *= (double)MAX(b.grid[i], 1);
+	double alone = cycles_of(k, t, how, chosen, n, &b), programs = alone >= 0 ? choose_programs(&b) : 1;
 	if (alone < STREAM_PROGRAM * ceil(programs / t->rates->multiprocessors))
 		return;
 	chosen[at].value.i = 2;
 	double shared = cycles_of(k, t, how, chosen, n, &b);
-	Module *m = shared >= 0 && shared <= STREAM_SHARE * alone ? compile_chosen(k, t, how, chosen, n, &b, true) : NULL;
+	bool pays = shared >= 0 && shared <= STREAM_SHARE * alone && how->bind(how->user, chosen, n, &b);
+	Module *m = pays ? choose_compile(k, &b, t, NULL) : NULL;
 	if (!m || !m->funcs.at[0]->stream)
 		chosen[at].value.i = 1;
 }

@@ -38,21 +38,20 @@ typedef struct Trim {
 	int n;
 } Trim;
 
-/* By all passes, or by those of opt; NULL: the header refuses the values, or they do not compile. */
+/* By all passes, or elaborated and simplified; NULL: the header refuses the values, or they do not compile. */
 static Module *
-built(const Trim *x, const PassOptions *opt)
+built(const Trim *x, bool simplified)
 {
 	Bound b;
 	if (!x->how->bind(x->how->user, x->value, x->n, &b))
 		return NULL;
-	ArgAssumptions a = assumptions_of_dims(x->k->program->cx->mem, &b);
-	return compile_kernel(x->k, &b, x->t->name, &a, opt);
+	return simplified ? choose_simplified(x->k, &b, x->t) : choose_compile(x->k, &b, x->t, NULL);
 }
 
 static bool
 has_warpgroups(const Trim *x)
 {
-	const Module *m = built(x, NULL);
+	const Module *m = built(x, false);
 	return m && block_find(m->funcs.at[0]->body, OP_DOT_START);
 }
 
@@ -60,8 +59,7 @@ has_warpgroups(const Trim *x)
 static bool
 holds(const Trim *x, bool (*what)(const Func *f))
 {
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	const Module *m = built(x, &opt);
+	const Module *m = built(x, true);
 	return m && what(m->funcs.at[0]);
 }
 
@@ -111,7 +109,7 @@ static void
 set(Trim *x, ScheduleName which, int64_t value)
 {
 	int at = named(x, which);
-	x->value[at] = (NamedConst){schedule_info[which].text, {.kind = CONST_INT, .i = value}, NOWHERE};
+	x->value[at] = choose_word(which, value);
 	x->n = MAX(x->n, at + 1);
 }
 
@@ -174,12 +172,11 @@ find_shares(const Trim *x, Shares *s)
 	double multiprocessors = x->t->rates->multiprocessors;
 	Bound b;
 	Pressure p;
-	*s = (Shares){.programs = 1};
+	*s = (Shares){0};
 	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.ctas > 1)
 		return false;
-	for (int i = 0; i < b.naxis; i++)
-		s->programs *= (double)MAX(b.grid[i], 1);
-	const Module *m = built(x, NULL);
+	s->programs = choose_programs(&b);
+	const Module *m = built(x, false);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	if (!f || f->schedule.warps != ONE || f->schedule.specialize == 1 || !pressure_estimate(f, x->t, &p))
 		return false;
@@ -229,7 +226,7 @@ deepen(Trim *x, const Bound *first, double blocks)
 static bool
 stands(const Trim *x, int warps)
 {
-	const Module *m = built(x, NULL);
+	const Module *m = built(x, false);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	return f && f->schedule.warps == warps && block_find(f->body, OP_DOT_START) && blocks_by_shared(f, x->t) >= 1;
 }
@@ -280,18 +277,16 @@ static bool
 trims_little(const Trim *x, int64_t tile, int64_t was)
 {
 	enum { ROWS = 64, SHARE = 6 };                  /* the share of the rows that has to be left out: a sixth */
-	const Module *m = was > ROWS && (was - tile) * SHARE < was ? built(x, NULL) : NULL;
+	const Module *m = was > ROWS && (was - tile) * SHARE < was ? built(x, false) : NULL;
 	return m && count_products(m->funcs.at[0]) > 1;
 }
 
 void
 choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int *n)
 {
-	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem, *mem = arena_open();
-	Program before = *k->program;                   /* `called` grows in that memory */
+	Candidates apart = candidates_open(k);
 	Trim x = {k, t, how, values, *n};
-	cx->mem = mem;
+	candidates_next(&apart);
 	for (int i = 0; i < x.n; i++) {
 		int64_t *tile = &values[i].value.i, was = *tile, rows = choose_divided(k, b, values[i].name);
 		if (rows < ROWS_LEAST || was - rows < ROWS_STEP || !holds(&x, choose_decodes) || !has_warpgroups(&x) ||
@@ -302,9 +297,7 @@ choose_trim(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how
 	}
 	pair(&x, b);
 	*n = x.n;
-	cx->mem = keep;
-	k->program->called = before.called;
-	arena_close(mem);
+	candidates_close(&apart);
 }
 
 /* ---- slots ---- */
@@ -336,14 +329,13 @@ static bool
 takes_eight(const Trim *x)
 {
 	enum { FOUR = 4, EIGHT = 8, SLOTS = 2, BLOCKS = 2 };
-	const NamedConst slots = {schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = SLOTS}, NOWHERE};
 	int at = named(x, SCHEDULE_WARPS);
 	if (at == x->n || x->value[at].value.i != FOUR)
 		return false;
 	x->value[at].value.i = EIGHT;
-	x->value[x->n] = slots;
+	x->value[x->n] = choose_word(SCHEDULE_STAGES, SLOTS);
 	const Trim more = {x->k, x->t, x->how, x->value, x->n + 1};
-	const Module *m = built(&more, NULL);
+	const Module *m = built(&more, false);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	bool fits = f && f->schedule.slices == EIGHT && blocks_by_shared(f, x->t) == BLOCKS;
 	x->value[at].value.i = fits ? EIGHT : FOUR;
@@ -354,9 +346,9 @@ takes_eight(const Trim *x)
 static bool
 stand(const Trim *x, int slots, double blocks)
 {
-	x->value[x->n] = (NamedConst){schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = slots}, NOWHERE};
+	x->value[x->n] = choose_word(SCHEDULE_STAGES, slots);
 	const Trim more = {x->k, x->t, x->how, x->value, x->n + 1};
-	const Module *m = built(&more, NULL);
+	const Module *m = built(&more, false);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	Inspection of = {.f = f, .t = x->t};
 	Pressure p;
@@ -380,7 +372,7 @@ wanted_slots(const Trim *x)
 	Bound b;
 	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !holds(x, choose_computes))
 		return 0;
-	const Module *m = built(x, NULL);
+	const Module *m = built(x, false);
 	const Func *f = m ? m->funcs.at[0] : NULL;
 	int64_t each = f && f->schedule.slices > 1 ? ring_of(f, &slots) : 0;
 	double blocks = ceil(choose_programs(&b) / x->t->rates->multiprocessors);
@@ -397,17 +389,13 @@ int
 choose_slots(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, NamedConst *values, int n)
 {
 	const char *word = schedule_info[SCHEDULE_STAGES].text;
-	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem, *mem = arena_open();
-	Program before = *k->program;
+	Candidates apart = candidates_open(k);
 	Trim x = {k, t, how, values, n};
 	bool is_open = b->schedule.stages <= 0 && ctparam_named(k, word) < 0 && !how->is_fixed(how->user, word);
-	cx->mem = mem;
+	candidates_next(&apart);
 	int slots = is_open ? wanted_slots(&x) : 0;
-	cx->mem = keep;
-	k->program->called = before.called;
-	arena_close(mem);
+	candidates_close(&apart);
 	if (slots)
-		values[n] = (NamedConst){word, {.kind = CONST_INT, .i = slots}, NOWHERE};
+		values[n] = choose_number(word, slots);
 	return slots > 0;
 }

@@ -50,8 +50,7 @@ typedef struct Whole {
 	Kernel *k;
 	const Target *t;
 	const ChooseBinding *how;
-	Arena *mem;                                     /* of one candidate */
-	Program before;                                 /* `called` grows in that memory */
+	Candidates apart;
 	NamedConst value[NAMES_MOST], best_value[NAMES_MOST];
 	int n, best_n, tried;
 	int slots;                                      /* that the present values should have; 0: as they have */
@@ -107,16 +106,6 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 	return choose_decodes(f) && (has_few_rows(k, b) || (choose_pads_depth(f) && !choose_has_few(k, b)));
 }
 
-static void
-start(Whole *s)
-{
-	Compile *cx = s->k->program->cx;
-	arena_reset(s->mem);
-	arena_reset(cx->tmp);
-	s->k->program->called = s->before.called;
-	cx->mem = s->mem;
-}
-
 /* Warps do the products, and the choice is made by bills with the registers of the thread IR: the bill's own guess is made
  * for what reduces. */
 static bool
@@ -132,10 +121,10 @@ bill_lowered(const Whole *s, const Bound *b, Func *f, Bill *bill, double *beyond
 	Pressure p;
 	Inspection x = {.f = f, .t = s->t};
 	if (!decodes_in_warps(s, f) || !pressure_estimate(f, s->t, &p) || p.held == 0)
-		return choose_bill(b, f, s->t, s->mem, bill) ||
-		    (s->decodes && estimate_bill(f, b, s->t, s->mem, NULL, bill));  /* trimmed rows */
+		return choose_bill(b, f, s->t, s->apart.mem, bill) ||
+		    (s->decodes && estimate_bill(f, b, s->t, s->apart.mem, NULL, bill));    /* trimmed rows */
 	inspect_resources(&x, MIN((int)(p.held / HELD), p.limit), 0, 0);
-	if (!estimate_built(f, b, &x, s->mem, NULL, bill))
+	if (!estimate_built(f, b, &x, s->apart.mem, NULL, bill))
 		return false;
 	double blocks = MIN(bill->blocks, ceil(bill->launched / s->t->rates->multiprocessors));
 	*beyond *= (p.held > HELD * p.limit ? SPILLED : 1) * (blocks * f->schedule.warps >= 8 ? EIGHT : 1);
@@ -147,29 +136,21 @@ static double
 bill_of(Whole *s, Bill *bill)
 {
 	Bound b;
-	start(s);
+	candidates_next(&s->apart);
 	*bill = (Bill){.cycles = -1, .refused = "the header refuses it, or it does not compile"};
 	if (!s->how->bind(s->how->user, s->value, s->n, &b))
 		return -1;
-	ArgAssumptions a = assumptions_of_dims(s->mem, &b);
-	Module *m = compile_kernel(s->k, &b, s->t->name, &a, NULL);
+	Module *m = choose_compile(s->k, &b, s->t, NULL);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged, s->is_plain) : 1;
 	bool is_open = b.schedule.stages <= 0 && !s->how->is_fixed(s->how->user, schedule_info[SCHEDULE_STAGES].text);
 	s->slots = m && s->is_plain && is_open ? choose_deeper(f, &b, s->t) : 0;
-	if (m && !(s->is_built ? estimate_bill(f, &b, s->t, s->mem, NULL, bill) : bill_lowered(s, &b, f, bill, &beyond)))
+	if (m && !(s->is_built ? estimate_bill(f, &b, s->t, s->apart.mem, NULL, bill)
+				 : bill_lowered(s, &b, f, bill, &beyond)))
 		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
 	if (m && s->is_by_warps && block_find(f->body, OP_DOT_START))
 		*bill = (Bill){.cycles = -1, .refused = "warpgroups multiply: the estimate chooses among those"};
 	return bill->cycles < 0 ? -1 : bill->cycles * beyond;
-}
-
-static Module *
-search_module(const Whole *s, const Bound *b)
-{
-	const PassOptions opt = {.only = CHOOSE_PASSES};
-	ArgAssumptions a = assumptions_of_dims(s->k->program->cx->mem, b);
-	return compile_kernel(s->k, b, s->t->name, &a, &opt);
 }
 
 /* The present values are the best if their bill, times `share`, is less than `margin` of that of any before. */
@@ -179,9 +160,8 @@ compare(Whole *s, double share, double margin)
 	Bill bill;
 	double cycles = share * bill_of(s, &bill);
 	int n = s->n;
-	const NamedConst deeper = {schedule_info[SCHEDULE_STAGES].text, {.kind = CONST_INT, .i = s->slots}, NOWHERE};
 	if (s->slots && cycles < NEAR * s->best && n < NAMES_MOST) {
-		s->value[s->n++] = deeper;
+		s->value[s->n++] = choose_word(SCHEDULE_STAGES, s->slots);
 		cycles = share * bill_of(s, &bill);
 	}
 	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
@@ -201,17 +181,16 @@ compare_roles(Whole *s)
 {
 	enum { WARPS = 8 };
 	static const double ROLES = 0.8;
-	const char *word = schedule_info[SCHEDULE_WARPS].text;
 	Bound b;
-	start(s);
-	if (s->how->is_fixed(s->how->user, word) || ctparam_named(s->k, word) >= 0 || header_mentions(s->k, word) ||
-	    s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b) || b.schedule.warps > 0)
+	candidates_next(&s->apart);
+	if (choose_is_said(s->k, s->how, SCHEDULE_WARPS) || s->n == NAMES_MOST ||
+	    !s->how->bind(s->how->user, s->value, s->n, &b) || b.schedule.warps > 0)
 		return;
-	Module *m = search_module(s, &b);
+	Module *m = choose_simplified(s->k, &b, s->t);
 	b.schedule.warps = WARPS;
 	if (!m || !choose_roles(m->funcs.at[0], &b.schedule, s->t))
 		return;
-	s->value[s->n++] = (NamedConst){word, {.kind = CONST_INT, .i = WARPS}, NOWHERE};
+	s->value[s->n++] = choose_word(SCHEDULE_WARPS, WARPS);
 	compare(s, ROLES, 1);
 }
 
@@ -247,9 +226,7 @@ is_best(const Whole *s, const Bound *first, const char *name, const Const *value
 static bool
 split_stands(const Whole *s, const Bound *b)
 {
-	const char *word = schedule_info[SCHEDULE_SPLIT].text;
-	return b->schedule.split > 0 || header_mentions(s->k, word) || ctparam_named(s->k, word) >= 0 ||
-	    s->how->is_fixed(s->how->user, word);
+	return b->schedule.split > 0 || choose_is_said(s->k, s->how, SCHEDULE_SPLIT);
 }
 
 /* As many blocks as share the loop with the present values, where the header does not say; and how they join. */
@@ -257,16 +234,16 @@ static void
 add_parts(Whole *s)
 {
 	Bound b;
-	start(s);
+	candidates_next(&s->apart);
 	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b))
 		return;
 	bool stands = split_stands(s, &b);
-	Module *m = stands ? NULL : search_module(s, &b);
-	const Const split = {.kind = CONST_INT, .i = m ? choose_split_of(m->funcs.at[0], &b, s->t) : b.schedule.split};
-	if (split.i > 1 && !stands)
-		s->value[s->n++] = (NamedConst){schedule_info[SCHEDULE_SPLIT].text, split, NOWHERE};
-	if (split.i > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split.i))
-		s->value[s->n++] = (NamedConst){schedule_info[SCHEDULE_CTAS].text, {.kind = CONST_INT, .i = 1}, NOWHERE};
+	Module *m = stands ? NULL : choose_simplified(s->k, &b, s->t);
+	int64_t split = m ? choose_split_of(m->funcs.at[0], &b, s->t) : b.schedule.split;
+	if (split > 1 && !stands)
+		s->value[s->n++] = choose_word(SCHEDULE_SPLIT, split);
+	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split))
+		s->value[s->n++] = choose_word(SCHEDULE_CTAS, 1);
 }
 
 /* The names from `at` on in all their values, the last ones first: of those that take the same by the bill larger steps
@@ -375,7 +352,7 @@ search(Whole *s, const Bound *first, Arena *apart)
 	s->k->program->cx->mem = apart;
 	if (!kernel_tune(s->k, first, &all, &n))
 		return;
-	Module *m = search_module(s, first);
+	Module *m = choose_simplified(s->k, first, s->t);
 	s->gathers = m && choose_gathers(m->funcs.at[0]);
 	if (m)
 		choose_add_sides(s->k, first, s->t, s->how, m->funcs.at[0], apart, &all, &n);
@@ -418,17 +395,16 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
     NamedConst **values, int *n)
 {
 	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem, *apart = arena_open();
-	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .is_by_warps = is_by_warps,
+	Arena *apart = arena_open();
+	Whole s = {.k = k, .t = t, .how = how, .apart = candidates_open(k), .is_by_warps = is_by_warps,
 	    .decodes = is_by_warps};
 	search(&s, b, apart);
 	bool is_other = *n > 0 && !s.gathers;
-	cx->mem = keep;
+	cx->mem = s.apart.keep;
 	if (is_other)
 		choose_trim(k, b, t, how, *values, n);
 	is_other = is_other && other_bill(&s, *values, *n) < s.best;
-	cx->mem = keep;
-	k->program->called = s.before.called;
+	candidates_close(&s.apart);
 	if (!is_other) {
 		*n = s.best_n;
 		*values = NEW_ARRAY(mem, NamedConst, s.best_n + 3);
@@ -436,7 +412,6 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 			(*values)[i] = (NamedConst){
 			    intern(cx->names, s.best_value[i].name), s.best_value[i].value, NOWHERE};
 	}
-	arena_close(s.mem);
 	arena_close(apart);
 	choose_trim(k, b, t, how, *values, n);
 	if (*n > 0 && how->why)
@@ -458,7 +433,7 @@ try_parts(Whole *s, const Bound *first)
 	s->n = at;
 	double programs = s->how->bind(s->how->user, s->value, at, &b) ? choose_programs(&b) : 0, more = JOINED;
 	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && programs <= all && n / 2 * programs <= all; n *= 2) {
-		s->value[at] = (NamedConst){schedule_info[SCHEDULE_SPLIT].text, {.kind = CONST_INT, .i = n}, NOWHERE};
+		s->value[at] = choose_word(SCHEDULE_SPLIT, n);
 		s->n = at + 1;
 		compare(s, (double)n * programs > all ? more * BESIDE : more, 1);
 		more += JOINED - 1;
@@ -469,13 +444,11 @@ bool
 choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const TuneName *all, int n,
     bool is_merged, NamedConst *values, int *nvalues, Bill *header)
 {
-	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem;
-	Whole s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program, .best = INFINITY,
-	    .is_few = true, .is_merged = is_merged};
+	Whole s = {.k = k, .t = t, .how = how, .apart = candidates_open(k), .best = INFINITY, .is_few = true,
+	    .is_merged = is_merged};
 	TuneName name[NAMES_MOST];
-	start(&s);
-	const Module *m = is_merged ? NULL : search_module(&s, b);
+	candidates_next(&s.apart);
+	const Module *m = is_merged ? NULL : choose_simplified(k, b, t);
 	s.decodes = m && choose_decodes(m->funcs.at[0]);
 	s.is_plain = !is_merged && !s.decodes;
 	double own = is_merged || how->why ? bill_of(&s, header) : -1;
@@ -489,9 +462,7 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		if (!is_merged)
 			try_parts(&s, b);
 	}
-	cx->mem = keep;
-	k->program->called = s.before.called;
-	arena_close(s.mem);
+	candidates_close(&s.apart);
 	memcpy(values, s.best_value, sizeof *values * (size_t)s.best_n);
 	*nvalues = s.best_n;
 	if (s.best_n && !is_merged && s.best_n < NAMES_MOST)

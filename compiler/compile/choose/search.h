@@ -11,7 +11,6 @@ typedef struct Search {
 	const Target *t;
 	const ChooseBinding *how;
 	const Bound *first;
-	const Program *before;
 	TuneName name[NAMES_MOST];
 	int n, parameters;                                      /* the first ones are compile-time parameters */
 	int more;                                               /* of the present values, that no header lists */
@@ -31,16 +30,13 @@ typedef struct Search {
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
 	Module *module;                                         /* of that; NULL: not made, or not to be had */
-	Arena *mem;                                             /* of what belongs to them */
+	Candidates apart;
 	Bill bill;                                              /* of the header's defaults */
 	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */
 	double paired, shared;                                  /* in clusters; few, shared by blocks that stay … */
 	int nshares;                                            /* … in clusters too, with a value more */
 	NamedConst *chosen, *divided[2], *in_pairs, *in_shares;
 } Search;
-
-/* Elaborates, and simplifies; NULL where that fails. */
-Module *search_elaborate(Search *s, const Bound *b);
 
 /* choose_shares.c: can blocks share a loop of sums, or whose updates say how its states join, or a merge around a product
  * in an inner loop?  What parts of others with `merge` cost is choose_split's.  *s: is it none of sums? */
@@ -56,7 +52,6 @@ bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
 void search_take_divided(Search *s);
 /* The share of clusters' blocks that must have programs.  Of clusters of four, which run at once, the rest only wait. */
 double search_share_least(int ranks);
-NamedConst search_in_clusters(int ranks);               /* the word of the schedule, as a value */
 /* May clusters of two be added to what is chosen?  Attention with heads of 128, 8 warps, b4 h16 s4096, takes 781 us in them
  * on an H200 and 791 alone; with heads of 64 and 16 warps, whose producer has 32 registers and spills, 584 and 553. */
 bool search_may_pair(Search *s, const Bound *b);

@@ -161,28 +161,36 @@ in_one(Units u)
 	return MIN(u.n, most);
 }
 
+/* What is not loaded under a mask is 0. */
 static void
-load_text(
-    EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *out)
+put_access(EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v, bool loads)
 {
 	LlvmAsm a = {.l = l};
-	int bytes = thread_type_bytes(u.unit), where = n;
+	int bytes = thread_type_bytes(u.unit);
 	bool masked = llvm_constant_mask(l, at) < 0;
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n && loads; i++) {
 		llvm_asm_result(&a, u.unit);
 		if (masked)
 			text_printf(&a.text, "mov.b%d $%d, 0; ", MAX(16, 8 * bytes), i);
 	}
 	llvm_asm_in(&a, p, address_type(at));
+	for (int i = 0; i < n && !loads; i++)
+		llvm_asm_in(&a, v[i], u.unit);
 	if (masked) {
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-		text_printf(&a.text, "@$%d ", where + 1);
+		text_printf(&a.text, "@$%d ", n + 1);
 	}
-	text_printf(&a.text, "ld.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, true));
+	text_printf(&a.text, "%s.%s%s%s", loads ? "ld" : "st", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at),
+	    hint(l, at, loads));
 	put_width(&a.text, n, bytes);
-	put_list(&a.text, 0, n);
-	text_printf(&a.text, ", [$%d+%lld];", where, (long long)at->constant + (long long)first * bytes);
-	llvm_asm_make(&a, at->cache == CACHE_READ_ONLY ? 0 : ASM_EFFECT, out);
+	if (loads)
+		put_list(&a.text, 0, n);
+	text_printf(&a.text, "%s[$%d+%lld]%s", loads ? ", " : "", loads ? n : 0,
+	    (long long)at->constant + (long long)first * bytes, loads ? "" : ", ");
+	if (!loads)
+		put_list(&a.text, 1, n);
+	text_put(&a.text, ";");
+	llvm_asm_make(&a, !loads ? ASM_MEMORY : at->cache == CACHE_READ_ONLY ? 0 : ASM_EFFECT, loads ? v : NULL);
 }
 
 /* Elements are aligned to themselves; pieces of `n` units are only made where the access is aligned
@@ -211,7 +219,7 @@ llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 	} else {
 		LLVMValueRef p = llvm_address(l, at);
 		for (int i = 0, n = piece(at, u); i < u.n; i += n)
-			load_text(l, at, u, i, n, p, word + i);
+			put_access(l, at, u, i, n, p, word + i, true);
 	}
 	for (int i = 0; i < u.n; i++) {
 		if (u.per > 1)
@@ -253,27 +261,6 @@ store_plain(EmitLlvm *l, const ThreadAccess *at, Units u, LLVMValueRef *v)
 	LLVMSetAlignment(LLVMBuildStore(l->b, all, place_of(l, at)), (unsigned)llvm_align(at));
 }
 
-static void
-store_text(
-    EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v)
-{
-	LlvmAsm a = {.l = l};
-	int bytes = thread_type_bytes(u.unit);
-	llvm_asm_in(&a, p, address_type(at));
-	for (int i = 0; i < n; i++)
-		llvm_asm_in(&a, v[i], u.unit);
-	if (llvm_constant_mask(l, at) < 0) {
-		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
-		text_printf(&a.text, "@$%d ", n + 1);
-	}
-	text_printf(&a.text, "st.%s%s%s", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at), hint(l, at, false));
-	put_width(&a.text, n, bytes);
-	text_printf(&a.text, "[$0+%lld], ", (long long)at->constant + (long long)first * bytes);
-	put_list(&a.text, 1, n);
-	text_put(&a.text, ";");
-	llvm_asm_make(&a, ASM_MEMORY, NULL);
-}
-
 void
 llvm_nvptx_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 {
@@ -293,7 +280,7 @@ llvm_nvptx_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 	}
 	LLVMValueRef p = llvm_address(l, at);
 	for (int i = 0, n = piece(at, u); i < u.n; i += n)
-		store_text(l, at, u, i, n, p, word + i);
+		put_access(l, at, u, i, n, p, word + i, false);
 }
 
 /* atomics */

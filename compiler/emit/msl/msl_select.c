@@ -83,20 +83,6 @@ select_op(ThreadBuilder *b, const ThreadNode *n)
 
 /* ---- nodes ---- */
 
-static void
-count_uses(const ThreadRegion *r, int *uses)
-{
-	const Reg *use;
-	for (int i = 0; i < r->body.n; i++) {
-		for (int k = 0; (use = thread_operand(r->body.at[i], k)); k++)
-			uses[*use - 1]++;
-		for (int k = 0; k < 2 && r->body.at[i]->region[k]; k++)
-			count_uses(r->body.at[i]->region[k], uses);
-	}
-	for (int i = 0; i < r->nyield; i++)
-		uses[r->yield[i] - 1]++;
-}
-
 /* A shuffle moves any 32 bits: where they are bits of a float on both sides, it moves the float. */
 static Reg
 retype_shuffle(ThreadBuilder *b, const int *uses, const ThreadNode *to)
@@ -104,7 +90,7 @@ retype_shuffle(ThreadBuilder *b, const int *uses, const ThreadNode *to)
 	ThreadModule *m = thread_module_of(b);
 	ThreadNode *n = thread_def(m, to->in[0]);
 	bool is_shuffle = n->kind == NODE_PRIM && (n->op == PRIM_SHUFFLE || n->op == PRIM_SHUFFLE_XOR);
-	if (!is_shuffle || to->op != CAST_BITS || to->type != REG_F32 || uses[to->in[0] - 1] > 1)
+	if (!is_shuffle || to->op != CAST_BITS || to->type != REG_F32 || uses[to->in[0]] > 1)
 		return 0;
 	const ThreadNode *bits = thread_def(m, n->in[0]);
 	if (bits->kind != NODE_CAST || bits->op != CAST_BITS || thread_type(m, bits->in[0]) != REG_F32)
@@ -164,10 +150,10 @@ choose(ThreadBuilder *b, ThreadNode *n, void *uses)
 void
 msl_select(Msl *m)
 {
-	int *uses = NEW_ARRAY(m->mem, int, m->t->reg.n);
+	int *uses = NEW_ARRAY(m->mem, int, m->t->reg.n + 1);
 	for (int i = 0; i < m->t->functions.n; i++)
 		refuse(m, m->t->functions.at[i]->body);
 	refuse(m, m->t->body);
-	count_uses(m->t->body, uses);
+	thread_count_uses(m->t->body, uses);
 	thread_rewrite(m->t, choose, uses);
 }

@@ -64,16 +64,11 @@ static void
 replace(Op *op, Value *all)
 {
 	Builder b = build_before(op);
-	Module *m = b.m;
 	int d = gathered(op);
-	char *index = arena_printf(m->cx->tmp, "%s", attr_index(op));
-	index[d] = 'p';
-	Value **in = NEW_COPY(m->cx->tmp, op->in, op->nin);
+	Value **in = NEW_COPY(b.m->cx->tmp, op->in, op->nin);
 	in[1 + d] = build_index(&b, 0);
 	in[access_data(op)] = all;
-	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, attr_scope(op)),
-	    attr_new_index(m, index), attr_new_extents(m, all->type->extent, 1)};
-	op_make(&b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
+	access_along(&b, op, in, d, all->type->extent[0]);
 	op_erase(op);
 }
 

@@ -232,7 +232,7 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	if (!s->how->bind(s->how->user, tile->value, tile->n, &with))
 		return;
 	Module *m = compile_form(s, &with, (Form){0}, &b);
-	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &bill))
+	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->apart.mem, NULL, &bill))
 		return;
 	int rule = s->rule = m->funcs.at[0]->schedule.warps;
 	bool starts = starts_long(&bill), flips = block_find(m->funcs.at[0]->body, OP_FLIP);
@@ -309,7 +309,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->tallies = f && blocks_privatize(f);
 	s->merges = f && !s->tallies && blocks_merge(f);
 	const char *none = !m      ? "it does not compile"
-	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
+	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->apart.mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	    : is_rough && !s->tallies && !starts_longest(s)
 	    ? "the model knows its operations, or loops with products, too little: warps follow from the tiles' sizes"
@@ -356,17 +356,13 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 bool
 choose_blocks(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
 {
-	Compile *cx = k->program->cx;
-	Arena *keep = cx->mem;
-	Blocks s = {.k = k, .t = t, .how = how, .mem = arena_open(), .before = *k->program};
+	Blocks s = {.k = k, .t = t, .how = how, .apart = candidates_open(k)};
 	TuneName *all;
 	int nall;
 	*n = 0;
 	if (kernel_tune(k, b, &all, &nall))
 		search(&s, b, all, nall);
-	cx->mem = keep;
-	k->program->called = s.before.called;
-	arena_close(s.mem);
+	candidates_close(&s.apart);
 	if (!s.any)
 		return false;
 	*values = NEW_ARRAY(mem, NamedConst, VALUES_MOST);

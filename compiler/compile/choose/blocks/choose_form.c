@@ -36,8 +36,7 @@ static const double UNKEPT = 1.05;
 bool
 blocks_is_open(const Blocks *s, ScheduleName name)
 {
-	const char *text = schedule_info[name].text;
-	return ctparam_named(s->k, text) < 0 && !header_mentions(s->k, text) && !s->how->is_fixed(s->how->user, text);
+	return !choose_is_said(s->k, s->how, name);
 }
 
 /* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
@@ -54,18 +53,13 @@ say(Form x, int value[LEN(said)])
 Module *
 compile_form(Blocks *s, const Bound *first, Form x, Bound *b)
 {
-	Compile *cx = s->k->program->cx;
-	arena_reset(s->mem);
-	arena_reset(cx->tmp);
-	s->k->program->called = s->before.called;
-	cx->mem = s->mem;
-	*b = *first;
 	int value[LEN(said)];
+	candidates_next(&s->apart);
+	*b = *first;
 	say(x, value);
 	for (int i = 0; i < LEN(said); i++)
 		b->schedule.at[said[i]] = value[i] ? value[i] : b->schedule.at[said[i]];
-	ArgAssumptions a = assumptions_of_dims(s->mem, b);
-	return compile_kernel(s->k, b, s->t->name, &a, NULL);
+	return choose_compile(s->k, b, s->t, NULL);
 }
 
 int
@@ -91,7 +85,7 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
-	if (!estimate_bill(f, b, s->t, s->mem, NULL, bill))
+	if (!estimate_bill(f, b, s->t, s->apart.mem, NULL, bill))
 		return CHOOSE_NO_BLOCK;
 	if (bill->spilled > 0)
 		return CHOOSE_SPILLS;

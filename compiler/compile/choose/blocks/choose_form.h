@@ -21,8 +21,7 @@ typedef struct Blocks {
 	Kernel *k;
 	const Target *t;
 	const ChooseBinding *how;
-	Arena *mem;                                     /* of one candidate */
-	Program before;                                 /* `called` grows in that memory */
+	Candidates apart;
 	Bill bill, least;                               /* of what the passes take; of the best so far */
 	double own, best;                               /* cycles; of the best so far, with what its distance costs */
 	bool any;                                       /* something is better than what the passes take */
@@ -40,7 +39,7 @@ typedef struct Blocks {
 
 /* Did neither the header nor the caller say that? */
 bool blocks_is_open(const Blocks *s, ScheduleName name);
-/* The module after all passes, in s->mem, and what it is bound to; NULL: it does not compile. */
+/* The module after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
 Module *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
  * costs, are fewer than s->best. */

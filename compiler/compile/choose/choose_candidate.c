@@ -1,8 +1,78 @@
-/* What the choice of a schedule notes for `inspect --explain`: all that was compared, with its bill, and what was
- * refused. */
+/* What searches among a kernel's values (choose.c, choose_whole.c, choose_blocks.c, choose_parameters.c) have in common:
+ * how a candidate is compiled, what it is made of, and what `inspect --explain` says of it: all that was compared, with its
+ * bill, and what was refused. */
 #include "compile/choose/choose.h"
+#include "compile/compile.h"
 
 #include <string.h>
+
+Candidates
+candidates_open(Kernel *k)
+{
+	return (Candidates){.k = k, .mem = arena_open(), .keep = k->program->cx->mem, .before = *k->program};
+}
+
+void
+candidates_next(Candidates *c)
+{
+	Compile *cx = c->k->program->cx;
+	arena_reset(c->mem);
+	arena_reset(cx->tmp);
+	c->k->program->called = c->before.called;
+	cx->mem = c->mem;
+}
+
+void
+candidates_close(Candidates *c)
+{
+	c->k->program->cx->mem = c->keep;
+	c->k->program->called = c->before.called;
+	arena_close(c->mem);
+}
+
+Module *
+choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt)
+{
+	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
+	return compile_kernel(k, b, t->name, &a, opt);
+}
+
+Module *
+choose_simplified(Kernel *k, const Bound *b, const Target *t)
+{
+	const PassOptions opt = {.only = CHOOSE_PASSES};
+	return choose_compile(k, b, t, &opt);
+}
+
+NamedConst
+choose_number(const char *name, int64_t v)
+{
+	return (NamedConst){name, {.kind = CONST_INT, .i = v}, NOWHERE};
+}
+
+NamedConst
+choose_word(ScheduleName which, int64_t v)
+{
+	return choose_number(schedule_info[which].text, v);
+}
+
+bool
+choose_is_said(const Kernel *k, const ChooseBinding *how, ScheduleName which)
+{
+	const char *word = schedule_info[which].text;
+	return ctparam_named(k, word) >= 0 || header_mentions(k, word) || how->is_fixed(how->user, word);
+}
+
+double
+choose_programs(const Bound *b)
+{
+	double n = 1;
+	for (int i = 0; i < b->naxis; i++)
+		n *= (double)MAX(b->grid[i], 1);
+	return n;
+}
+
+/* ---- why ---- */
 
 bool
 choose_no_room(const char *refused)
