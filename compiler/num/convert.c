@@ -39,7 +39,7 @@ cast_one(DType from, const void *x, DType to, void *out, bool exact)
 	elem_run(&e, out, &x, 0, 1);
 }
 
-/* f32 and f64 take a short way: whole arrays go through here one by one. */
+/* Types of memory take short ways: whole arrays go through here one by one. */
 double
 dtype_load_f64(DType t, const void *base, int64_t index)
 {
@@ -72,6 +72,8 @@ dtype_store_f64(DType t, void *base, int64_t index, double v)
 		memcpy(&raw, &v, sizeof v);
 	else if (t == TY_F32)
 		memcpy(&raw, &f, sizeof f);
+	else if (dtype_is_narrow(t) && f == v)          /* rounds once all the same */
+		loops_at[CPU_BASE].narrow(t, isinf(v))(&f, &raw, 1);
 	else
 		cast_one(TY_F64, &v, t, &raw, isinf(v));
 	store_raw(t, base, index, &raw);
@@ -96,6 +98,7 @@ dtype_load_i64(DType t, const void *base, int64_t index)
 	case TY_U8: return ((const uint8_t *)base)[index];
 	case TY_U16: return ((const uint16_t *)base)[index];
 	case TY_U32: return ((const uint32_t *)base)[index];
+	case TY_BOOL: return ((const uint8_t *)base)[index];
 	default: break;
 	}
 	uint64_t raw = load_raw(t, base, index);
@@ -106,8 +109,9 @@ dtype_load_i64(DType t, const void *base, int64_t index)
 void
 dtype_store_i64(DType t, void *base, int64_t index, int64_t v)
 {
-	uint64_t raw = 0;
-	cast_one(TY_I64, &v, t, &raw, false);
+	uint64_t raw = t == TY_BOOL ? v != 0 : (uint64_t)v;
+	if (dtype_is_float(t) || dtype_is_packed(t))
+		cast_one(TY_I64, &v, t, &raw, false);
 	store_raw(t, base, index, &raw);
 }
 

@@ -32,6 +32,11 @@ END2
 expect 0 '^other .* cpu ' check own/pair.tgl other
 refuse '^one '
 expect 0 '^1 good, 0 wrong, 0 failed, 1 without' check own/pair.tgl other
+# facts of GPUs' code are none of what looks at values
+expect 0 '^1 good, 0 wrong, 0 failed, 1 without' check own/pair.tgl other --device=simt:sm_90a
+for with in --break-nan --sanitize; do
+	expect 0 '^0 good, 0 wrong, 0 failed, 1 without' check own/pair.tgl other --device=simt:sm_90a $with
+done
 expect 1 "there is no kernel 'oter'; did you mean 'other'? there are 'one', 'other'$" check own/pair.tgl oter --device=cpu
 expect 1 "cannot read 'oter.tgl'" check own/pair.tgl oter.tgl --device=cpu
 # what no machine holds is said before a reference begins, with what to do

@@ -108,20 +108,20 @@ nan_look(const Op *print, const void *const *data, double *found)
 	const Looking l = {print, data, attr_bounds(print), (int)attr_given(print)};
 	const Type t = tile_shown(print, l.given);
 	OpKind kind = OP_CONST;
-	bool each = op_named(attr_watch(print), &kind) && (op_info[kind].traits & ELEM), nan = false, inf = false;
-	for (int g = 0; g < l.given && !each; g++) {
-		const Type given = tile_shown(print, g);
-		for (int64_t i = 0, n = type_count(&given); i < n; i++)
-			note_operand(&l, g, i, &nan, &inf);
-	}
+	bool each = op_named(attr_watch(print), &kind) && (op_info[kind].traits & ELEM);
+	bool looked = false, nan = false, inf = false;
 	for (int64_t i = 0, n = type_count(&t); i < n; i++) {
 		double x = element(&l, l.given, i);
 		if (isfinite(x))
 			continue;
 		if (each)
 			nan = inf = false;
-		for (int g = 0; g < l.given && each; g++)
-			note_operand(&l, g, i, &nan, &inf);
+		for (int g = 0; g < l.given && (each || !looked); g++) {
+			const Type given = tile_shown(print, g);
+			for (int64_t j = each ? i : 0, m = each ? i + 1 : type_count(&given); j < m; j++)
+				note_operand(&l, g, j, &nan, &inf);
+		}
+		looked = true;
 		*found = x;
 		if ((isnan(x) ? !nan : !inf && !nan) && is_inside(&l, l.given, i))
 			return i;
