@@ -20,6 +20,13 @@ typedef struct Ran {
 	const char *target;
 } Ran;
 
+/* An example to check: of one that takes long, until all others are done. */
+typedef struct Late {
+	const char *path, *kernel, *device;
+	int example, split;                                 /* split: 0, or parts of its loop */
+	double seconds;
+} Late;
+
 typedef struct Totals {
 	int good, wrong, failed, unchecked, unknown, nrows;
 	json_t *rows;                                       /* NULL: for people */
@@ -28,7 +35,11 @@ typedef struct Totals {
 	PathList names;                                     /* of kernels, where it was not found */
 	bool runs_once;                                     /* on the emulator, the same code for several targets */
 	VEC(Ran) ran;
+	VEC(Late) late;                                     /* of this device: after all others, the shortest first */
+	bool runs_late;
 } Totals;
+
+enum { LONG = 20 };                                         /* seconds, about */
 
 static int
 by_name(const void *a, const void *b)
@@ -154,50 +165,65 @@ ran_as(Session *s, Totals *t, TglCase *c, TglKernel *k, int example, const char 
 }
 
 static void
-check_case(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, TglArg *args,
-    int nargs, Totals *t)
+say_long(const Session *s, const Late *l, const char *label)
 {
+	if (s->cli->json)
+		return;
+	fflush(stdout);
+	bool minutes = l->seconds >= 120;
+	fprintf(stderr, "tegula: %s%s%s on %s takes about %.0f %s here; --example=NAME checks one of the others, "
+	    "-D NAME=VALUE makes it smaller, and what is marked 'bench' is left out\n", l->kernel, *label ? " " : "",
+	    label, l->device, minutes ? l->seconds / 60 : l->seconds, minutes ? "minutes" : "seconds");
+}
+
+/* Whether it is left for later, as it takes long. */
+static bool
+comes_late(Session *s, TglCase *c, const TglExample *ex, Late l, Totals *t)
+{
+	l.seconds = case_seconds(c);
+	session_warnings(s);
+	if (l.seconds < LONG)
+		return false;
+	if (t->runs_late)
+		return say_long(s, &l, ex->label), false;
+	l.path = arena_strdup(s->cli->mem, ex->file);
+	l.kernel = arena_strdup(s->cli->mem, l.kernel);
+	vec_push(s->cli->mem, &t->late, l);
+	return true;
+}
+
+static void
+check_case(Session *s, TglKernel *k, const TglExample *ex, Late l, uint64_t seed, TglArg *args, int nargs, Totals *t)
+{
+	const char *device = l.split ? arena_printf(s->cli->mem, "%s, split %d", l.device, l.split) : l.device;
 	cli_progress(s->cli, "%s %s on %s", tgl_kernel_name(k), ex->label, device);
-	TglCaseOptions options = {.by_index = true, .index = index, .args = args, .nargs = nargs, .seed = seed};
+	TglCaseOptions options = {.by_index = true, .index = l.example, .args = args, .nargs = nargs, .seed = seed};
 	TglCase *c = tgl_case_open(s->dev, k, &options);
 	session_warnings(s);
-	const char *same = c ? ran_as(s, t, c, k, index, device) : NULL;
-	bool ran = c && (same || tgl_case_run(c, NULL) == TGL_OK);
+	const char *same = c ? ran_as(s, t, c, k, l.example, device) : NULL;
+	bool late = c && !same && comes_late(s, c, ex, l, t);
+	bool ran = c && !late && (same || tgl_case_run(c, NULL) == TGL_OK);
 	if (ran)
 		session_warnings(s);
 	cli_progress_end(s->cli);
-	if (!ran) {
+	if (!ran && !late) {
 		row(t, k, ex, device, "", -1, "FAILED");
 		session_error(s);
 		t->failed++;
 	} else if (same) {
 		row(t, k, ex, device, "", -1, arena_printf(s->cli->mem, "the code of %s", same));
-	} else if (!tgl_kernel_has_reference(k)) {
+	} else if (!late && !tgl_kernel_has_reference(k)) {
 		row(t, k, ex, device, "", -1, "ran; no reference");
 		t->unchecked++;
-	} else {
+	} else if (!late) {
 		t->failed += !session_checks(s, c, check_output, &(Checked){t, k, ex, device});
 	}
 	tgl_case_close(&c);
 	fflush(stdout);
 }
 
-/* The cpu device runs the parts of a loop one after the other, and its merge in between. */
 static void
-check_merge(Session *s, TglKernel *k, int index, const TglExample *ex, uint64_t seed, TglArg *args, int nargs, Totals *t)
-{
-	static const int parts[] = {2, 4, 16};
-	for (int i = 0; i < nargs; i++)
-		if (args[i].name && strcmp(args[i].name, "split") == 0)
-			return;
-	for (int i = 0; i < LEN(parts); i++) {
-		args[nargs] = tgl_arg_int("split", parts[i]);
-		check_case(s, k, index, ex, arena_printf(s->cli->mem, "cpu, split %d", parts[i]), seed, args, nargs + 1, t);
-	}
-}
-
-static void
-check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const char *device, uint64_t seed, Totals *t)
+check_example(Session *s, TglKernel *k, const TglExample *ex, Late l, uint64_t seed, Totals *t)
 {
 	TglArg *args;
 	int nargs;
@@ -206,20 +232,55 @@ check_example(Session *s, TglKernel *k, int index, const TglExample *ex, const c
 		t->failed++;
 		return;
 	}
-	check_case(s, k, index, ex, device, seed, args, nargs, t);
-	if (tgl_kernel_merges(k) && tgl_kernel_has_reference(k) && strcmp(device, "cpu") == 0)
-		check_merge(s, k, index, ex, seed, args, nargs, t);
+	if (l.split && ANY_OF(i, nargs, args[i].name && strcmp(args[i].name, "split") == 0))
+		return;
+	if (l.split)
+		args[nargs++] = tgl_arg_int("split", l.split);
+	check_case(s, k, ex, l, seed, args, nargs, t);
 }
 
-/* The examples that stand in the file, of whatever file's kernel. */
+/* The examples that stand in the file, of whatever file's kernel.  The cpu device runs the parts of a loop one after the
+ * other, and its merge in between. */
 static void
 check_kernel(Session *s, const char *path, TglKernel *k, const char *device, uint64_t seed, Totals *t)
 {
+	static const int parts[] = {0, 2, 4, 16};
 	TglExample ex;
 	const char *want = s->cli->value[OPT_EXAMPLE];
-	for (int i = 0; tgl_kernel_example(k, i, &ex); i++)
-		if (!ex.is_bench && strcmp(ex.file, path) == 0 && (!want || strcmp(want, ex.label) == 0))
-			check_example(s, k, i, &ex, device, seed, t);
+	int n = tgl_kernel_merges(k) && tgl_kernel_has_reference(k) && strcmp(device, "cpu") == 0 ? LEN(parts) : 1;
+	for (int i = 0; tgl_kernel_example(k, i, &ex); i++) {
+		bool asked = !ex.is_bench && strcmp(ex.file, path) == 0 && (!want || strcmp(want, ex.label) == 0);
+		for (int j = 0; j < n && asked; j++)
+			check_example(s, k, &ex, (Late){path, tgl_kernel_name(k), device, i, parts[j], 0}, seed, t);
+	}
+}
+
+static int
+by_seconds(const void *a, const void *b)
+{
+	double x = ((const Late *)a)->seconds, y = ((const Late *)b)->seconds;
+	return (x > y) - (x < y);
+}
+
+static void
+check_late(Session *s, uint64_t seed, Totals *t)
+{
+	TglExample ex;
+	if (t->late.n)
+		qsort(t->late.at, (size_t)t->late.n, sizeof *t->late.at, by_seconds);
+	t->runs_late = true;
+	for (int i = 0; i < t->late.n; i++) {
+		const Late *l = &t->late.at[i];
+		TglProgram *p = session_program(s, l->path);
+		TglKernel *k = p ? tgl_kernel(p, l->kernel) : NULL;
+		if (k && tgl_kernel_example(k, l->example, &ex))
+			check_example(s, k, &ex, *l, seed, t);
+		else
+			t->failed++;            /* the file changed meanwhile */
+		tgl_program_close(&p);
+	}
+	t->runs_late = false;
+	t->late.n = 0;
 }
 
 static void
@@ -258,6 +319,7 @@ check_device(Session *s, const char *device, const PathList *paths, uint64_t see
 		return false;
 	for (int i = 0; i < paths->n; i++)
 		check_file(s, paths->at[i], device, seed, t);
+	check_late(s, seed, t);
 	return true;
 }
 

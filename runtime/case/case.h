@@ -9,6 +9,7 @@
 
 /* work.c: floating point operations of one launch, from the tile IR; -1: not known */
 double work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);
+double work_elements(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES]);        /* of the interpreter's tiles */
 
 /* case.c */
 
@@ -25,7 +26,8 @@ struct TglCase {
 	void **first;                   /* first values, on the host, of what the kernel changes */
 	bool holds;                     /* b.tensor is counted */
 	bool has_run;
-	struct Reference *reference;    /* made by the first check */
+	struct Reference *reference;    /* begun by case_seconds or the first check, which makes it */
+	Module *whole;                  /* what it runs */
 };
 
 TglStatus case_run(TglCase *c, double *seconds);
@@ -63,6 +65,7 @@ typedef struct Output {
 
 typedef struct Reference {
 	int refs;                       /* cases, and the context, which keeps it */
+	bool made, keeps;               /* its outputs; whether it may be kept */
 	struct Reference *next;         /* among those that the context keeps */
 	Hash key;                       /* of all that it was made from */
 	Image *image;                   /* in order of Kernel.params; NULL: the host reads tensors as they are */
@@ -74,7 +77,9 @@ typedef struct Reference {
 	int64_t narrow;                 /* products of 8-bit floats that a matrix unit adds with 14 bits; 0: none */
 } Reference;
 
-TglStatus reference_make(TglCase *c);   /* into c->reference, which may be half done on failure */
+TglStatus reference_make(TglCase *c);   /* into c->reference, unless it is there; NULL on failure */
+/* About what checking takes, by what the interpreter computes: the reference, on the cpu device the kernel; 0: unknown. */
+double case_seconds(TglCase *c);
 void reference_unref(Reference *r);
 double reference_roundoff(DType t);     /* unit roundoff; 0: no float */
 double reference_least(DType t);        /* the least number above 0 */

@@ -156,13 +156,9 @@ check(TglCase *c, int i, TglCheck *out, bool *more)
 		diag_error(cx, NOWHERE, DIAG_NOT_RUN);
 		return TGL_ERROR_USAGE;
 	}
-	TglStatus s = c->reference ? TGL_OK : reference_make(c);
-	if (s != TGL_OK) {
-		if (c->reference)
-			reference_unref(c->reference);
-		c->reference = NULL;
+	TglStatus s = reference_make(c);
+	if (s != TGL_OK)
 		return s;
-	}
 	*more = i >= 0 && i < c->reference->n;
 	return *more ? compare(c, &c->reference->out[i], out) : TGL_OK;
 }

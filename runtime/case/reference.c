@@ -241,7 +241,6 @@ enough_memory(const TglCase *c, const Reference *r, size_t scratch)
 static bool
 make_outputs(const TglCase *c, const Func *f, Reference *r)
 {
-	r->nruns = r->roundoff > 0 ? REFERENCE_RUNS : 1;
 	if (!list_outputs(c, f, r) || !enough_memory(c, r, 0))
 		return false;
 	for (int i = 0; i < r->n; i++)
@@ -380,8 +379,9 @@ measure_deviation(Reference *r)
 	return true;
 }
 
-TglStatus
-reference_make(TglCase *c)
+/* Its module, the kernel's arithmetic, its key; or one that is kept. */
+static TglStatus
+begin(TglCase *c)
 {
 	Compile *cx = c->k->program->compile;
 	Kernel *k = c->k->k;
@@ -394,9 +394,9 @@ reference_make(TglCase *c)
 	if (!f || !source)
 		return s;
 	Arena *keep = compile_into(cx, c->b.mem);
-	Module *m = reference_module(k, &c->b.bound);
+	c->whole = reference_module(k, &c->b.bound);
 	compile_into(cx, keep);
-	if (!m)
+	if (!c->whole)
 		return TGL_ERROR_SOURCE;
 	Reference *r = c->reference = calloc(1, sizeof *r);
 	if (!r)
@@ -404,22 +404,78 @@ reference_make(TglCase *c)
 	r->refs = 1;
 	if (!measure_arithmetic(f, r) || !measure_arithmetic(source, r))
 		return TGL_ERROR_MEMORY;
-	bool keeps = reference_key(c, m, r);
-	Reference *kept = keeps ? reference_find(c->dev->cx, &r->key) : NULL;
+	r->nruns = r->roundoff > 0 ? REFERENCE_RUNS : 1;
+	r->keeps = reference_key(c, c->whole, r);
+	Reference *kept = r->keeps ? reference_find(c->dev->cx, &r->key) : NULL;
 	if (kept) {
 		c->reference = kept;
 		reference_unref(r);
-		return TGL_OK;
 	}
-	if (!fetch_inputs(c, r) || !make_outputs(c, m->funcs.at[0], r))
+	return TGL_OK;
+}
+
+static TglStatus
+make(TglCase *c)
+{
+	Reference *r = c->reference;
+	Func *f = c->whole->funcs.at[0];
+	if (!fetch_inputs(c, r) || !make_outputs(c, f, r))
 		return TGL_ERROR_MEMORY;
-	s = run_all(c, cx, m->funcs.at[0], r);
+	TglStatus s = run_all(c, c->k->program->compile, f, r);
 	drop_images(r);
 	if (s != TGL_OK)
 		return s;
 	if (!measure_deviation(r))
 		return TGL_ERROR_MEMORY;
-	if (keeps)
+	r->made = true;
+	if (r->keeps)
 		reference_keep(c->dev->cx, r);
 	return TGL_OK;
+}
+
+static TglStatus
+dropped(TglCase *c, TglStatus s)
+{
+	if (s != TGL_OK && c->reference) {
+		reference_unref(c->reference);
+		c->reference = NULL;
+	}
+	return s;
+}
+
+TglStatus
+reference_make(TglCase *c)
+{
+	TglStatus s = c->reference ? TGL_OK : begin(c);
+	return dropped(c, s == TGL_OK && !c->reference->made ? make(c) : s);
+}
+
+static double
+elements(const TglCase *c, Func *f, const int64_t grid[MAX_AXES])
+{
+	Arena *tmp = c->k->program->compile->tmp;
+	return MAX(0, work_elements(f, func_args(tmp, f, c->k->k, &c->b.bound, c->b.tensor, c->b.info), grid));
+}
+
+/* An element of a whole tensor in f64, disturbed and in no cache, takes 10 ns, one of a kernel's tile one. */
+double
+case_seconds(TglCase *c)
+{
+	int64_t grid[MAX_AXES] = {1, 1, 1};
+	TglDeviceInfo info = {0};
+	TglStatus s = TGL_OK;
+	double seconds = 0;
+	context_begin(c->dev->cx);
+	c->dev->dev.info(&c->dev->dev, &info);
+	int threads = c->dev->dev.host ? MAX(info.threads, 1) : REFERENCE_RUNS;
+	if (c->k->k->reference && !c->reference)
+		s = dropped(c, begin(c));
+	const Reference *r = c->reference;
+	if (r && !r->made)
+		seconds = 10e-9 * elements(c, c->whole->funcs.at[0], grid) * r->nruns / MIN(threads, r->nruns);
+	Func *f = s == TGL_OK && strcmp(c->dev->dev.target, "cpu") == 0 ? case_func(c, &s) : NULL;
+	grid_count(&c->b.bound, grid);
+	seconds += f ? 1e-9 * elements(c, f, grid) / threads : 0;
+	context_end(c->dev->cx, s, c->k->program->compile);
+	return seconds;
 }

@@ -1,4 +1,5 @@
-/* Floating point operations of one launch, counted from the tile IR without running it.
+/* Floating point operations of one launch, or elements that the interpreter computes, counted from the tile IR without
+ * running it.
  *
  * Each op's count follows from its tiles' extents: 2 M N K for a dot, one an element for
  * elementwise arithmetic and for what a reduction takes in.  Loops multiply by their trips, which
@@ -22,6 +23,7 @@ enum {
 };
 
 typedef struct Env {
+	double (*of)(const Op *op); /* what is counted, of one trip of the op itself, regions apart */
 	const PlanArg *args;
 	const Func *f;
 	bool *known;
@@ -106,7 +108,6 @@ dot_flops(const Op *op)
 	return 2.0 * (double)type_count(out) * depth;
 }
 
-/* One trip of the op itself, regions apart. */
 static double
 op_flops(const Op *op)
 {
@@ -124,10 +125,15 @@ op_flops(const Op *op)
 	}
 }
 
-static bool
-has_value(const Env *e, const Value *v)
+/* The interpreter's products do some 40 operations in the time that another element takes. */
+static double
+op_elements(const Op *op)
 {
-	return e->known[v->id];
+	if (op_family(op) == FAMILY_DOT || op->kind == OP_DOT_START)
+		return dot_flops(op) / 40;
+	const Type *in = op->nin ? op->in[0]->type : NULL, *out = op->nout ? op->out[0].type : NULL;
+	return MAX(in && in->kind == TYPE_TILE ? (double)type_count(in) : 0,
+	    out && out->kind == TYPE_TILE ? (double)type_count(out) : 0);
 }
 
 /* Values carried by a loop are not followed. */
@@ -147,7 +153,7 @@ count_for(Env *e, const Op *op)
 	double once = count_block(e, body);
 	if (once == 0)
 		return 0;
-	if (!has_value(e, op->in[0]) || !has_value(e, op->in[1]) || !has_value(e, op->in[2]))
+	if (!ALL_OF(i, 3, e->known[op->in[i]->id]))
 		return -1;
 	int64_t lo = e->value[op->in[0]->id], hi = e->value[op->in[1]->id],
 		step = e->value[op->in[2]->id];
@@ -172,7 +178,7 @@ count_for(Env *e, const Op *op)
 static double
 count_if(Env *e, const Op *op)
 {
-	if (has_value(e, op->in[0]))
+	if (e->known[op->in[0]->id])
 		return count_block(e, op->region[e->value[op->in[0]->id] ? 0 : 1]);
 	double yes = count_block(e, op->region[0]), no = count_block(e, op->region[1]);
 	return yes == no ? yes : -1;
@@ -217,7 +223,7 @@ count_block(Env *e, const Block *b)
 		for (int i = 0; i < op->nout; i++)
 			set(e, &op->out[i], false, 0);
 		evaluate(e, op);
-		double n = op->nregion ? count_regions(e, op) : op_flops(op);
+		double n = op->nregion ? count_regions(e, op) : e->of(op);
 		known &= n >= 0;
 		sum += n;
 	}
@@ -250,11 +256,11 @@ count_programs(Env *e, int64_t total)
 	return sum * ((double)total / (double)n);
 }
 
-double
-work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
+static double
+count(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES], double (*of)(const Op *))
 {
 	func_number(f);
-	Env e = {.args = args, .f = f, .left = MAX_OPS};
+	Env e = {.of = of, .args = args, .f = f, .left = MAX_OPS};
 	int64_t total = 1;
 	for (int d = 0; d < MAX_AXES; d++) {
 		e.grid[d] = grid[d];
@@ -278,4 +284,16 @@ work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
 	free(e.known);
 	free(e.value);
 	return r;
+}
+
+double
+work_flops(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	return count(f, args, grid, op_flops);
+}
+
+double
+work_elements(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES])
+{
+	return count(f, args, grid, op_elements);
 }

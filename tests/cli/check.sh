@@ -44,8 +44,13 @@ cat >own/large.tgl <<'END2'
 kernel pairs(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, 256)) { y[p * 256 +: 256] = x[p * 256 +: 256]; }
 reference pairs { y[:] = max(exp(x[:][:, new] * x[:][new, :]) + sum(x[:]), axis = 1); }
 example pairs { N = 1000000; x = zeros; }
+example pairs "few" { N = 100; x = zeros; }
 END2
 expect 1 "checking needs 7450.6 GiB .* choose another example by --example" check own/large.tgl --device=cpu
+# what takes long comes after the others, and says so first
+holds grep -q '^tegula: pairs on cpu takes about [0-9]* minutes here; --example=NAME checks one of the others' "$err"
+holds test "$(awk '/^pairs/ { print $2 }' "$out" | head -1)" = few
+holds test "$(grep -c 'takes about' "$err")" = 1
 rm own/large.tgl
 # an error of the source is said once, whatever the number of devices
 echo 'kernel k(x: in f32[8], y: out f32[8]) { y[:] = z[:]; } example k { x = normal(0, 1); }' >wrong.tgl
