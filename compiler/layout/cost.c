@@ -3,7 +3,8 @@
  * The widths come from the matrix.  The counts (sectors, bank passes) are made by walking one warp's
  * lanes through the map, at most 32 addresses an access: that is what the hardware does, and it keeps
  * the definition plain.  Because the maps are linear, every access of a layout touches a coset of the
- * same subspace, so counting the first register group of each access counts them all. */
+ * same subspace, so counting the first register group of each access counts them all; bank passes of aligned words
+ * are ranks. */
 #include "layout/layout.h"
 
 #include <assert.h>
@@ -161,15 +162,42 @@ access_passes(const int64_t *at, int lanes, int width, int *passes, int *least)
 	}
 }
 
+/* The words of lanes that go at once are a linear space: each bank that it meets has as many of them.  Lanes behind them
+ * move all by the same bits, which swaps banks and changes no number.  Words that are not aligned are no such space. */
+static bool
+linear_passes(const uint64_t *lane, int nlane, int bytes, int width, int *passes, int *least)
+{
+	uint64_t basis[64] = {0};
+	int lanes = log2_floor(lanes_at_once(1 << nlane, width)), rank = 0, banks = 0;
+	for (int i = 0; i < nlane; i++)
+		if (lane[i] * (unsigned)bytes & ((unsigned)width - 1))
+			return false;
+	for (int i = 0; i < lanes || BANK_BYTES << (i - lanes) < width; i++) {
+		uint64_t x = i < lanes ? lane[i] * (unsigned)bytes / BANK_BYTES : UINT64_C(1) << (i - lanes);
+		while (x && basis[__builtin_ctzll(x)])
+			x ^= basis[__builtin_ctzll(x)];
+		if (!x)
+			continue;
+		basis[__builtin_ctzll(x)] = x;
+		rank++;
+		banks += x % BANKS != 0;
+	}
+	*passes = 1 << (nlane - lanes + rank - banks);
+	*least = ((1 << rank) + BANKS - 1) / BANKS << (nlane - lanes);
+	return true;
+}
+
 static void
 passes_of(const Layout *l, const F2 *to, int bytes, int vector, int *passes, int *least)
 {
-	int lanes = 1 << l->in[IN_LANE];
-	int64_t at[WARP_MAX];
+	int nlane = l->in[IN_LANE], lanes = 1 << nlane;
+	const uint64_t *col = to->col + l->in[IN_REGISTER];
+	int64_t at[WARP_MAX] = {0};
 	assert(lanes <= WARP_MAX);
-	at[0] = 0;
+	if (is_power_of_two(bytes) && linear_passes(col, nlane, bytes, bytes << vector, passes, least))
+		return;
 	for (int lane = 1; lane < lanes; lane++)
-		at[lane] = at[lane & (lane - 1)] ^ (int64_t)to->col[l->in[IN_REGISTER] + __builtin_ctz((unsigned)lane)];
+		at[lane] = at[lane & (lane - 1)] ^ (int64_t)col[__builtin_ctz((unsigned)lane)];
 	for (int lane = 0; lane < lanes; lane++)
 		at[lane] *= bytes;
 	access_passes(at, lanes, bytes << vector, passes, least);

@@ -259,6 +259,30 @@ bank_conflicts(void **state)
 	assert_int_equal(passes, least);
 }
 
+/* The ranks' figures are those of the addresses, of any lanes: those that repeat, conflict, or are not aligned. */
+static void
+counted_passes(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		int vector = (int)(next() % 3), bytes = 1 << next() % 3, lanes = 5 + (int)(next() % 2), n = vector + lanes + 2;
+		const int shape[LAYOUT_RANK] = {n}, in[IN_DIMS] = {vector, lanes, 0, 0};
+		const uint64_t low = next() % 8 ? ~(UINT64_C(0)) << vector : ~UINT64_C(0);
+		uint64_t col[F2_MAX];
+		int64_t at[64] = {0};
+		int passes, least, want, want_least;
+		for (int i = 0; i < vector + lanes; i++)
+			col[i] = i < vector ? UINT64_C(1) << i : next() & ((UINT64_C(1) << n) - 1) & low;
+		Layout l = layout_fragment(1, shape, in, col), plain = layout_row_major(1, shape, (int[LAYOUT_RANK]){0});
+		for (int lane = 0; lane < 1 << lanes; lane++)
+			at[lane] = (int64_t)f2_apply(&l.map, (uint64_t)lane << vector) * bytes;
+		access_passes(at, 1 << lanes, bytes << vector, &want, &want_least);
+		layout_bank_passes(&l, &plain, bytes, vector, &passes, &least);
+		assert_int_equal(passes, want);
+		assert_int_equal(least, want_least);
+	}
+}
+
 /* Every element's offset by the formula of the hardware's swizzle, and the figures found again from the map. */
 static void
 boxes(void **state)
@@ -454,6 +478,7 @@ main(void)
 		cmocka_unit_test(conversions),
 		cmocka_unit_test(coalescing),
 		cmocka_unit_test(bank_conflicts),
+		cmocka_unit_test(counted_passes),
 		cmocka_unit_test(boxes),
 		cmocka_unit_test(shortened_and_paired),
 		cmocka_unit_test(folded_warps),
