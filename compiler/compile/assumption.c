@@ -8,6 +8,7 @@
  *     C = 5120, five eighths of BLOCK    the same: the elements from 5120 on are known to be none
  *     C = 5000, between two eighths      %C: dim multiple(8) least(4097): most elements need no test
  *     w: in f16[F, C * 9], C = 64        %C: dim multiple(64) least(1, 16777215): indices along it have 31 bits
+ *     h: out i32[K] = 0, K = 300         %K: dim multiple(4) least(2, 4096): what all programs add to it fits a block
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
  * of the key anyhow; five, six and seven eighths cost three.  Another one's value is not taken for it, since loops over so
@@ -18,6 +19,8 @@
 
 /* Of a dimension that is unfolded, C of C * 9: such products have 31 bits. */
 enum { UNFOLDED_MOST = (1 << 24) - 1, MANY_TIMES = 128 };
+/* Of bins that programs add to, K of h: out i32[K] = 0: so many have room in shared memory (pass privatize). */
+enum { BINS = 2, BINS_MOST = 4096 };
 
 int64_t
 assumption_of(uint64_t v)
@@ -111,6 +114,24 @@ is_unfolded(const Bound *b, int symbol)
 	return false;
 }
 
+/* Is it all of a dimension of what a launch fills, which programs then add to, and along which there are none? */
+static bool
+is_filled(const Bound *b, int symbol)
+{
+	const Item *item = b->kernel->item;
+	if (ANY_OF(i, item->grid.n, expr_mentions(item->grid.at[i].count, b->symbol[symbol].name)))
+		return false;
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		const KernelParam *p = &b->kernel->params.at[i];
+		for (int d = 0; p->has_fill && d < b->param[i].rank; d++) {
+			const Expr *e = dim_expr(b->kernel, i, d);
+			if (e && e->kind == EX_NAME && e->name == b->symbol[symbol].name)
+				return true;
+		}
+	}
+	return false;
+}
+
 int64_t
 assumption_multiple(int64_t assumed)
 {
@@ -124,13 +145,15 @@ assumption_least(int64_t assumed)
 }
 
 /* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has
- * at most. */
+ * at most, of 2 what bins have. */
 static int64_t
 assumption_most(int64_t least)
 {
 	int64_t tile = 1;
 	if (least == 1)
 		return UNFOLDED_MOST;
+	if (least == BINS)
+		return BINS_MOST;
 	while (least > 0 && tile < least)
 		tile *= 2;
 	return least > 0 ? least - 1 + tile / 8 : 0;
@@ -156,6 +179,8 @@ assumption_of_dim(const Bound *b, int symbol)
 	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
 	if (least == 0 && v > 0 && v <= UNFOLDED_MOST && is_unfolded(b, symbol))
 		least = 1;
+	if (least == 0 && v >= BINS && v <= BINS_MOST && is_filled(b, symbol))
+		least = BINS;
 	return most < INT64_C(1) << ASSUMED_LEAST ? most | least << ASSUMED_LEAST : most;
 }
 

@@ -89,7 +89,17 @@ privatize_merges(const Func *f, const Op *op)
 /* Bytes of the copy; bins for each element that a loop adds; trips of one that is as long as data says. */
 enum { TALLIED_MOST = 16384, TALLIED_EACH = 4, TRIPS = 16 };
 
-/* Extents of the copy: of the dimensions that are gathered, powers of two.  0: they are not known, or are too many. */
+/* That the tensor has along d at most; 0: not known. */
+static int64_t
+extent_most(const Func *f, const Value *tensor, int d)
+{
+	bool is_open = tensor->type->extent[d] < 0 && !tensor->def && !tensor->block->parent;
+	int symbol = is_open ? f->param[tensor->index].dim[d] : -1;
+	return symbol >= 0 ? f->param[symbol].most : MAX(tensor->type->extent[d], 0);
+}
+
+/* Extents of the copy: of the dimensions that are gathered, powers of two, with places beyond the tensor that nothing is
+ * added from.  0: they are not known, or are too many. */
 static int
 tally_shape(const Op *op, int64_t *extent)
 {
@@ -98,7 +108,7 @@ tally_shape(const Op *op, int64_t *extent)
 	int64_t all = 1;
 	int n = 0;
 	for (int d = 0; index[d]; d++) {
-		int64_t is = op->in[0]->type->extent[d];
+		int64_t is = extent_most(op->home->func, op->in[0], d);
 		if (index[d] == 'g' && (is < 1 || is > TALLIED_MOST))
 			return 0;
 		if (index[d] == 'g')
