@@ -261,13 +261,20 @@ find_start(const Value *v, const Value **start, int64_t *most, int depth)
 	}
 }
 
-/* The dimension's extent that a tile or a scalar is; NULL: it is something else. */
+/* The dimension's extent that a tile or a scalar is, or, *last, is one more than; NULL: it is something else. */
 static const Value *
-extent_of(const Value *v)
+extent_of(const Value *v, bool *last)
 {
-	for (; v->def; v = v->def->in[0])
-		if (v->def->kind != OP_BROADCAST && v->def->kind != OP_RESHAPE && v->def->kind != OP_PERMUTE)
+	int64_t by;
+	*last = false;
+	for (; v->def; v = v->def->in[0]) {
+		bool moves = v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE || v->def->kind == OP_PERMUTE;
+		bool less = (v->def->kind == OP_SUB || v->def->kind == OP_ADD) && value_int(v->def->in[1], &by) &&
+		            by == (v->def->kind == OP_SUB ? 1 : -1) && !*last;
+		if (!moves && !less)
 			return NULL;
+		*last |= less;
+	}
 	bool is_dim = !v->block->parent && v->block->func->param[v->index].kind == PARAM_DIM;
 	return is_dim ? v : NULL;
 }
@@ -275,13 +282,19 @@ extent_of(const Value *v)
 int
 mask_by_extent(const Op *op)
 {
-	bool turned = op->kind == OP_GT || op->kind == OP_LE, less = op->kind == OP_LT || op->kind == OP_GT;
-	const Value *start = NULL, *symbol = extent_of(op->in[!turned]);
-	int64_t most = 0;
-	if ((!less && op->kind != OP_GE && op->kind != OP_LE) || !symbol || !find_start(op->in[turned], &start, &most, 0) ||
-	    !start)
-		return -1;
-	bool below = below_by_loop(start, symbol, 1, most + 1, false) ||
-	             below_by_program(start, symbol->index, axis_of(symbol)->div[0], 1, most + 1);
-	return below ? less : -1;
+	static const OpKind below[2][2] = {{OP_GT, OP_GE}, {OP_LT, OP_LE}};
+	static const OpKind above[2][2] = {{OP_LE, OP_LT}, {OP_GE, OP_GT}};
+
+	for (int side = 0; side < 2; side++) {
+		bool last;
+		const Value *start = NULL, *symbol = extent_of(op->in[side], &last);
+		int64_t most = 0;
+		bool less = op->kind == below[side][last], is = less || op->kind == above[side][last];
+		if (!symbol || !is || !find_start(op->in[!side], &start, &most, 0) || !start)
+			continue;
+		if (below_by_loop(start, symbol, 1, most + 1, false) ||
+		    below_by_program(start, symbol->index, axis_of(symbol)->div[0], 1, most + 1))
+			return less;
+	}
+	return -1;
 }
