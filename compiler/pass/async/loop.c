@@ -308,8 +308,8 @@ holds(const Value *v, int64_t n, const Value **shown, int *nshown)
 {
 	int64_t c;
 
-	if (value_int(v, &c))
-		return c >= 0 && c < n;
+	if (value_int(v, &c))                           /* -1: none yet, which is tested (skew/run_on.c) */
+		return c >= -1 && c < n;
 	if (ANY_OF(i, *nshown, shown[i] == v))
 		return true;
 	if (*nshown == SHOWN_MOST)
