@@ -66,15 +66,16 @@ choose_shares_last(const Schedule *s)
 }
 
 /* Where programs are fewer than multiprocessors, and stay no longer than it.  As many as leave some idle otherwise: of
- * more, blocks that stay share the last ones (choose_stream). */
+ * more, blocks that stay share the last ones (choose_stream).  Of few programs as many blocks have each, `split` at most:
+ * 20 have six by split = 8, not by 16. */
 bool
 choose_may_split(const Bound *b, const Target *t, bool by_itself, bool joins)
 {
-	double programs = b->schedule.split * choose_programs(b);
-	if (b->schedule.split <= 1 || (choose_shares_last(&b->schedule) && !joins))
-		return b->schedule.split <= 1 || !by_itself ||
-		    (programs <= t->rates->multiprocessors && 4 * programs >= 3 * t->rates->multiprocessors);
-	return b->schedule.ctas <= 1 && programs <= SETS_SPLIT * t->rates->multiprocessors;
+	double programs = choose_programs(b), split = b->schedule.split, most = t->rates->multiprocessors;
+	double each = fmin(split, floor(most / programs));
+	if (split <= 1 || (choose_shares_last(&b->schedule) && !joins))
+		return split <= 1 || !by_itself || (split < 2 * each && 4 * programs * each >= 3 * most);
+	return b->schedule.ctas <= 1 && split * programs <= SETS_SPLIT * most;
 }
 
 /* Of clusters of four and more as many blocks as nine tenths of the multiprocessors hold run at once (H200: 30 clusters of

@@ -56,9 +56,10 @@ static const double JOIN_MEMORY = 7129, PART_MEMORY = 289, RATE_MEMORY = 202;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
 static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.12;
-/* The same of programs for half of the multiprocessors at most, each shared by several; joins cost what 7 to 16 trips of a
- * part gain: 339 x 144 x 6040 takes 12.1 us so and 7.9 flat in clusters, 512 x 768 x 32768 52 and 60. */
-static const double FEW_JOIN = 13400, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
+/* The same of programs for half of the multiprocessors at most, each shared by several: 86 forms of 15 shapes whose programs
+ * have as many blocks each took .67 to .82 of an estimate with a join of 13400 cycles (1024 x 1024 x 4096 17.4 us in 128 x
+ * 128 by two, 256 x 1024 x 8192 14.4 in 64 x 128 by four), where others take .93. */
+static const double FEW_JOIN = 6500, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
 static const double FEW_ALONE = 1.03;   /* of no cluster: 512 x 512 x 65536 71.3 us, in pairs 61.2 */
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x
  * 1024 x 640 and 1536 x 2048 x 512 with a residual take 14.5 and 11.2 us flat, 12.4 and 9.3 in roles. */
@@ -195,8 +196,8 @@ estimate_stream_programs(double programs, double multiprocessors, int parts)
 	if (rounds * multiprocessors == programs)
 		return rounds;
 	rounds = fmax(rounds - 1, 0);
-	double shared = programs - rounds * multiprocessors;
-	return rounds + shared / fmin(multiprocessors, shared * parts);
+	double shared = programs - rounds * multiprocessors, each = fmin(parts, floor(multiprocessors / shared));
+	return rounds + (each >= 1 ? 1 / each : shared / multiprocessors);
 }
 
 static double
@@ -206,8 +207,8 @@ parted_cycles(const ProductLaunch *p)
 	double end = p->behind / PARTED_BEHIND_RATE + results(p);
 	if (!p->stream)
 		return once + NEXT_EPILOGUE * epilogue(p) * further(p) + all_rounds(p, end, 1);
-	double active = fmin(p->multiprocessors, p->programs * p->stream);
-	double more = fmax(fmin(p->stream, floor(p->multiprocessors / p->programs)) - 2, 0);
+	double each = fmin(p->stream, floor(p->multiprocessors / p->programs)), more = fmax(each - 2, 0);
+	double active = each >= 1 ? p->programs * each : p->multiprocessors;
 	double join = shares_few(p) ? FEW_JOIN + more * FEW_PARTS * p->sums : STREAM_JOIN;
 	double own = estimate_stream_programs(p->programs, p->multiprocessors, p->stream);
 	return once + own * (ringed(p, active, true, 1) + end) + join;

@@ -20,8 +20,8 @@
  *                                                    }
  *
  * Whole rounds of programs come first, all but the last full one, so that with the rest each block has between one and two
- * programs' iterations and a program is at most two blocks'; where there are fewer programs than blocks, up to `split` or
- * one more share one.  The block with a program's first iterations adds what others have of it, in their order: the same
+ * programs' iterations and a program is at most two blocks'; where there are fewer programs than blocks, as many share each,
+ * `split` at most.  The block with a program's first iterations adds what others have of it, in their order: the same
  * result on every run.  Ranges go down from the last block to the first: a block begins with a part that another waits for
  * and ends with a part for which it waits, so that what it needs is there or nearly so; and it waits for blocks of lesser
  * numbers alone, which have started before it (lower/across/stream.c).
@@ -157,8 +157,10 @@ share(Stream *s, Value *programs)
 	Value *range = at_least(s, two(s, OP_SUB, loop->in[1], loop->in[0]), 0);
 	s->trips = at_least(s, two(s, OP_CDIV, range, loop->in[2]), 1);
 	s->units = two(s, OP_MUL, shared, s->trips);
-	Value *most = two(s, OP_MUL, shared, number(s, s->f->stream));
-	s->workers = at_least(s, least(s, least(s, s->clusters, s->units), most), 1);
+	Value *most = number(s, s->f->stream), *each = two(s, OP_DIV, s->clusters, at_least(s, shared, 1));
+	most = two(s, OP_MUL, shared, least(s, most, at_least(s, each, 1)));
+	most = build3(&s->b, OP_SELECT, two(s, OP_LT, s->clusters, shared), s->clusters, most);
+	s->workers = at_least(s, least(s, s->units, most), 1);
 }
 
 /* Before the loop over programs: what this block has, and where its loop then ends. */
