@@ -56,9 +56,9 @@ static const double JOIN_MEMORY = 7129, PART_MEMORY = 289, RATE_MEMORY = 202;
 /* Programs that two share: what the block that joins waits for; at edges parts are uneven.  3000^3 in clusters, 2304 x
  * 4096 x 4096 and 1031 x 4096 x 4096 take 0.86 to 0.93 of what they take alone; 520 x 11008 x 4096 took 1.6. */
 static const double STREAM_JOIN = 9000, STREAM_SLOW = 1.1, STREAM_EDGES = 1.12;
-/* The same of programs for half of the multiprocessors at most, each shared by several: 86 forms of 15 shapes whose programs
- * have as many blocks each took .67 to .82 of an estimate with a join of 13400 cycles (1024 x 1024 x 4096 17.4 us in 128 x
- * 128 by two, 256 x 1024 x 8192 14.4 in 64 x 128 by four), where others take .93. */
+/* The same of programs for half of the multiprocessors at most, each shared by several: 86 forms of 15 shapes whose
+ * programs have as many blocks each took .67 to .82 of an estimate with a join of 13400 cycles (1024 x 1024 x 4096 17.4
+ * us in 128 x 128 by two, 256 x 1024 x 8192 14.4 in 64 x 128 by four), where others take .93. */
 static const double FEW_JOIN = 6500, FEW_SLOW = 1.1, FEW_PARTS = 0.02;
 static const double FEW_ALONE = 1.03;   /* of no cluster: 512 x 512 x 65536 71.3 us, in pairs 61.2 */
 /* Tiles that are read behind the loop, as residuals: flat blocks wait for them, in roles they come by the ring.  4000 x

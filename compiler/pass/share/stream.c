@@ -20,8 +20,8 @@
  *                                                    }
  *
  * Whole rounds of programs come first, all but the last full one, so that with the rest each block has between one and two
- * programs' iterations and a program is at most two blocks'; where there are fewer programs than blocks, as many share each,
- * `split` at most.  The block with a program's first iterations adds what others have of it, in their order: the same
+ * programs' iterations and a program is at most two blocks'; where there are fewer programs than blocks, as many share
+ * each, `split` at most.  The block with a program's first iterations adds what others have of it, in their order: the same
  * result on every run.  Ranges go down from the last block to the first: a block begins with a part that another waits for
  * and ends with a part for which it waits, so that what it needs is there or nearly so; and it waits for blocks of lesser
  * numbers alone, which have started before it (lower/across/stream.c).
