@@ -87,6 +87,9 @@ struct Elab {
 	struct Traced *traced;                          /* trace_option.c: which names got values; NULL until the first */
 };
 
+/* Is a function or division of floats {fast}, which is `said` so? */
+static inline bool elab_fast(const Elab *e, bool said) { return (said || e->program->fast) && !e->whole; }
+
 /* trace_option.c */
 
 typedef struct Traced Traced;

@@ -74,6 +74,10 @@ elab_binary(Elab *e, BinaryOp op, const Val *a, const Val *b, Place at)
 	bool arithmetic = op >= BIN_SHL;
 	for (int i = 0; i < 2 && t == TY_BOOL && arithmetic; i++)
 		v[i] = ir_cast(e, v[i], TY_I32);
+	if (op == BIN_DIV && dtype_is_float(t) && elab_fast(e, false)) {
+		Attr fast = attr_new_fast(e->m, true);
+		return val_tile(at, &op_make(&e->b, OP_DIV, v, 2, &fast, 1, NULL, 0)->out[0]);
+	}
 	return val_tile(at, build2(&e->b, binary_op[op], v[0], v[1]));
 }
 

@@ -5,7 +5,7 @@
  *     count.c         the sectors that only a run tells, by the emulator
  *     tuning.c        the tuner's table, estimated and measured
  *     timeline.c      the timeline of a pipelined loop, by clocks of its roles (clocks.c, clock_list.c)
- *     variants.c      estimates with other tiles
+ *     variants.c      estimates with other tiles and schedules (variants_built.c compiles them)
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
  *     pack.c          the text of stages in a fourth of its bytes
@@ -51,6 +51,8 @@ json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspec
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
  * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
 bool report_is_part(const Kernel *k, const char *name);
+/* A function or a division of floats, of tiles or in what joins their elements, that has a fast:: form and is not it. */
+bool report_is_slow(const Op *op);
 /* why.c */
 
 /* What is bound in the end, beside what `header` had; none: that alone.  Marks what of `tried` it is, and puts the least

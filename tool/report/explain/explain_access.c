@@ -440,7 +440,7 @@ brief_of(const Explain *s, const Accesses *a)
 	if (a->bad.n)
 		return arena_printf(s->mem, "No: %s.", explain_line_list(s, &a->bad));
 	if (a->odd.n)
-		return arena_printf(s->mem, "Not %s, which do%s not bound the kernel%s%s.",
+		return arena_printf(s->mem, "All but %s, which do%s not bound the kernel%s%s.",
 		    explain_line_list(s, &a->odd), a->odd.n > 1 ? "" : "es", narrow, banks);
 	if (a->unknown.n)
 		return arena_printf(s->mem, "%s data says%s%s.",
@@ -471,7 +471,7 @@ explain_coalesced(const Explain *s, Answer *out)
 	for (int i = 0; i < s->lines.n; i++)
 		add_banks(s, &s->lines.at[i], &a);
 	out->brief = brief_of(s, &a);
-	put(s, "More sectors than would do: ", &a.wasted, ".", out);
+	put(s, "More sectors (32 bytes each) than would do: ", &a.wasted, ".", out);
 	put(s, "A few more: ", &a.slight, ".", out);
 	put(s, "Data says where: ", &a.unknown, "; --run counts their sectors.", out);
 	put(s,

@@ -419,8 +419,8 @@ explain_barriers(const Explain *s, Answer *answer)
 			explain_join(s, &rings, "; "), waits_often(s)));
 	const char *names = ops_named(s, explain_join(s, &out, " "));
 	if (*names)
-		explain_add(
-		    s, &out, arena_printf(s->mem, "Ops of the tile IR in this: %s.", names));
+		explain_add(s, &out,
+		    arena_printf(s->mem, "In this 7:3 is line 7, column 3; ops of the tile IR: %s.", names));
 	answer->says = out;
 }
 

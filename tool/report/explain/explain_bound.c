@@ -268,47 +268,15 @@ shares_of(const Explain *s)
 	return text_take(&t, s->mem);
 }
 
-/* What a suggestion begins with, without its reasons. */
-static const char *
-head_of(const Explain *s, const char *text)
-{
-	static const char *const ends[] = {": ", "; ", ", ", " ("};
-	size_t n = strlen(text);
-	for (int i = 0; i < LEN(ends); i++) {
-		const char *at = strstr(text, ends[i]);
-		n = at ? MIN(n, (size_t)(at - text)) : n;
-	}
-	return arena_strndup(s->mem, text, n);
-}
-
-/* Other tiles, which were compiled, else the change with the most by the model, else one of the longest part; "": none is
- * known. */
-static const char *
-first_change(const Explain *s, const Suggestions *all)
-{
-	const Suggestion *first = NULL;
-	for (int i = 0; i < all->n && !first; i++)
-		first = all->at[i].tiles ? &all->at[i] : NULL;
-	for (int i = 0; i < all->n && !first; i++)
-		first = all->at[i].us > 0 ? &all->at[i] : NULL;
-	for (int i = 0; i < all->n && !first; i++)
-		first = all->at[i].part == (int)explain_longest(s, -1) || all->at[i].part < 0 ? &all->at[i] : NULL;
-	if (!first)
-		return "";
-	return arena_printf(s->mem, "%s%s", first->tiles ? first->text : head_of(s, first->text),
-	    first->us > 0 ? arena_printf(s->mem, ", %s %s", first->tiles ? "then" : "then at least",
-				explain_micro(s, first->us))
-			  : "");
-}
-
-/* "84.7 µs (84.7 to 115) by the model, bound by device memory 91 % (lines 11 and 22), then waiting 40 %; 1.23 times the
+/* "84.7 µs (84.7 to 115) by the model, bound by device memory 91 % (lines 11 and 22), then waiting 40 %; 1.23 times
+ * the
  * floor of device memory, 69.0 µs; first to change: fast::exp in line 11, then at least 80 µs." */
 static const char *
 brief_of(const Explain *s, const Suggestions *all)
 {
 	bool memory;
 	double outside, least = explain_least(s, &memory, &outside);
-	const char *of = memory ? "device memory" : "products", *change = first_change(s, all),
+	const char *of = memory ? "device memory" : "products",
 		   *trips = *explain_most_trips(s) ? " in so many trips" : "";
 	Text t = {0};
 	if (s->measured > 0)
@@ -321,8 +289,7 @@ brief_of(const Explain *s, const Suggestions *all)
 		text_printf(&t, "; %s times the floor of %s%s, %s", explain_round(s, s->us / least), of, trips,
 		    explain_micro(s, least));
 	if (!explain_at_floor(s))
-		text_printf(&t, "; %s%s", *change ? "first to change: " : "no change is known that gains by the model",
-		    change);
+		text_printf(&t, "; %s", explain_first(s, all));
 	text_put(&t, ".");
 	return text_take(&t, s->mem);
 }
@@ -364,6 +331,22 @@ change_of(const Explain *s, const Taken *taken, bool is_first, Suggestions *all)
 			    : explain_change(s, (BillPart)taken->part, all));
 }
 
+/* What a part of the bill is, where its name does not say it. */
+static const char *
+gloss(int part)
+{
+	static const char *const of[BILL_PARTS] = {
+	    [BILL_SECTORS] = " (sectors of 32 bytes that come through it)",
+	    [BILL_REQUESTS] = " (turns that warps' loads and stores take at their multiprocessor)",
+	    [BILL_ISSUE] = " (turns that they take to begin)",
+	    [BILL_SPECIAL] = " (the unit for exp, sin, 1 / x and conversions)",
+	    [BILL_SHUFFLES] = " (values from thread to thread of a warp)",
+	    [BILL_SHARED] = " (passes over its banks)",
+	    [BILL_PRODUCTS] = " (tensor cores)",
+	    [BILL_WAITING] = " (latencies that no other warp hides)"};
+	return part >= 0 && of[part] ? of[part] : "";
+}
+
 static void
 say_parts(const Explain *s, Suggestions *all, TextList *out)
 {
@@ -382,7 +365,8 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		       : ""));
 	for (int i = 0; i < n; i++)
 		explain_add(s, out,
-		    arena_printf(s->mem, "%d. %s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
+		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
+		        gloss(taken[i].part),
 			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
 	if (longest < ALONE * s->us)

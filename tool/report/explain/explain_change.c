@@ -9,78 +9,6 @@ static const double FLOOR = 1.1; /* times the bytes that are different: nothing 
 
 /* ---- functions ---- */
 
-/* A function that has a form of few instructions, fast::; of a line that uses it not. */
-static bool
-has_fast(const Explain *s, const Op *op, int line)
-{
-	static const OpKind kinds[] = {OP_SIN, OP_COS, OP_TAN, OP_EXP, OP_EXP2, OP_LOG, OP_LOG2,
-	    OP_POW, OP_RSQRT, OP_SQRT, OP_TANH, OP_SIGMOID, OP_DIV};
-	const Value *v = op->nout == 1 ? op->out : NULL;
-	return op->place.line == line && op->place.file == s->x->f->place.file && v &&
-	       v->type->kind == TYPE_TILE && v->type->rank > 0 && dtype_is_float(v->type->elem) &&
-	       ANY_OF(i, LEN(kinds), kinds[i] == op->kind) && !attr_fast(op);
-}
-
-/* The share of a line's instructions that fast:: forms leave out, as the cost model counts ops, and
- * their names. */
-static double
-left_by_fast(const Explain *s, int line, TextList *names)
-{
-	static const double FAST = 3;
-	double all = 0, less = 0, special;
-	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
-		if (op->place.line != line || op->place.file != s->x->f->place.file ||
-		    op->nout != 1 || op->out[0].type->kind != TYPE_TILE)
-			continue;
-		double n = (double)type_count(op->out[0].type), work = cost_work(op, &special);
-		all += n * work;
-		if (!has_fast(s, op, line) || work <= FAST)
-			continue;
-		less += n * (work - FAST);
-		explain_add(s, names, arena_printf(s->mem, "fast::%s", op_info[op->kind].text));
-	}
-	/* what it has beside these, as sorts and sums: 4 of 256 that a division precedes take an H200 128 us without its
-	 * steps, and 135 with them, where 89 were said */
-	double own = json_number_value(json_object_get(json_object_get(s->counted, "lines"),
-	    arena_printf(s->mem, "%d", line)));
-	if (s->x->bill.is_straight)
-		all = MAX(all, own * func_warps(s->x->f) * s->x->t->lanes);
-	return all > 0 ? less / all : 0;
-}
-
-/* The launch, were so much of a line's arithmetic gone, by whichever part it bounds. */
-static double
-without(const Explain *s, int line, double share)
-{
-	const LineBill *l = explain_spent(s, line);
-	double most = 0, longest = explain_part(s, explain_longest(s, -1));
-	for (int p = 0; p < BILL_PARTS; p++) {
-		bool waits = p == BILL_WAITING && l && l->wait &&
-			     strcmp(l->wait, "results of arithmetic") == 0;
-		double less =
-		    p == BILL_ISSUE || waits ? share * explain_spent_us(s, l, (BillPart)p) : 0;
-		most = MAX(most, explain_part(s, (BillPart)p) - less);
-	}
-	return s->us - longest + most;
-}
-
-void
-explain_fast_suggestions(const Explain *s, Suggestions *all)
-{
-	enum { LINES = 3 };
-	static const double MUCH = .15;
-	SpentLines lines = explain_lines_by(s, BILL_ISSUE);
-	for (int i = 0; i < MIN(lines.n, LINES); i++) {
-		TextList names = {0};
-		int line = lines.at[i]->line;
-		double share = left_by_fast(s, line, &names);
-		if (names.n && share > MUCH)
-			explain_suggest(s, all, without(s, line, share), BILL_ISSUE,
-			    arena_printf(s->mem, "%s in line %d, where its precision suffices",
-				explain_join(s, &names, " and "), line));
-	}
-}
-
 /* Of sines and such, what reduces large angles is left out of the estimate: 8 sin of 8 M numbers of
  * up to 4 M take an H200 204 us, of up to 800 64. */
 void
@@ -190,7 +118,9 @@ way_of(const Explain *s, BillPart p)
 		return "programs that have more of their reads in common, as of larger tiles, or "
 		       "read less of it twice";
 	case BILL_ATOMICS:
-		return "what goes to one place joined before an atomic operation takes it there";
+		return "what goes to one place joined before an atomic operation takes it there (the estimate has "
+		    "places hit "
+		       "evenly: where one had 3 % of all an H200 took twice as long)";
 	case BILL_REQUESTS: return way_of_requests(s);
 	case BILL_ISSUE:
 		return l ? arena_printf(
@@ -213,7 +143,7 @@ explain_change(const Explain *s, BillPart p, Suggestions *all)
 	int n = 0;
 	for (int i = 0; i < all->n && n < SHOWN; i++) {
 		Suggestion *r = &all->at[i];
-		if (r->part != (int)p || r->tiles || r->said)
+		if (r->part != (int)p || r->built || r->said)
 			continue;
 		text_printf(&t, "%s%s%s", n++ ? "; " : "", r->text,
 		    r->us > 0 ? arena_printf(s->mem, " (saves %s at most, by the model)",

@@ -81,8 +81,8 @@ is_function(const Op *op)
 {
 	OpCost cost = op_info[op->kind].cost;
 	const Value *v = op->nout == 1 ? op->out : NULL;
-	return v && v->type->kind == TYPE_TILE && v->type->rank > 0 && op_has(op, ELEM) &&
-	       dtype_is_float(v->type->elem) &&
+	return v && v->type->kind == TYPE_TILE && op_has(op, ELEM) && dtype_is_float(v->type->elem) &&
+	       (v->type->rank > 0 || report_is_slow(op)) &&
 	       (cost == COST_SFU || cost == COST_DIVIDE || cost == COST_LONG);
 }
 
@@ -141,6 +141,24 @@ explain_functions(const Explain *s, int line)
 					    : name);
 	}
 	return explain_join(s, &found, ", ");
+}
+
+const char *
+explain_slow(const Explain *s)
+{
+	enum { SHOWN = 3 };
+	SpentLines spent = explain_lines_by(s, BILL_ISSUE);
+	TextList names = {0}, lines = {0};
+	for (int i = 0; i < spent.n && lines.n < SHOWN; i++)
+		for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+			if (!is_of_line(s, op, spent.at[i]->line) || !report_is_slow(op))
+				continue;
+			const char *name = written(s, op->place.line, op->kind);
+			explain_add(s, &names, arena_printf(s->mem, "fast::%.*s", (int)strcspn(name, " "), name));
+			explain_add(s, &lines, arena_printf(s->mem, "%d", op->place.line));
+		}
+	return names.n ? arena_printf(s->mem, "%s in %s", explain_join(s, &names, " and "), explain_line_list(s, &lines))
+	               : "fast:: functions";
 }
 
 const char *

@@ -52,8 +52,8 @@ explain_compared(const Explain *s)
 	const json_t *v;
 	size_t k;
 	json_array_foreach(s->variants, k, v)
-		if (next && json_is_true(json_object_get(v, "next")) && explain_built_us(v) > 0)
-			text_printf(&t, ", compiled %s times", explain_round(s, explain_built_us(v) / s->us));
+		if (next && json_is_true(json_object_get(v, "next")) && explain_built_us(s, v) > 0)
+			text_printf(&t, ", compiled %s times", explain_round(s, explain_built_us(s, v) / s->us));
 	if (times < 1 - SAME && next->cycles > taken->cycles)
 		text_printf(&t,
 		    ", but it was not taken: the model knows such forms less, which have to be "
@@ -62,7 +62,7 @@ explain_compared(const Explain *s)
 				   taken->bill.cycles));
 	else if (times < 1 - SAME)
 		text_printf(&t, ", but it was not taken: %s", why_not_least(why, taken));
-	text_put(&t, " (all of them: what bounds it).");
+	text_put(&t, " (all of them stand under what bounds it, below).");
 	return text_take(&t, s->mem);
 }
 
@@ -97,9 +97,9 @@ explain_is_smaller(const Explain *s, const json_t *variant)
 }
 
 double
-explain_built_us(const json_t *variant)
+explain_built_us(const Explain *s, const json_t *variant)
 {
-	bool spills = json_integer_value(json_object_get(variant, "spills")) > 0;
+	bool spills = json_integer_value(json_object_get(variant, "spills")) > MAX(s->x->spills, 0);
 	return spills ? 0 : json_number_value(json_object_get(variant, "built_us"));
 }
 

@@ -21,17 +21,17 @@ static const ModelError *
 model_error(const Explain *s)
 {
 	static const ModelError
-	    memory = {"that device memory bounds by the model", 73, .97, 1.15},
-	    places = {"that device memory bounds by the model, with rows or elements that data names,", 17, .87, 1.26},
+	    memory = {"that device memory bounds by the model", 102, .94, 1.16},
+	    places = {"that device memory bounds by the model, with rows or elements that data names,", 18, .85, 1.26},
 	    narrow = {"with accesses of few bytes, that device memory bounds by the model",
 		54, .87, 1.26},
-	    issue = {"that instructions bound by the model", 62, .91, 1.26},
-	    waiting = {"that waiting bounds by the model", 17, .78, 1.17},
+	    issue = {"that instructions bound by the model", 100, .88, 1.35},
+	    waiting = {"that waiting bounds by the model", 26, .72, 1.38},
 	    spilled = {"whose code spills", 11, 1.25, 3},
-	    plain = {"with little beside their products", 33, .85, 1.42},
-	    products = {"with products and arithmetic", 80, .93, 1.83},
-	    atomics = {"that atomics bound by the model", 7, .44, 1.10},
-	    other = {"that something else bounds by the model", 23, .72, 1.25};
+	    plain = {"with little beside their products", 37, .84, 1.42},
+	    products = {"with products and arithmetic", 87, .93, 1.83},
+	    atomics = {"that atomics bound by the model", 8, .44, 2.05},
+	    other = {"that something else bounds by the model", 28, .72, 1.25};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
 	if (explain_spills(s))
@@ -69,6 +69,14 @@ explain_least(const Explain *s, bool *memory, double *outside)
 	products *= 1 - *outside;
 	*memory = moves >= products;
 	return MAX(moves, products);
+}
+
+double
+explain_even(const Explain *s)
+{
+	const TargetRates *r = s->x->t->rates;
+	double part = explain_part(s, BILL_MEMORY), even = r ? part * s->bytes_us / (r->memory_rate * r->clock) : part;
+	return explain_with(s, BILL_MEMORY, MAX(part - even, 0));
 }
 
 bool
@@ -165,7 +173,7 @@ explain_estimate(const Explain *s)
 	       : *explain_guessed(s) || s->x->t->rates->is_public
 		   ? explain_micro(s, s->us)
 		   : arena_printf(s->mem, "%s (%s to %s)", explain_micro(s, s->us),
-			 explain_micro(s, MAX(MIN(e->least, 1) * s->us, READ_ALONE * least)),
+			 explain_micro(s, MAX(MIN(e->least, 1) * explain_even(s), READ_ALONE * least)),
 			 explain_micro(s, MAX(e->most, 1) * s->us));
 }
 

@@ -46,7 +46,7 @@ fix_of(const Explain *s, const ExplainLine *l)
 		       "gives that; a .T in the source leaves it as it lies";
 	if (!by)
 		return "";
-	double us = explain_built_us(by);
+	double us = explain_built_us(s, by);
 	return arena_printf(s->mem, ". With %s they are by wgmma%s",
 	    json_string_value(json_object_get(by, "values")),
 	    us > 0 ? arena_printf(s->mem, ", and the launch takes %s by the model, compiled",

@@ -9,7 +9,7 @@
 
 
 static void
-add(const Explain *s, Suggestions *all, double us, int part, const char *text, bool tiles)
+add(const Explain *s, Suggestions *all, double us, int part, const char *text, bool built)
 {
 	bool memory;
 	double outside, least = explain_least(
@@ -17,7 +17,7 @@ add(const Explain *s, Suggestions *all, double us, int part, const char *text, b
 	us = us > 0 ? MAX(us, least) : us;
 	if (us > SAID_WORTH * s->us)
 		return;
-	vec_push(s->mem, all, ((Suggestion){us, text, tiles, part, false}));
+	vec_push(s->mem, all, ((Suggestion){us, text, built, part, false}));
 	for (int k = all->n - 1;
 	     k > 0 && us > 0 && (all->at[k - 1].us <= 0 || all->at[k - 1].us > us); k--) {
 		Suggestion more = all->at[k - 1];
@@ -31,6 +31,10 @@ explain_suggest(const Explain *s, Suggestions *all, double us, int part, const c
 {
 	add(s, all, us, part, text, false);
 }
+
+/* Of the launch, as compiled: an H200 mostly agrees with a change that takes less
+ * (bench/results/h200-estimates.md). */
+static const double LESS = .93, WARPS = .9, FAST = .95;
 
 /* Does a part take so much of the longest one that less of it may be worth something? */
 static bool
@@ -50,34 +54,36 @@ top(const Explain *s, BillPart p)
 
 /* ---- tiles and blocks ---- */
 
-/* The two that are the fastest as they are built, without spills, by so much that an H200 mostly
- * agrees (bench/results/h200-estimates.md); not where the trips are guessed, of which each value
- * would have others. */
+/* "BN = 64, its products by wgmma" */
+static const char *
+said_of(const Explain *s, const json_t *v)
+{
+	bool wgmma =
+	    json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma && s->x->bill.part[BILL_PRODUCTS] > 0;
+	const char *gains = json_string_value(json_object_get(v, "gains"));
+	if (json_is_true(json_object_get(v, "fast")))
+		return arena_printf(s->mem, "%s, where that precision suffices", explain_slow(s));
+	return arena_printf(s->mem, "%s%s%s%s%s", json_string_value(json_object_get(v, "values")),
+	    wgmma ? ", its products by wgmma" : "", gains && *gains ? " (" : "", gains && *gains ? gains : "",
+	    gains && *gains ? ")" : "");
+}
+
+/* What is faster as it is built by so much that an H200 mostly agrees (bench/results/h200-estimates.md); not where
+ * the
+ * trips are guessed, of which each value would have others. */
 static void
 add_variants(const Explain *s, Suggestions *all)
 {
-	enum { SHOWN = 2 };
-	/* Other warps in straight code alone: in loops some compute while others wait, and three of five took longer. */
-	static const double CLEARLY = .9, WARPS = .85;
-	Suggestions own = {0};
 	const json_t *v;
 	size_t i;
-	if (*explain_guessed(s))
-		return;
 	json_array_foreach(s->variants, i, v)
 	{
-		double us = explain_built_us(v);
-		bool wgmma = json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma &&
-			     s->x->bill.part[BILL_PRODUCTS] > 0;
-		bool warps = strstr(json_string_value(json_object_get(v, "values")), "warps = ");
-		if (us > 0 && us <= (warps ? WARPS : CLEARLY) * s->us && (!warps || s->x->bill.is_straight))
-			explain_suggest(s, &own, us, -1,
-			    arena_printf(s->mem, "with %s%s",
-				json_string_value(json_object_get(v, "values")),
-				wgmma ? ", its products by wgmma" : ""));
+		double us = explain_built_us(s, v);
+		bool warps = strncmp(json_string_value(json_object_get(v, "values")), "warps = ", 8) == 0;
+		double less = json_is_true(json_object_get(v, "fast")) ? FAST : warps ? WARPS : LESS;
+		if (us > 0 && us <= less * explain_even(s) && !*explain_guessed(s))
+			add(s, all, us, -1, said_of(s, v), true);
 	}
-	for (int k = 0; k < MIN(own.n, SHOWN); k++)
-		add(s, all, own.at[k].us, -1, own.at[k].text, true);
 }
 
 static void
@@ -258,7 +264,6 @@ add_instructions(const Explain *s, Suggestions *all)
 			l->line, explain_keys(s, l->line)));
 	else
 		add_casts(s, all);
-	explain_fast_suggestions(s, all);
 	explain_angle_suggestions(s, all);
 }
 
@@ -268,16 +273,11 @@ add_functions(const Explain *s, Suggestions *all)
 	const LineBill *l = top(s, BILL_SPECIAL);
 	const char *of = l ? explain_specials(s, l->line) : "";
 	bool converts = strncmp(of, "conversions", 11) == 0;
-	bool is_fast = l && l->line > 0 && l->line <= s->source.n &&
-		       strstr(s->source.at[l->line - 1], "fast::");
 	if (*of && is_near(s, BILL_SPECIAL))
 		explain_suggest(s, all, 0, BILL_SPECIAL,
-		    arena_printf(s->mem, "fewer %s: line %d has %s of them, %s%s",
+		    arena_printf(s->mem, "fewer %s: line %d has %s of them, %s",
 			converts ? "conversions" : "special functions", l->line,
-			explain_micro(s, explain_spent_us(s, l, BILL_SPECIAL)), of,
-			converts || is_fast ? ""
-					    : "; where a fast:: form has the precision that is "
-					      "needed, it takes fewer instructions"));
+			explain_micro(s, explain_spent_us(s, l, BILL_SPECIAL)), of));
 }
 
 /* ---- all of it ---- */
@@ -315,41 +315,81 @@ explain_collect(const Explain *s)
 	return all;
 }
 
-/* " (line 9 has a histogram)": what other tiles bring about; "". */
+/* What a suggestion begins with, without its reasons. */
 static const char *
-gains_of(const Explain *s, const char *text)
+head_of(const Explain *s, const char *text)
 {
+	static const char *const ends[] = {": ", "; ", ", ", " ("};
+	size_t n = strlen(text);
+	for (int i = 0; i < LEN(ends); i++) {
+		const char *at = strstr(text, ends[i]);
+		n = at ? MIN(n, (size_t)(at - text)) : n;
+	}
+	return arena_strndup(s->mem, text, n);
+}
+
+/* What is to be changed first; NULL: nothing is known.  What was not compiled saves its time at most: half of it
+ * counts. */
+static const Suggestion *
+first_change(const Explain *s, const Suggestions *all)
+{
+	const Suggestion *first = NULL;
+	double least = s->us;
+	for (int i = 0; i < all->n; i++) {
+		const Suggestion *r = &all->at[i];
+		double us = r->built ? r->us : (r->us + s->us) / 2;
+		if (r->us > 0 && us < least) {
+			least = us;
+			first = r;
+		}
+	}
+	for (int i = 0; i < all->n && !first; i++)
+		first = all->at[i].part == (int)explain_longest(s, -1) || all->at[i].part < 0 ? &all->at[i] : NULL;
+	return first;
+}
+
+const char *
+explain_first(const Explain *s, const Suggestions *all)
+{
+	const Suggestion *first = first_change(s, all);
+	if (!first)
+		return "none of the changes that were tried is clearly better";
+	return arena_printf(s->mem, "first to change: %s%s", first->built ? first->text : head_of(s, first->text),
+	    first->us > 0 ? arena_printf(s->mem, ", then %s%s", first->built ? "" : "at least ", explain_micro(s,
+	        first->us))
+			  : "");
+}
+
+/* All that was compiled, the fastest first, with the time of its code. */
+static void
+say_built(const Explain *s, TextList *out)
+{
+	enum { SHOWN = 6 };
+	Suggestions found = {0};
+	TextList all = {0};
 	const json_t *v;
 	size_t i;
 	json_array_foreach(s->variants, i, v)
 	{
-		const char *values = json_string_value(json_object_get(v, "values")),
-			   *gains = json_string_value(json_object_get(v, "gains"));
-		if (gains && *gains && strcmp(text, arena_printf(s->mem, "with %s", values)) == 0)
-			return arena_printf(s->mem, " (%s)", gains);
+		double us = explain_built_us(s, v);
+		for (int k = found.n; us > 0 && k >= 0; k--) {
+			if (k == found.n)
+				vec_push(s->mem, &found, ((Suggestion){us, said_of(s, v), true, -1, false}));
+			else if (found.at[k].us > us)
+				found.at[k + 1] = found.at[k], found.at[k] = (Suggestion){us, said_of(s, v), true,
+				    -1, false};
+		}
 	}
-	return "";
-}
-
-/* Other tiles, with the time of their code and what it has that this has not. */
-static void
-say_tiles(const Explain *s, const Suggestions *all, TextList *out)
-{
-	TextList found = {0};
-	for (int i = 0; i < all->n; i++)
-		if (all->at[i].tiles)
-			explain_add(s, &found,
-			    arena_printf(s->mem, "%s: %s, %s times%s", all->at[i].text,
-				explain_micro(s, all->at[i].us),
-				explain_round(s, all->at[i].us / s->us),
-				gains_of(s, all->at[i].text)));
-	if (found.n)
+	for (int k = 0; k < MIN(found.n, SHOWN); k++)
+		explain_add(s, &all,
+		    arena_printf(s->mem, "%s: %s, %s of the time", found.at[k].text, explain_micro(s, found.at[k].us),
+			explain_round(s, found.at[k].us / s->us)));
+	if (all.n)
 		explain_add(s, out,
-		    arena_printf(s->mem,
-			"What to change in the header, compiled and estimated as this is: %s. Of "
-			"15 kernels with what stood first here an H200 took less for 14, 0.59 to 0.92 of "
-			"the time.",
-			explain_join(s, &found, "; ")));
+		    arena_printf(s->mem, "Changes that were tried, compiled and estimated as this is: %s.%s",
+		        explain_join(s, &all, "; "),
+			found.at[0].us <= LESS * s->us ? " Of 28 that were to take so much less an H200 took less "
+			    "for 25." : ""));
 }
 
 void
@@ -360,10 +400,10 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 	double outside, least = explain_least(s, &memory, &outside);
 	Text t = {0};
 	int n = 0;
-	say_tiles(s, all, out);
+	say_built(s, out);
 	for (int i = 0; i < all->n && n < SHOWN; i++) {
 		const Suggestion *r = &all->at[i];
-		if (r->tiles || r->said)
+		if (r->built || r->said)
 			continue;
 		text_printf(&t, "%s%d. %s%s", n ? "; " : "", n + 1, r->text,
 		    r->us > 0 ? arena_printf(s->mem, " (saves %s at most, by the model)",
@@ -378,7 +418,9 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 		    arena_printf(s->mem,
 			"The estimate is within %.0f %% of the floor: no schedule takes clearly less.",
 			MAX(100 * (s->us / least - 1), 1)));
-	else if (!ANY_OF(i, all->n, all->at[i].tiles))
-		explain_add(s, out, "No other tiles or warps are clearly better by the model.");
+	else if (!all->n)
+		explain_add(s, out,
+		    "Of other warps, tiles, the schedule that came next and fast:: functions none is "
+		        "clearly better by the model.");
 	text_close(&t);
 }

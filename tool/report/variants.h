@@ -1,0 +1,45 @@
+/* Changes to a kernel's schedule and text that are tried, and compiled: variants.c, variants_built.c. */
+#ifndef TEGULA_VARIANTS_H
+#define TEGULA_VARIANTS_H
+
+#include "tool/report/report.h"
+
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
+
+#include <time.h>
+
+enum { VARIANT_LEAST = 8, VARIANT_MOST = 4096 };          /* of a tile's extent */
+#define VARIANT_CLOSE 1.1                                 /* of the kernel's own, before there is code: worth compiling */
+
+typedef struct With {
+	const NamedConst *value;
+	int n;
+	bool fast;                                              /* functions and divisions of floats are fast:: */
+	Module *m;                                              /* so compiled; bound as b */
+	Bound b;
+} With;
+
+typedef struct Variants {
+	const Cli *cli;
+	Kernel *k;
+	const Target *t;
+	clock_t begun;
+	const ChooseWhy *why;
+	const Bound *now;
+	const Inspection *own;
+	json_t *all;
+	VEC(With) with;                                         /* of each of all */
+} Variants;
+
+bool variant_is_given(const Variants *v, const char *name);
+/* Adds what the launch takes with these values; `said`: they in words, NULL: those of tiles that are other than now, and
+ * warps.  -1: it does not compile, is not modelled, is there, or `may_spill` not and seems to. */
+int variant_add(Variants *v, With with, const char *said, bool may_spill);
+int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
+/* variants_built.c: of a source of so many lines; those that are fast before there is code, less than `most` µs. */
+void variants_build_tiles(Variants *v, int lines, double most);
+/* Functions, warps and the next schedule; `counted`: where machine code tells. */
+void variants_build(Variants *v, int lines, bool counted);
+
+#endif
