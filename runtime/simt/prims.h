@@ -65,6 +65,8 @@ void simt_mbarriers_spared(SimtThread *t, SimtThread *of, uint32_t offset, int b
 void simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects);
 /* A copy that lands when the mbarrier's waiters cannot do without it any more. */
 void simt_mbarrier_copy(Mbarrier *m, BulkCopy *c);
+/* The key of the mbarrier at which t has said to arrive when its copy of that number has landed; -1: of none. */
+int64_t simt_mbarrier_counting(SimtThread *t, uint32_t number);
 void simt_mbarrier_fence(SimtThread *t);                /* what the thread has set up, towards such copies */
 
 /* ---- bulk.c ---- */

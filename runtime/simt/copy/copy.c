@@ -20,6 +20,8 @@ land(SimtThread *t, const Async *a, const RowCopy *c, int64_t mbarrier)
 {
 	memcpy(c->to, c->from, c->given);
 	memset(c->to + c->given, 0, (size_t)(c->bytes - c->given));
+	if (mbarrier < 0)                               /* waited for, but who waits there may have come first */
+		mbarrier = simt_mbarrier_counting(t, c->number);
 	if (a->checks)
 		simt_landed(t, t, c->at, c->bytes, SIMT_WRITE | SIMT_ASYNC, mbarrier);
 }

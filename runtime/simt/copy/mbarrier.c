@@ -140,6 +140,16 @@ land_first(Mbarrier *m)
 	a->spare_bulk = c;
 }
 
+int64_t
+simt_mbarrier_counting(SimtThread *t, uint32_t number)
+{
+	for (const Mbarrier *m = simt_async(t)->mbarrier; m; m = m->next)
+		for (const Later *l = m->later; l; l = l->next)
+			if (l->thread == t && number <= l->begun)
+				return (int64_t)key_of(m);
+	return -1;
+}
+
 /* What the thread has set up is seen by copies that begin from here on. */
 void
 simt_mbarrier_fence(SimtThread *t)
