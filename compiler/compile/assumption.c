@@ -62,9 +62,10 @@ dim_expr(const Kernel *k, int param, int d)
 }
 
 /* Of K, where a tensor has cdiv(K, 128) or K / 128 rows or columns, 2048: rows of those then begin at multiples of 16
- * elements, and 16 blocks of K / 32, or of a vector with a scale for each, at a time need no test. */
+ * elements, and 16 blocks of K / 32, or of a vector with a scale for each, at a time need no test.  *columns: rows of a
+ * tensor have a part of K each in a column. */
 static int64_t
-multiple_of_parts(const Bound *b, int symbol)
+multiple_of_parts(const Bound *b, int symbol, bool *columns)
 {
 	int64_t v = b->symbol[symbol].value.i, most = 1;
 	const Expr *of, *by;
@@ -75,8 +76,10 @@ multiple_of_parts(const Bound *b, int symbol)
 			int64_t parts = e ? b->param[i].dim[d] : 0;
 			bool of_symbol = parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME &&
 			    of->name == b->symbol[symbol].name;
-			if (of_symbol && v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
+			if (of_symbol && v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24) {
 				most = MAX(most, v / parts * assumption_of((uint64_t)parts));
+				*columns |= d > 0 && d == b->param[i].rank - 1;
+			}
 		}
 	return most;
 }
@@ -159,6 +162,17 @@ assumption_most(int64_t least)
 	return least > 0 ? least - 1 + tile / 8 : 0;
 }
 
+/* What begins the eighth of a power of two that v is in; 0: v is short, so that loops over it would have known ends. */
+static int64_t
+eighth_of(int64_t v)
+{
+	enum { SHORTEST = 1024 };
+	int64_t tile = SHORTEST;
+	while (tile < v)
+		tile *= 2;
+	return v > SHORTEST && v < UNFOLDED_MOST ? (v - 1) / (tile / 8) * (tile / 8) + 1 : 0;
+}
+
 int64_t
 assumption_of_dim(const Bound *b, int symbol)
 {
@@ -176,7 +190,10 @@ assumption_of_dim(const Bound *b, int symbol)
 			if (c > most && v % c == 0)
 				most = c;
 	}
-	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
+	bool columns = false;
+	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol, &columns)) : most;
+	if (least == 0 && columns)
+		least = eighth_of(v);
 	if (least == 0 && v > 0 && v <= UNFOLDED_MOST && is_unfolded(b, symbol))
 		least = 1;
 	if (least == 0 && v >= BINS && v <= BINS_MOST && is_filled(b, symbol))
