@@ -378,6 +378,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	preload_find(&p);
 	axis_drop(m);
 	pipeline_find_bulk(&p);
+	p.starts_early &= p.bulk_bytes == 0;
 	int stages = choose_stages(&p);
 	bool is_symmetric = p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0;
 	if (!p.is_async || stages < 2 || (!is_symmetric && block_find(p.body, OP_WHILE)))

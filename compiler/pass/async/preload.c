@@ -9,12 +9,12 @@
  *                                                           %s = get (slot %at of %kept) : f16[32, 8]
  *                                                           …   yield …, (%at + 1, wrapped)
  *
- * A warp's part of a row is less than 8 bytes, and each is in a line of its own: as copies of 4 bytes they took a tenth
- * of 16 x 8192 x 8192 in int4 with groups of 128 on an H200 (13.9 us, 12.6 so).  Here a thread copies 16 bytes, neighbours
- * of a line, before the first weights, and each iteration waits at an mbarrier, which lets it go on at once after the
- * first: a barrier of the block before the loop took 1.6 us more.  Only what is needed behind the product: where zero
- * points were waited for before weights were decoded with them, 16 rows took 38 us and not 22.  The greatest count of
- * iterations must be known, by what is assumed of K (compile/assumption.c). */
+ * A warp's part of a row is less than 8 bytes, and each is in a line of its own.  Here a thread copies 16 bytes of a line,
+ * before the first weights, and each iteration waits at an mbarrier, whose only phase is over but in the first: 16 rows of
+ * 8192 x 8192 in int4 with groups of 128 took an H200 12.6 us for 13.9, and 14.2 where reads and a barrier of the block
+ * came before the loop.  Only what is needed behind the product: where zero points were copied so too, 16 rows took 38 us
+ * for 22.  The greatest count of iterations must be known, by what is assumed of K (compile/assumption.c). */
+#include "ir/derive.h"
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
@@ -22,14 +22,33 @@
 
 enum { ACCESS = 16, LITTLE = 8, MOST_BYTES = 16 * 1024, MOST_TRIPS = 256 };
 
+/* What an integer is at most, where dimensions may have a bound that ranges leave out (axis.c). */
+static int64_t
+most_of(const Func *f, const Value *v, int depth)
+{
+	const Op *op = v->def;
+	int64_t most = axis_of(v)->hi, by, x;
+
+	if (!op && v->block == f->body && f->param[v->index].most > 0)
+		return MIN(most, f->param[v->index].most);
+	if (!op || depth == 0 || op->nin != 2)
+		return most;
+	if (op->kind == OP_MIN)
+		return MIN(most, MIN(most_of(f, op->in[0], depth - 1), most_of(f, op->in[1], depth - 1)));
+	bool divides = (op->kind == OP_DIV || op->kind == OP_CDIV) && value_int(op->in[1], &by) && by > 0;
+	x = divides ? most_of(f, op->in[0], depth - 1) : 0;
+	return x > 0 ? MIN(most, (x - 1) / by + 1) : most;
+}
+
 /* Iterations of the loop, if they have a known bound; 0. */
 static int64_t
-most_trips(const Op *loop)
+most_trips(const Func *f, const Op *loop)
 {
-	const AxisInfo *lo = axis_of(loop->in[0]), *hi = axis_of(loop->in[1]);
-	int64_t step, n;
+	enum { DEPTH = 8 };
+	const AxisInfo *lo = axis_of(loop->in[0]);
+	int64_t step, n, hi = most_of(f, loop->in[1], DEPTH);
 
-	if (!value_int(loop->in[2], &step) || step <= 0 || __builtin_sub_overflow(hi->hi, lo->lo, &n) || n <= 0)
+	if (!value_int(loop->in[2], &step) || step <= 0 || __builtin_sub_overflow(hi, lo->lo, &n) || n <= 0)
 		return 0;
 	n = (n - 1) / step + 1;
 	while (__builtin_popcountll((uint64_t)n) > PRELOAD_PIECES)
@@ -67,6 +86,40 @@ columns_of(const Op *loop, const Op *read)
 	return grows_by(loop, read->in[1 + last]) == n ? n : 0;
 }
 
+/* Is what the loop does in `times` iterations less than LITTLE bytes of a row for each warp? */
+static bool
+is_little(const Op *loop, const Op *read, int64_t times, int64_t warps)
+{
+	int64_t columns = columns_of(loop, read) * times;
+	return columns > 0 && dtype_bytes(read->out[0].type->elem, columns) < LITTLE * warps;
+}
+
+/* Does a product need what the read gives? */
+static bool
+is_multiplied(const Func *f, const Op *read)
+{
+	bool *from = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
+	from[read->out[0].id] = true;
+	for (const Op *op = read->next; op; op = op->next) {
+		if (op->kind == OP_DOT && (from[op->in[0]->id] || from[op->in[1]->id]))
+			return true;
+		op_extend_slice(op, from, op_uses_slice(op, from));
+	}
+	return false;
+}
+
+/* Zero points of the same groups are read in each iteration whatever is done with scales: one row of 8192 x 8192 then took
+ * 18.2 us for 17.8. */
+static bool
+has_zero_points(const Func *f, const Op *loop, int64_t times, int64_t warps)
+{
+	for (const Op *op = loop->region[0]->first; op; op = op->next)
+		if (op->kind == OP_READ && op->out[0].type->rank > 0 && is_little(loop, op, times, warps) &&
+		    is_multiplied(f, op))
+			return true;
+	return false;
+}
+
 /* Columns that an access reads at once, as far as rows of the tensor, and what the loop reads of them, begin at such. */
 static int64_t
 access_columns(const Func *f, const Op *loop, const Op *read)
@@ -86,8 +139,7 @@ access_columns(const Func *f, const Op *loop, const Op *read)
 }
 
 /* Are there as many blocks on a multiprocessor as with slots of what the loop would copy in `times` iterations, where
- * `bytes` are kept of this read in place of its slots?  The next grid's begin beside this one's: where fewer did, one row
- * of 3584 x 18944 took 15.2 us and not 12.9. */
+ * `bytes` are kept of this read in place of its slots?  The next grid's may begin beside this one's. */
 static bool
 leaves_room(const Func *f, const Target *t, const Op *read, int64_t times, int64_t bytes)
 {
@@ -115,8 +167,8 @@ preload_trips(const Func *f, const Target *t, const Op *loop, const Op *read, in
 
 	if (!is_plain || !(t->has & HAS_TMA) || tensor_may_be_written(f, read->in[0], loop->region[0]))
 		return 0;
-	int64_t columns = columns_of(loop, read), n = most_trips(loop), bytes = n * tile_bytes(v->type);
-	if (columns == 0 || columns * dtype_tile_size(v->type->elem) >= LITTLE * warps)
+	int64_t n = most_trips(f, loop), bytes = n * tile_bytes(v->type);
+	if (!is_little(loop, read, times, warps) || has_zero_points(f, loop, times, warps))
 		return 0;
 	int64_t access = access_columns(f, loop, read);
 	bool fits = n * type_count(v->type) <= ACCESSES * t->lanes * warps * access &&
@@ -251,7 +303,7 @@ read_some(Pipeline *p, bool before)
 
 	for (int i = 0; i < p->preloads.n; i++) {
 		Preload *x = &p->preloads.at[i];
-		if ((!p->starts_early || pipeline_is_fixed(p, &x->s)) == before)
+		if (x->pieces == 0 && (!before || !p->starts_early || pipeline_is_fixed(p, &x->s)))
 			read_pieces(p, &b, x);
 	}
 }
@@ -261,12 +313,13 @@ preload_find(Pipeline *p)
 {
 	int warps = MAX(p->f->schedule.warps, 1), kept = 0;
 
+	func_number(p->f);
 	p->starts_early = pipeline_starts_early(p);
 	if (!p->is_async || p->f->schedule.specialize == 1 || !pipeline_is_stream(p) || p->loop->home != p->f->body)
 		return;
 	for (Op *op = p->body->first; op; op = op->next) {
 		Preload x = {.s = {.read = op}, .trips = preload_trips(p->f, p->t, p->loop, op, 1, warps)};
-		if (x.trips == 0 || !op->out[0].layout || ANY_OF(i, p->slice.n, p->slice.at[i] == op))
+		if (x.trips == 0 || !op->out[0].layout)
 			continue;
 		x.columns = columns_of(p->loop, op);
 		x.s.required = pipeline_required_layout(p, &x.s);
@@ -280,6 +333,8 @@ preload_find(Pipeline *p)
 			p->preloads.at[k].is_staged = true;
 	}
 	p->reads.n = kept;
+	if (kept == 0)                                  /* nothing goes ahead in the loop, which stays as it is */
+		preload_drop(p);
 	read_some(p, true);
 }
 
@@ -341,7 +396,7 @@ preload_put(Pipeline *p)
 
 	if (p->preloads.n == 0)
 		return;
-	if (p->starts_early) {
+	if (ANY_OF(i, p->preloads.n, p->preloads.at[i].pieces == 0)) {
 		axis_keep(p->f);
 		read_some(p, false);
 		axis_drop(p->m);

@@ -327,20 +327,6 @@ find_loop(const Func *f, const char **why)
 	return found;
 }
 
-/* Does a product need what the read gives? */
-static bool
-is_multiplied(const Slice *s, const Op *read)
-{
-	bool *from = NEW_ARRAY(s->m->cx->tmp, bool, s->f->nvalues);
-	from[read->out[0].id] = true;
-	for (const Op *op = read->next; op; op = op->next) {
-		if (op->kind == OP_DOT && (from[op->in[0]->id] || from[op->in[1]->id]))
-			return true;
-		op_extend_slice(op, from, op_uses_slice(op, from));
-	}
-	return false;
-}
-
 static bool
 visit(Module *m, Func *f, const Target *t)
 {
@@ -364,7 +350,7 @@ visit(Module *m, Func *f, const Target *t)
 	s.each = s.merge ? 1 : slice_each(&s, t, s.n);
 	axis_keep(f);
 	for (const Op *op = s.body->first; op; op = op->next)
-		if (op->kind == OP_READ && slice_period(&s, op) == 1 && !is_multiplied(&s, op))
+		if (op->kind == OP_READ && slice_period(&s, op) == 1)
 			s.preloads[op->out[0].id] = preload_trips(f, t, loop, op, s.n * s.each, s.n) > 0;
 	s.n *= s.each;
 	f->has_axes = false;
