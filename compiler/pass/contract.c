@@ -13,6 +13,7 @@
  * product with ones.  Trips of several groups come one by one first (ungroup.c). */
 #include "ir/derive.h"
 #include "pass/decoded.h"
+#include "pass/layout/dot.h"
 #include "pass/pass.h"
 #include "target/target.h"
 
@@ -114,6 +115,10 @@ pass_contract(Func *f, const Target *t)
 		next = op_after(op, f->body);
 		if (op->kind == OP_REDUCE && op->home->parent && op->home->parent->kind == OP_FOR)
 			any |= contract(op, t);
+		if (op->kind == OP_DOT_SCALED && op->in[0]->type->rank < KERNEL_RANK) {
+			expand_dot_scaled(op);
+			any = true;
+		}
 	}
 	if (any)
 		pass_simplify(f, t);

@@ -7,18 +7,22 @@
  *     %2 = mul (cast %a : bf16[M, K]), %1
  *     … the same for %b and %t;  %p = dot %2, %3, %acc
  *
- * In bf16 where that is exact (elements of 8 bits or less with scales of 8 bits, bf16 with powers of two), else in f32. */
+ * In bf16 where that is exact (elements of 8 bits or less with scales of 8 bits, bf16 with powers of two), else in f32.
+ * Before sizes are compared (pass contract), so that all that looks for products sees one. */
 #include "ir/derive.h"
 #include "pass/layout/dot.h"
 
 #include <math.h>
 #include <string.h>
 
+/* Ones leave an operand that has no scales as it is. */
 static bool
-is_exact_in_bf16(const Type *t, const Type *scale)
+is_exact_in_bf16(const Value *v, const Value *scale)
 {
-	bool small_scale = scale->elem == TY_U8 || dtype_info[scale->elem].bits <= 8;
-	return (dtype_info[t->elem].bits <= 8 && small_scale) || (t->elem == TY_BF16 && scale->elem == TY_U8);
+	DType t = v->type->elem, s = scale->type->elem;
+	const Attr *known = value_const(scale);
+	bool is_one = known && known->kind == KIND_FLOAT && known->f == 1;
+	return dtype_info[t].bits <= 8 ? dtype_info[s].bits <= 8 || is_one : t == TY_BF16 && (s == TY_U8 || is_one);
 }
 
 /* 2^(x - 127) as f32: x where the exponent stands; 0 is a subnormal. */
@@ -37,6 +41,15 @@ static Value *
 cast(Builder *b, Value *v, DType to)
 {
 	return v->type->elem == to ? v : build1(b, OP_CAST, v, type_with_elem(b->m, v->type, to));
+}
+
+/* The float of 8 bits or less that a value was converted from, which lost nothing: `scale[...] as f32` of f8e4m3. */
+static Value *
+narrowed(Value *v)
+{
+	const Value *from = v->def && v->def->kind == OP_CAST ? v->def->in[0] : v;
+	bool small = dtype_is_float(from->type->elem) && dtype_info[from->type->elem].bits <= 8;
+	return small && dtype_info[v->type->elem].bits > 8 ? v->def->in[0] : v;
 }
 
 /* Scales [.., outer, blocks] as [.., outer, k]. */
@@ -70,15 +83,15 @@ void
 expand_dot_scaled(Op *op)
 {
 	Builder b = build_before(op);
-	Value *x = op->in[0], *y = op->in[2];
+	Value *x = narrowed(op->in[0]), *xs = narrowed(op->in[1]), *y = narrowed(op->in[2]), *ys = narrowed(op->in[3]);
 	int64_t block = attr_block(op);
 	if (x->type->rank >= KERNEL_RANK) {
 		diag_error(b.m->cx, op->place, DIAG_SCALED_RANK, x->type->rank);
 		return;
 	}
-	bool exact = is_exact_in_bf16(x->type, op->in[1]->type) && is_exact_in_bf16(y->type, op->in[3]->type);
+	bool exact = is_exact_in_bf16(x, xs) && is_exact_in_bf16(y, ys);
 	DType to = exact ? TY_BF16 : TY_F32;
-	x = scaled(&b, x, op->in[1], block, false, to);
-	y = scaled(&b, y, op->in[3], block, true, to);
+	x = scaled(&b, x, xs, block, false, to);
+	y = scaled(&b, y, ys, block, true, to);
 	op_become(op, build3(&b, OP_DOT, x, y, op->in[4]));
 }
