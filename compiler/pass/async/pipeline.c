@@ -88,6 +88,7 @@ issue_first(Pipeline *p, Builder *b, int stages, CopyPart part)
 static void
 build_prologue(Pipeline *p, Builder *b, int stages)
 {
+	p->starts_early = pipeline_starts_early(p);
 	if (!p->starts_early) {
 		issue_first(p, b, stages, COPY_ALL);
 		return;
@@ -378,7 +379,6 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	preload_find(&p);
 	axis_drop(m);
 	pipeline_find_bulk(&p);
-	p.starts_early &= p.bulk_bytes == 0;
 	int stages = choose_stages(&p);
 	bool is_symmetric = p.is_async && stages >= 2 && f->schedule.specialize == 1 && p.nasync == 0;
 	if (!p.is_async || stages < 2 || (!is_symmetric && block_find(p.body, OP_WHILE)))

@@ -38,13 +38,10 @@ typedef struct Staged {
 typedef enum CopyPart { COPY_ALL, COPY_FIXED, COPY_OTHERS } CopyPart;
 
 /* A read of a few columns, all of which are copied before the loop (preload.c). */
-enum { PRELOAD_PIECES = 2 };
 typedef struct Preload {
 	Staged s;
 	bool is_staged;                                 /* else it would be a read of the loop */
 	int64_t trips, columns;                         /* iterations that have a slot; columns of each */
-	int pieces;
-	Value *tile[PRELOAD_PIECES];                    /* of powers of two of iterations */
 } Preload;
 
 typedef struct Pipeline {
@@ -66,7 +63,8 @@ typedef struct Pipeline {
 	int nasync;                                     /* reads that cp_async serves in groups */
 	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
 	CopyPart part;                                  /* of the reads that pipeline_copies copies */
-	Value *came;                                    /* mbarrier of what is copied before the loop */
+	Value *came;                                    /* mbarrier of what is copied before the loop, behind `entry` */
+	Op *entry;
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 

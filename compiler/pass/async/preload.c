@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { ACCESS = 16, LITTLE = 8, MOST_BYTES = 16 * 1024, MOST_TRIPS = 256 };
+enum { ACCESS = 16, LITTLE = 8, MOST_BYTES = 16 * 1024, MOST_TRIPS = 256, COPIES = 2 };
 
 /* What an integer is at most, where dimensions may have a bound that ranges leave out (axis.c). */
 static int64_t
@@ -51,7 +51,7 @@ most_trips(const Func *f, const Op *loop)
 	if (!value_int(loop->in[2], &step) || step <= 0 || __builtin_sub_overflow(hi, lo->lo, &n) || n <= 0)
 		return 0;
 	n = (n - 1) / step + 1;
-	while (__builtin_popcountll((uint64_t)n) > PRELOAD_PIECES)
+	while (__builtin_popcountll((uint64_t)n) > COPIES)
 		n += n & -n;
 	return n <= MOST_TRIPS ? n : 0;
 }
@@ -220,93 +220,78 @@ read_layout(const Pipeline *p, const Type *t)
 	return layout_reshape(&l, t->rank, to);
 }
 
-static Value *
-read_piece(Pipeline *p, Builder *b, const Preload *x, int64_t first, int64_t n)
+/* Copies what n iterations from `first` on need; at its end each thread arrives. */
+static Op *
+copy_piece(Pipeline *p, Builder *b, const Preload *x, int64_t first, int64_t n)
 {
 	const Op *read = x->s.read;
 	int last = read->in[0]->type->rank - 1;
-	Staged s = {.read = (Op *)read};
 	int64_t step = 0, inside[MAX_RANK] = {0};
-	Value *in[MAX_RANK + 1];
+	Value *in[MAX_RANK + 4], *index = p->loop->in[0];
 	const IntList *known = attr_inside(read);
 
 	value_int(p->loop->in[2], &step);
-	Value *index = p->loop->in[0];
 	if (first)
 		index = build2(b, OP_ADD, index, build_index(b, first * step));
-	b->place = read->place;
-	const Op *one = pipeline_access(p, b, &s, OP_READ, NULL, index);
+	Op *one = pipeline_access(p, b, &x->s, OP_READ, NULL, index);
 	memcpy(in, one->in, sizeof *in * (size_t)one->nin);
-	Op *op = access_along(b, one, in, last, n * x->columns);
-	op_erase((Op *)one);
+	Op *all = access_along(b, one, in, last, n * x->columns);
+	const Type *t = all->out[0].type, *wide = type_buffer(p->m, t->elem, 1, t->rank, t->extent);
 	for (int d = 0; d < last && known; d++)
 		inside[d] = known->at[d];
-	attr_set_inside(p->m, op, inside, last + 1);
-	Layout l = read_layout(p, op->out[0].type);
-	op->out[0].layout = layout_intern(p->m, &l);
-	attr_set_vector(p->m, op, access_vector(op, op->out[0].layout, p->t));
-	return op->out;
+	attr_set_inside(p->m, all, inside, last + 1);
+	Layout l = read_layout(p, t), slots = slots_layout(read->out[0].type, t, log2_ceil(n));
+	all->out[0].layout = layout_intern(p->m, &l);
+	attr_set_vector(p->m, all, access_vector(all, all->out[0].layout, p->t));
+	Value *slot = op_make(b, OP_SLOT, (Value *[]){x->s.ring, build_index(b, first)}, 2, NULL, 0, &wide, 1)->out;
+	slot->layout = layout_intern(p->m, &slots);
+	int nin = all->nin;
+	memcpy(in, all->in, sizeof *in * (size_t)nin);
+	in[nin++] = slot;
+	in[nin++] = p->came;
+	in[nin++] = build_index(b, 0);
+	Attr *attr = NEW_ARRAY(p->tmp, Attr, all->nattr + 1);
+	memcpy(attr, all->attr, sizeof *attr * (size_t)all->nattr);
+	attr[all->nattr] = attr_new_kind(p->m, "counted");
+	Op *copy = op_make(b, OP_COPY, in, nin, attr, all->nattr + 1, NULL, 0);
+	copy->out[0].layout = all->out[0].layout;
+	op_erase(all);
+	op_erase(one);
+	return copy;
 }
 
-/* Powers of two of iterations, the most first. */
-static void
-read_pieces(Pipeline *p, Builder *b, Preload *x)
+/* Before the first weights, unless those begin early and this may not. */
+static bool
+is_before(const Pipeline *p, const Preload *x)
 {
-	int64_t at = 0;
-	for (x->pieces = 0; at < x->trips; x->pieces++) {
-		int64_t n = INT64_C(1) << log2_floor(x->trips - at);
-		x->tile[x->pieces] = read_piece(p, b, x, at, n);
-		at += n;
-	}
+	return !p->starts_early || pipeline_is_fixed(p, &x->s);
 }
 
-/* The reads become copies, at the end of which each thread arrives. */
 static void
-copy_pieces(Pipeline *p, Preload *x)
+copy_all(Pipeline *p, bool before, bool *is_first)
 {
-	const Type *each = x->s.read->out[0].type;
-	int64_t at = 0;
+	Builder b = !before ? build_before(p->loop) : build_before(p->entry ? p->entry->next : p->f->body->first);
 
-	for (int i = 0; i < x->pieces; i++) {
-		Op *read = x->tile[i]->def;
-		const Type *t = read->out[0].type, *wide = type_buffer(p->m, t->elem, 1, t->rank, t->extent);
-		int64_t n = type_count(t) / type_count(each);
-		Builder b = build_before(read);
-		Value *slot = op_make(&b, OP_SLOT, (Value *[]){x->s.ring, build_index(&b, at)}, 2, NULL, 0, &wide, 1)->out;
-		Layout l = slots_layout(each, t, log2_ceil(n));
-		slot->layout = layout_intern(p->m, &l);
-		Value *in[MAX_RANK + 4];
-		memcpy(in, read->in, sizeof *in * (size_t)read->nin);
-		in[read->nin] = slot;
-		in[read->nin + 1] = p->came;
-		in[read->nin + 2] = build_index(&b, 0);
-		Attr *attr = NEW_ARRAY(p->tmp, Attr, read->nattr + 1);
-		memcpy(attr, read->attr, sizeof *attr * (size_t)read->nattr);
-		attr[read->nattr] = attr_new_kind(p->m, "counted");
-		Op *copy = op_make(&b, OP_COPY, in, read->nin + 3, attr, read->nattr + 1, NULL, 0);
-		copy->out[0].layout = read->out[0].layout;
-		if (i == 0 && x == p->preloads.at)      /* behind the mbarrier's initialisation */
-			attr_set_sync(p->m, copy, true);
-		op_erase(read);
-		at += n;
+	for (int i = 0; i < p->preloads.n; i++) {
+		Preload *x = &p->preloads.at[i];
+		const Type *t = x->s.read->out[0].type;
+		if (is_before(p, x) != before)
+			continue;
+		b.place = x->s.read->place;
+		x->s.ring = build0(&b, OP_ALLOC, type_buffer(p->m, t->elem, (int)x->trips, t->rank, t->extent));
+		Layout l = slots_layout(t, t, 0);
+		x->s.ring->layout = layout_intern(p->m, &l);
+		for (int64_t at = 0, n; at < x->trips; at += n) {       /* powers of two, the most first */
+			n = INT64_C(1) << log2_floor(x->trips - at);
+			Op *copy = copy_piece(p, &b, x, at, n);
+			if (*is_first)                  /* behind the mbarrier's initialisation */
+				attr_set_sync(p->m, copy, true);
+			*is_first = false;
+		}
 	}
 }
 
 /* ---- the loop ---- */
-
-/* Those before the prologue: where its copies begin early the ones of tensors that are `in fixed`; and behind it the
- * others. */
-static void
-read_some(Pipeline *p, bool before)
-{
-	Builder b = build_before(p->loop);
-
-	for (int i = 0; i < p->preloads.n; i++) {
-		Preload *x = &p->preloads.at[i];
-		if (x->pieces == 0 && (!before || !p->starts_early || pipeline_is_fixed(p, &x->s)))
-			read_pieces(p, &b, x);
-	}
-}
 
 void
 preload_find(Pipeline *p)
@@ -314,7 +299,7 @@ preload_find(Pipeline *p)
 	int warps = MAX(p->f->schedule.warps, 1), kept = 0;
 
 	func_number(p->f);
-	p->starts_early = pipeline_starts_early(p);
+	p->entry = p->loop->prev;
 	if (!p->is_async || p->f->schedule.specialize == 1 || !pipeline_is_stream(p) || p->loop->home != p->f->body)
 		return;
 	for (Op *op = p->body->first; op; op = op->next) {
@@ -335,7 +320,6 @@ preload_find(Pipeline *p)
 	p->reads.n = kept;
 	if (kept == 0)                                  /* nothing goes ahead in the loop, which stays as it is */
 		preload_drop(p);
-	read_some(p, true);
 }
 
 int64_t
@@ -348,29 +332,16 @@ preload_bytes(const Pipeline *p)
 void
 preload_drop(Pipeline *p)
 {
-	for (int i = 0; i < p->preloads.n; i++) {
-		Preload *x = &p->preloads.at[i];
-		for (int k = 0; k < x->pieces; k++)
-			op_erase(x->tile[k]->def);
-		if (x->is_staged)
-			vec_push(p->tmp, &p->reads, x->s);
-	}
+	for (int i = 0; i < p->preloads.n; i++)
+		if (p->preloads.at[i].is_staged)
+			vec_push(p->tmp, &p->reads, p->preloads.at[i].s);
 	p->preloads.n = 0;
 }
 
 static void
-put(Pipeline *p, Preload *x)
+get_each(Pipeline *p, Preload *x)
 {
-	const Op *read = x->s.read;
-	const Type *t = read->out[0].type;
-	Builder b = build_before(x->tile[0]->def);
-
-	b.place = read->place;
-	x->s.ring = build0(&b, OP_ALLOC, type_buffer(p->m, t->elem, (int)x->trips, t->rank, t->extent));
-	Layout l = slots_layout(t, t, 0);
-	x->s.ring->layout = layout_intern(p->m, &l);
-	copy_pieces(p, x);
-	b = build_before(p->loop);
+	Builder b = build_before(p->loop);
 	Value *at = pipeline_carry(p, (Value *[]){build_index(&b, 0)}, 1);
 	at->name = "at";
 	b = build_before(p->body->first);
@@ -393,20 +364,21 @@ void
 preload_put(Pipeline *p)
 {
 	int64_t arrive = 0;
+	bool is_first = true;
 
 	if (p->preloads.n == 0)
 		return;
-	if (ANY_OF(i, p->preloads.n, p->preloads.at[i].pieces == 0)) {
-		axis_keep(p->f);
-		read_some(p, false);
-		axis_drop(p->m);
-	}
 	for (int i = 0; i < p->preloads.n; i++)
-		arrive += p->preloads.at[i].pieces * p->t->lanes * MAX(p->f->schedule.warps, 1);
+		arrive += __builtin_popcountll((uint64_t)p->preloads.at[i].trips) * p->t->lanes *
+		    MAX(p->f->schedule.warps, 1);
 	Builder b = build_before(p->f->body->first);
 	p->came = pipeline_mbarrier(p, &b, 1, arrive, "came");
+	axis_keep(p->f);
+	copy_all(p, true, &is_first);
+	copy_all(p, false, &is_first);
+	axis_drop(p->m);
 	for (int i = 0; i < p->preloads.n; i++)
-		put(p, &p->preloads.at[i]);
+		get_each(p, &p->preloads.at[i]);
 	Op *get = first_get(p);
 	if (!get)
 		return;
