@@ -132,8 +132,10 @@ is_unfolded(const Bound *b, int symbol)
 	for (int i = 0; i < b->kernel->params.n; i++)
 		for (int d = 0; d < b->param[i].rank; d++) {
 			bool is_product = (e = dim_expr(b->kernel, i, d)) && e->kind == EX_BINARY && e->bin == BIN_MUL;
-			const Expr *n = is_product && e->a->kind == EX_INT ? e->a : e->b, *of = n == e->a ? e->b : e->a;
-			if (is_product && n->kind == EX_INT && n->u < MANY_TIMES && !is_power_of_two((int64_t)n->u) &&
+			if (!is_product)
+				continue;
+			const Expr *n = e->a->kind == EX_INT ? e->a : e->b, *of = n == e->a ? e->b : e->a;
+			if (n->kind == EX_INT && n->u < MANY_TIMES && !is_power_of_two((int64_t)n->u) &&
 			    of->kind == EX_NAME && !of->scope && of->name == b->symbol[symbol].name)
 				return true;
 		}
