@@ -164,6 +164,8 @@ typedef struct MapShape {
 /* `nothing`: 16 bytes of zeros, which stand for a tensor without elements, and 16 that such a one is stored to.  False: no
  * map has such a tensor, *e says why. */
 bool abi_map(DeviceError *e, const TensorMap *m, const PlanArg *args, uint64_t nothing, MapShape *out);
+/* The extents of a matrix that a kernel before computes. */
+void abi_made(const struct MadeTensor *m, const PlanArg *args, const int64_t grid[MAX_AXES], int64_t dim[2]);
 /* Do the bounding boxes and offsets of maps of windows fit what such a map holds? */
 bool abi_windows_fit(const TensorMap *map, int n, const PlanArg *args);
 /* The blocks of a grid; resident: as many at most, 0: the grid is not persistent.  False: too many, d->error says so. */

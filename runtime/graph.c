@@ -47,8 +47,11 @@ graph_keep(TglGraph *g, TglKernel *k, Instance *in, TglTensor *const *tensor)
 		k->program->refs++;
 		add_hold(g, (Hold){.program = k->program, .in = in});
 	}
-	for (int i = 0; i < k->k->params.n; i++) {
-		if (!param_is_scratch(&k->k->params.at[i]) || !tensor[i] || has_hold(g, NULL, tensor[i]))
+	int nmade, n = k->k->params.n;
+	instance_made(in, &nmade);
+	for (int i = 0; i < n + nmade; i++) {
+		bool is_scratch = i >= n || param_is_scratch(&k->k->params.at[i]);
+		if (!is_scratch || !tensor[i] || has_hold(g, NULL, tensor[i]))
 			continue;
 		tensor[i]->refs++;
 		add_hold(g, (Hold){.scratch = tensor[i]});

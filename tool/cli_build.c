@@ -138,7 +138,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (!ok)
 		return NULL;
 	Open open = {k, ex, given, cli->define.n, args};
-	const ChooseBinding how = {is_given, bind_with, &open, why};
+	const ChooseBinding how = {is_given, bind_with, &open, why, why != NULL};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(&open, NULL, 0, bound))
@@ -153,6 +153,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	ArgAssumptions assumptions = assumptions_of_dims(cx->mem, bound);
 	if (cli->command == CMD_build)                  /* for launches of others, which pass strides */
 		assumptions.contiguous = NULL;
+	assumptions.alone = cli->command == CMD_build && cli_has(cli, OPT_EMIT) && strcmp(cli->value[OPT_EMIT], "tir") != 0;
 	return compile_kernel(k, bound, target, &assumptions, passes);
 }
 

@@ -6,6 +6,7 @@
 
 #include "emit/emit.h"
 #include "lower/lower.h"
+#include "model/digits/digits.h"
 
 #include <string.h>
 
@@ -50,7 +51,7 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	    {"batch", s->batch, f->batch_reason}, {"strip", s->strip, f->strip_reason},
 	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
 	    {"share", s->share, f->share_reason}, {"slices", s->slices, f->slices_reason},
-	    {"split", s->split, f->split_reason},
+	    {"split", s->split, f->split_reason}, {"materialize", 1, f->materialize_reason},
 	};
 	for (int i = 0; i < LEN(said); i++)
 		if (said[i].why)
@@ -83,6 +84,8 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	if (!t)
 		return passes_run(m, t, opt);
 	set_schedule(f, &b->schedule);
+	bool is_alone = assumptions && assumptions->alone && f->schedule.materialize;
+	f->schedule.materialize = is_alone ? 0 : f->schedule.materialize;
 	bool parts = may_part && choose_roles(f, &b->schedule, t);
 	if (parts)
 		f->schedule.specialize = 1;
@@ -91,6 +94,8 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	assumptions_note(f, k, b, assumptions);
 	if (!passes_run(m, t, opt))
 		return false;
+	if (is_alone)
+		f->materialize_reason = "code that others launch comes as one kernel";
 	if (!parts || !f->whole_reason)
 		return true;
 	Compile *cx = k->program->cx;
@@ -286,6 +291,10 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	snprintf(out->target, sizeof out->target, "%s", t->name);
 	out->abi = memory_new(size, 1);
 	out->map = memory_new(map_size, 1);
+	out->nmade = f->nmade;
+	out->made = memory_new((size_t)f->nmade, sizeof *out->made);
+	if (f->nmade)
+		memcpy(out->made, f->made, sizeof *out->made * (size_t)f->nmade);
 	if (size)
 		memcpy(out->abi, abi, size);
 	if (map_size)

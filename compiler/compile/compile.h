@@ -35,6 +35,7 @@ typedef struct ArgAssumptions {
 	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
 	bool no_windows;                                /* maps of windows have other limits: Func.no_windows */
 	bool few_programs;                              /* Func.few_programs */
+	bool alone;                                     /* no kernel is launched before it that computes operands */
 } ArgAssumptions;
 
 /* What a launch with just these sizes has, on tensors of its own.  In `mem`. */

@@ -11,6 +11,7 @@
 #include "compile/address.h"
 
 #include "pass/layout/axis.h"
+#include "model/digits/digits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ inspect_args(const Bound *b, const Func *f, Arena *mem)
 {
 	InspectArg *arg = NEW_ARRAY(mem, InspectArg, f->nparam);
 	int n = b->kernel->params.n;
-	for (int i = 0; i < f->nparam; i++) {
+	for (int i = 0; i < f->nparam - f->nmade; i++) {
 		const Const *c = i < n ? &b->param[i].scalar : &b->symbol[i - n].value;
 		int64_t stride = 1;
 		arg[i].known = c->kind == CONST_INT || f->param[i].kind == PARAM_TENSOR;
@@ -35,6 +36,18 @@ inspect_args(const Bound *b, const Func *f, Arena *mem)
 			if (d == b->param[i].rank - 1 && dtype_is_packed(b->param[i].dtype))
 				stride += stride & 1;           /* a row begins on a byte */
 		}
+	}
+	for (int i = 0; i < f->nmade; i++) {
+		InspectArg *a = &arg[f->nparam - f->nmade + i];
+		int64_t end = f->made[i].end.number;
+		for (int k = 0; k < f->made[i].end.n; k++) {
+			int param = f->made[i].end.term[k].param, d = f->made[i].end.term[k].dim;
+			end += f->made[i].end.term[k].factor *
+			    (param < 0 ? b->grid[-1 - param] : d < 0 ? arg[param].value : arg[param].dim[d]);
+		}
+		for (int d = 0; d < 2; d++)
+			a->dim[d] = made_extent(&f->made[i], d, end, b->grid);
+		*a = (InspectArg){.known = true, .dim = {a->dim[0], a->dim[1]}, .stride = {a->dim[1], 1}};
 	}
 	return arg;
 }

@@ -104,6 +104,29 @@ func_make(Module *m, const char *name, const FuncParam *param, const Type *const
 	return f;
 }
 
+Value *
+func_add_param(Func *f, const FuncParam *param, const Type *type)
+{
+	Arena *mem = f->module->cx->mem;
+	int n = f->nparam;
+	FuncParam *params = NEW_ARRAY(mem, FuncParam, n + 1);
+	Value *was = f->body->arg, *arg = NEW_ARRAY(mem, Value, n + 1);
+
+	memcpy(params, f->param, sizeof *params * (size_t)n);
+	memcpy(arg, was, sizeof *arg * (size_t)n);
+	params[n] = *param;
+	params[n].name = intern(f->module->cx->names, param->name);
+	arg[n] = (Value){.type = type, .block = f->body, .index = n, .name = params[n].name};
+	f->param = params;
+	f->body->arg = arg;
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nin; i++)
+			if (op->in[i] >= was && op->in[i] < was + n)
+				op->in[i] = &arg[op->in[i]->index];
+	f->nparam = f->body->narg = n + 1;
+	return &arg[n];
+}
+
 Block *
 block_make(Func *f, Op *parent, const Type *const *arg, int narg)
 {

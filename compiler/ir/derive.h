@@ -7,6 +7,9 @@
 /* query.c: what an integer of 32 bits or less is between, by the ops that made it; false: nothing is known. */
 bool value_range(const Value *v, int64_t *lo, int64_t *hi);
 
+/* build.c: a parameter behind the others, which move. */
+Value *func_add_param(Func *f, const FuncParam *param, const Type *type);
+
 /* What stands for v, by its id. */
 static inline Value *
 value_mapped(Value *const *map, Value *v)

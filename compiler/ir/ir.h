@@ -274,14 +274,14 @@ struct Func {
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
 	int stream;                                     /* blocks of a persistent kernel that share a program, at most; 0 */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
-	int nvalues;                                    /* after func_number */
-	bool has_axes, no_windows;                      /* Value.axis is up to date; no map of windows fits */
-	bool few_programs;                              /* their numbers have 31 bits (compile/assumption.c) */
+	int nvalues, nmade;                             /* after func_number; tensors that a kernel before this one makes */
+	bool has_axes, no_windows, few_programs;        /* Value.axis is up to date; no map of windows; 31-bit numbers */
 	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
 	const char *split_reason, *cluster_reason;      /* why no parts of a loop, no clusters, though asked to; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */
-	const char *strip_reason, *unroll_reason, *keep_reason;  /* why these words change nothing; or NULL */
+	const char *strip_reason, *unroll_reason, *keep_reason, *materialize_reason;    /* why these words change nothing */
 	const char *whole_reason, *dynamic_reason, *chain_reason;  /* why no roles, no counter, no skew; or NULL */
+	struct MadeTensor *made;                        /* of the last nmade parameters: model/digits/digits.h */
 };
 
 /* What a pass may rely on (facts.def): bits, then their numbers. */

@@ -4,6 +4,8 @@
  * order as it is in memory, lists and texts with their length before them, and a sum over all of it at the end.  A file
  * that was cut short or damaged is refused, never half read. */
 #include "lower/artefact.h"
+
+#include "model/digits/digits.h"
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -29,6 +31,7 @@ artefact_close(Artefact *a)
 	free(a->kernel);
 	free(a->abi);
 	free(a->map);
+	free(a->made);
 	*a = (Artefact){0};
 }
 
@@ -92,7 +95,7 @@ is_sound(const TensorMap *m)
 static void
 fields(Fields *x, Artefact *a)
 {
-	int64_t size = (int64_t)a->size, nabi = a->nabi, nmaps = a->nmaps, nasserts = a->nasserts;
+	int64_t size = (int64_t)a->size, nabi = a->nabi, nmaps = a->nmaps, nmade = a->nmade, nasserts = a->nasserts;
 	field(x, &a->form, sizeof a->form);
 	a->bytes = list(x, a->bytes, &size, 1);
 	a->size = (size_t)size;
@@ -102,13 +105,16 @@ fields(Fields *x, Artefact *a)
 	a->nabi = (int)nabi;
 	a->map = list(x, a->map, &nmaps, sizeof *a->map);
 	a->nmaps = (int)nmaps;
+	a->made = list(x, a->made, &nmade, sizeof *a->made);
+	a->nmade = (int)nmade;
 #define X(type, name) field(x, &a->name, sizeof a->name);
 	ARTEFACT_FIGURES(X)
 #undef X
 	a->asserts = counted(x, a->asserts, &nasserts, sizeof nasserts, sizeof *a->asserts);
 	for (a->nasserts = 0; a->nasserts < nasserts && !x->bad; a->nasserts++)
 		a->asserts[a->nasserts] = text(x, a->asserts[a->nasserts]);
-	x->bad |= a->target[sizeof a->target - 1] || !ALL_OF(i, a->nmaps, is_sound(&a->map[i]));
+	x->bad |= a->target[sizeof a->target - 1] || !ALL_OF(i, a->nmaps, is_sound(&a->map[i])) || a->nmade > MADE_MOST ||
+	    !ALL_OF(i, a->nmade, a->made[i].divisor > 0 && a->made[i].step > 0 && a->made[i].end.n <= LAUNCH_TERMS);
 }
 
 void

@@ -81,6 +81,8 @@ typedef struct Artefact {
 	int nabi;
 	TensorMap *map;                                 /* of its parameters ABI_TENSOR_MAP */
 	int nmaps;
+	struct MadeTensor *made;                        /* Func.made: arguments behind the kernel's and its dimensions */
+	int nmade;
 #define X(type, name) type name;
 	ARTEFACT_FIGURES(X)
 #undef X

@@ -306,7 +306,7 @@ case_run(TglCase *c, double *seconds)
 	TglStatus s = TGL_ERROR_LAUNCH;
 	double ignored;
 	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
-	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
+	TglTensor **tensor = instance_tensors(c->k);
 	if (!in)
 		return s;
 	if (!case_restore(c))
@@ -320,7 +320,7 @@ TglStatus
 case_launch(TglCase *c)
 {
 	TglStatus s = TGL_ERROR_LAUNCH;
-	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
+	TglTensor **tensor = instance_tensors(c->k);
 	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
 	return in ? instance_launch(c->k, in, &c->b, tensor, NULL) : s;
 }

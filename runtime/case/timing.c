@@ -213,7 +213,7 @@ static TglStatus
 replay_launches(TglCase *c, int launches, int replays, double *times)
 {
 	TglStatus s = TGL_OK;
-	TglTensor **tensor = NEW_ARRAY(c->k->program->compile->tmp, TglTensor *, c->k->k->params.n);
+	TglTensor **tensor = instance_tensors(c->k);
 	Instance *in = instance_find(c->k, &c->b, c->dev, &s);
 	for (int i = 0; in && i < launches * replays && s == TGL_OK; i++) {
 		double one = 0;

@@ -1,4 +1,5 @@
 /* Arguments as a GPU's kernel takes them, each a word, by the artefact's ABI; and its blocks. */
+#include "model/digits/digits.h"
 #include "runtime/device.h"
 
 #include <inttypes.h>
@@ -53,16 +54,24 @@ mapped_extent(const TensorMap *m, const PlanArg *a, int i)
 
 /* Saturates. */
 static int64_t
-launch_sum(const LaunchSum *s, const PlanArg *args)
+launch_sum(const LaunchSum *s, const PlanArg *args, const int64_t *grid)
 {
 	int64_t sum = s->number, v;
 	for (int i = 0; i < s->n; i++) {
-		const PlanArg *a = &args[s->term[i].param];
-		v = s->term[i].dim < 0 ? a->i : a->dim[s->term[i].dim];
+		int param = s->term[i].param, d = s->term[i].dim;
+		v = param < 0 ? grid[-1 - param] : d < 0 ? args[param].i : args[param].dim[d];
 		if (__builtin_mul_overflow(v, s->term[i].factor, &v) || __builtin_add_overflow(sum, v, &sum))
 			return INT64_MAX;
 	}
 	return sum;
+}
+
+void
+abi_made(const MadeTensor *m, const PlanArg *args, const int64_t grid[MAX_AXES], int64_t dim[2])
+{
+	int64_t end = launch_sum(&m->end, args, grid);
+	for (int d = 0; d < 2; d++)
+		dim[d] = made_extent(m, d, end, grid);
 }
 
 /* CUDA driver API, cuTensorMapEncodeIm2col, and PTX ISA 9.0, 5.5.4: signed corners and offsets without a sign, of 16 bits
@@ -72,14 +81,15 @@ set_corners(const TensorMap *m, const PlanArg *args, int i, MapShape *out)
 {
 	int64_t most = m->windows == 1 ? INT16_MAX : m->windows == 2 ? INT8_MAX : 15;
 	int64_t extent = args[m->param].dim[m->dim[1 + i]], upper;
-	int64_t lower = launch_sum(&m->window[i].lower, args), count = MAX(launch_sum(&m->window[i].count, args), 1);
+	int64_t lower = launch_sum(&m->window[i].lower, args, NULL);
+	int64_t count = MAX(launch_sum(&m->window[i].count, args, NULL), 1);
 	if (__builtin_mul_overflow(count - 1, m->window[i].step, &upper) || __builtin_add_overflow(upper, lower, &upper))
 		return false;
 	upper += 1 - extent;
 	out->lower[i] = (int)lower;
 	out->upper[i] = (int)upper;
 	return extent > 0 && lower >= -most - 1 && lower <= most && upper >= -most - 1 && upper <= most &&
-	    launch_sum(&m->window[i].reach, args) <= 2 * most + 1;
+	    launch_sum(&m->window[i].reach, args, NULL) <= 2 * most + 1;
 }
 
 bool

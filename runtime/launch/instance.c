@@ -124,8 +124,10 @@ instance_compile(TglKernel *k, const Bound *b, Device *dev, const ArgAssumptions
 static void
 instance_close(TglKernel *k, Instance *in)
 {
-	int nparams = k->k->params.n;
+	int nparams = k->k->params.n + MADE_MOST;
 	launch_cache_drop(k, in);
+	if (in->first)
+		instance_close(k, in->first);
 	for (Scratch *s = in->scratch, *next; s; s = next) {
 		next = s->next;
 		for (int i = 0; i < nparams; i++)
@@ -281,6 +283,24 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 	return in->func;
 }
 
+static Instance *make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions,
+    Text *take_key, Artefact *take, TglStatus *status);
+
+/* The kernel that computes operands before, where the form has any. */
+static bool
+make_first(Instance *in, TglKernel *k, const Binding *b, const ArgAssumptions *assumptions, TglStatus *status)
+{
+	int n;
+	Text key = {0};
+	if (b->bound.schedule.materialize == MATERIALIZE_FIRST || (instance_made(in, &n), n == 0))
+		return true;
+	Binding first = *b;
+	first.bound.schedule.materialize = MATERIALIZE_FIRST;
+	specialise_key(k, &first.bound, assumptions, &key);
+	in->first = make_instance(k, &first, in->dev, assumptions, &key, NULL, status);
+	return in->first;
+}
+
 static Instance *
 make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions, Text *take_key,
     Artefact *take, TglStatus *status)
@@ -294,7 +314,7 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptio
 	*status = fill_instance(in, k, b, dev, assumptions, take);
 	compile_into(cx, before);
 	context_cache_warn(k->program->cx, cx);
-	if (*status == TGL_OK)
+	if (*status == TGL_OK && make_first(in, k, b, assumptions, status))
 		return in;
 	context_fail(k->program->cx, *status, cx);
 	instance_close(k, in);

@@ -30,6 +30,8 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 		int j = param_of_kernel(k, p->name);
 		if (p->kind == PARAM_DIM)
 			arg[i].i = symbol_value(b, p->name);
+		else if (i >= f->nparam - f->nmade)
+			continue;                       /* instance_args */
 		else if (j < 0)
 			die("the function has a parameter '%s' that the kernel has not", p->name);
 		else if (p->kind == PARAM_SCALAR)
@@ -45,7 +47,7 @@ func_args(Arena *mem, const Func *f, const Kernel *k, const Bound *b, TglTensor 
 PlanArg *
 kernel_args(Arena *mem, const Kernel *k, const Bound *b, TglTensor *const *tensor, const ArgInfo *info)
 {
-	PlanArg *arg = NEW_ARRAY(mem, PlanArg, k->params.n + k->symbols.n);
+	PlanArg *arg = NEW_ARRAY(mem, PlanArg, k->params.n + k->symbols.n + MADE_MOST);
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			arg[i] = scalar_arg(&info[i].scalar, b->param[i].dtype);
@@ -82,7 +84,7 @@ recording_of(const TglDevice *dev)
 static Scratch *
 add_scratch(TglKernel *k, Instance *in, uint64_t recording)
 {
-	Scratch *s = memory_new(1, sizeof *s + sizeof *s->tensor * (size_t)k->k->params.n);
+	Scratch *s = memory_new(1, sizeof *s + sizeof *s->tensor * (size_t)(k->k->params.n + MADE_MOST));
 	s->stream = in->dev->dev.stream;
 	s->recording = recording;
 	s->next = in->scratch;
@@ -100,31 +102,72 @@ find_scratch(TglKernel *k, Instance *in)
 	return add_scratch(k, in, recording);
 }
 
-/* Scratch tensors of the right shape; kept for the next launch on the stream, those that a graph names for good. */
+/* Operands of products grow and shrink with each launch: what has room for them is kept. */
+static void
+refit(TglTensor *t, int rank, const int64_t *dim)
+{
+	int64_t count, bytes;
+	if (!tensor_size(t->dtype, rank, dim, &count, &bytes) || bytes > t->high - t->low)
+		return;
+	memcpy(t->dim, dim, sizeof *dim * (size_t)rank);
+	tensor_contiguous(t->dtype, rank, dim, t->stride);
+}
+
+/* A scratch tensor of the right shape; kept for the next launch on the stream, those that a graph names for good. */
+static bool
+take_scratch(TglKernel *k, Instance *in, int i, DType dtype, int rank, const int64_t *dim, TglTensor **out)
+{
+	Scratch *kept = find_scratch(k, in);
+	TglTensor *t = kept->tensor[i];
+	if (t && i >= k->k->params.n)
+		refit(t, rank, dim);
+	if (t && memcmp(t->dim, dim, sizeof *dim * (size_t)rank) != 0) {
+		if (kept->recording)
+			kept = add_scratch(k, in, kept->recording);
+		else
+			tensor_unref(t);
+		t = NULL;
+	}
+	if (!t)
+		t = tensor_open(in->dev, k->program->compile, (TglDType)dtype, rank, dim, NULL);
+	return (kept->tensor[i] = *out = t) != NULL;
+}
+
+const MadeTensor *
+instance_made(const Instance *in, int *n)
+{
+	bool is_artefact = in->dev->dev.load_artefact;
+	*n = is_artefact ? in->artefact.nmade : in->func->nmade;
+	return is_artefact ? in->artefact.made : in->func->made;
+}
+
+TglTensor **
+instance_tensors(TglKernel *k)
+{
+	return NEW_ARRAY(k->program->compile->tmp, TglTensor *, k->k->params.n + MADE_MOST);
+}
+
 static bool
 make_scratch(TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor)
 {
-	Scratch *kept = NULL;
 	for (int i = 0; i < k->k->params.n; i++) {
 		const KernelParam *p = &k->k->params.at[i];
 		const BoundParam *want = &b->bound.param[i];
 		tensor[i] = b->tensor[i];
 		if (!param_is_scratch(p))
 			continue;
-		kept = kept ? kept : find_scratch(k, in);
-		TglTensor *t = kept->tensor[i];
-		if (t && memcmp(t->dim, want->dim, sizeof *t->dim * (size_t)want->rank) != 0) {
-			if (kept->recording)
-				kept = add_scratch(k, in, kept->recording);
-			else
-				tensor_unref(t);
-			t = NULL;
-		}
-		if (!t)
-			t = tensor_open(in->dev, k->program->compile, (TglDType)want->dtype,
-			    want->rank, want->dim, NULL);
-		kept->tensor[i] = tensor[i] = t;
-		if (!t)
+		if (!take_scratch(k, in, i, want->dtype, want->rank, want->dim, &tensor[i]))
+			return false;
+	}
+	int nmade, n = k->k->params.n;
+	const MadeTensor *made = instance_made(in, &nmade);
+	const PlanArg *args = nmade ? kernel_args(k->program->compile->tmp, k->k, &b->bound, tensor, b->info) : NULL;
+	for (int i = 0; i < nmade; i++) {
+		int64_t dim[2], grid[MAX_AXES];
+		if (grid_count(&b->bound, grid) == 0)
+			return true;
+		abi_made(&made[i], args, grid, dim);
+		if (!take_scratch(k, in, n + i, made[i].elem, 2, dim, &tensor[n + i]))
 			return false;
 	}
 	return true;
@@ -207,15 +250,28 @@ instance_args(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *te
 {
 	Arena *mem = k->program->compile->tmp;
 	bool is_artefact = in->dev->dev.load_artefact;
-	*n = is_artefact ? k->k->params.n + k->k->symbols.n : in->func->nparam;
-	return is_artefact ? kernel_args(mem, k->k, &b->bound, tensor, b->info)
-			   : func_args(mem, in->func, k->k, &b->bound, tensor, b->info);
+	int nmade;
+	instance_made(in, &nmade);
+	*n = is_artefact ? k->k->params.n + k->k->symbols.n + nmade : in->func->nparam;
+	PlanArg *args = is_artefact ? kernel_args(mem, k->k, &b->bound, tensor, b->info)
+				    : func_args(mem, in->func, k->k, &b->bound, tensor, b->info);
+	for (int i = 0; i < nmade; i++)
+		if (tensor[k->k->params.n + i])
+			args[*n - nmade + i] = tensor_arg(tensor[k->k->params.n + i]);
+	return args;
+}
+
+bool
+instance_start(Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	Device *d = &in->dev->dev;
+	return (!in->first || d->launch(d, in->first->loaded, args, grid, fault)) &&
+	       d->launch(d, in->loaded, args, grid, fault);
 }
 
 static bool
 run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Fault *fault)
 {
-	Device *d = &in->dev->dev;
 	int64_t grid[MAX_AXES];
 	int nargs;
 	if (!fill_outputs(k, &b->bound, tensor))
@@ -224,7 +280,7 @@ run(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *tensor, Faul
 	warn_untraced(k, in, grid);
 	if (count == 0)
 		return true;
-	return d->launch(d, in->loaded, instance_args(k, in, b, tensor, &nargs), grid, fault);
+	return instance_start(in, instance_args(k, in, b, tensor, &nargs), grid, fault);
 }
 
 void
@@ -289,7 +345,7 @@ launch(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Binding *b, 
 	    !binding_bind(k, b) || !binding_check(k, dev, b))
 		return s;
 	Instance *in = instance_find(k, b, dev, &s);
-	TglTensor **tensor = NEW_ARRAY(k->program->compile->tmp, TglTensor *, k->k->params.n);
+	TglTensor **tensor = instance_tensors(k);
 	s = in ? instance_launch(k, in, b, tensor, seconds) : s;
 	if (s == TGL_OK)
 		launch_cache_add(k, in, args, nargs, b, tensor);

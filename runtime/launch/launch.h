@@ -3,6 +3,7 @@
 #ifndef TEGULA_LAUNCH_H
 #define TEGULA_LAUNCH_H
 
+#include "model/digits/digits.h"
 #include "runtime/tensor/tensor.h"
 
 /* ---- parameters ---- */
@@ -95,6 +96,7 @@ struct Instance {
 	char *key;
 	size_t nkey;
 	Scratch *scratch;
+	Instance *first;                /* launched before: it computes operands of this one's products; or NULL */
 };
 
 /* Scratch tensors: launches on one stream come one after the other and share them; a recording of it has its own. */
@@ -102,7 +104,7 @@ struct Scratch {
 	Scratch *next;
 	void *stream;
 	uint64_t recording;             /* 0: none */
-	TglTensor *tensor[];            /* in order of Kernel.params */
+	TglTensor *tensor[];            /* in order of Kernel.params, then those of the form's Func.made */
 };
 
 Instance *instance_find(TglKernel *k, const Binding *b, TglDevice *dev, TglStatus *status);
@@ -120,19 +122,24 @@ void instance_close_all(TglKernel *k);
 
 /* False: there is none like it, and nothing happened. */
 bool launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, TglStatus *status);
-/* Keeps a launch that succeeded; `tensor` in order of Kernel.params, scratch ones too. */
+/* Keeps a launch that succeeded; `tensor` in order of instance_tensors. */
 void launch_cache_add(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Binding *b,
     TglTensor *const *tensor);
 void launch_cache_drop(TglKernel *k, const Instance *in); /* those of a compiled form; NULL: all */
 
 /* ---- launch.c ---- */
 
-/* Runs with everything checked: fills, scratch, the grid.  Puts the tensors of the launch, scratch
- * ones too, into `tensor`. */
 /* A form that is launched into a recording of another library stays loaded as long as the kernel lives. */
 void instance_keep_recorded(Instance *in);
+/* Runs with everything checked: fills, scratch, the grid.  Puts the tensors of the launch, scratch
+ * ones too, into `tensor`, which instance_tensors made. */
 TglStatus instance_launch(
     TglKernel *k, Instance *in, const Binding *b, TglTensor **tensor, double *seconds);
+TglTensor **instance_tensors(TglKernel *k);
+/* What a kernel before this one computes; *n: how many. */
+const MadeTensor *instance_made(const Instance *in, int *n);
+/* Both kernels, with the arguments of either. */
+bool instance_start(Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault);
 void launch_hooks(TglDevice *dev);      /* gives the device the context's print function as it is now */
 /* How many programs the grid has; the header was refused if they pass 2^63 - 1. */
 int64_t grid_count(const Bound *b, int64_t grid[MAX_AXES]);

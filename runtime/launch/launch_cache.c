@@ -213,7 +213,7 @@ launch_cache_run(TglDevice *dev, TglKernel *k, const TglArg *args, int nargs, Tg
 			set_value(&a->value[a->arg[i].slot], &a->arg[i], &args[i]);
 	launch_hooks(dev);
 	bool ok = fill_all(a, args) &&
-		  (a->is_empty || dev->dev.launch(&dev->dev, a->in->loaded, a->value, a->grid, &fault));
+		  (a->is_empty || instance_start(a->in, a->value, a->grid, &fault));
 	instance_keep_recorded(a->in);
 	*status = ok ? TGL_OK : device_report(dev, k->program->compile, &fault, k->k);
 	if (!ok || !dev->dev.queue)     /* a launch that is over may have warned */
@@ -281,13 +281,16 @@ keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *ar
 static void
 keep_fills(CachedLaunch *a, const TglKernel *k, const TglArg *args, const Binding *b, TglTensor *const *tensor)
 {
-	for (int i = 0; i < k->k->params.n; i++) {
-		const KernelParam *p = &k->k->params.at[i];
-		bool scratch = param_is_scratch(p);
+	int nmade;
+	instance_made(a->in, &nmade);
+	for (int i = 0; i < k->k->params.n + nmade; i++) {
+		bool scratch = i >= k->k->params.n || param_is_scratch(&k->k->params.at[i]);
 		if (scratch && tensor[i]) {
 			tensor[i]->refs++;
 			a->held[a->nheld++] = tensor[i];
 		}
+		if (i >= k->k->params.n)
+			continue;
 		if (!b->bound.param[i].has_fill || !tensor[i])
 			continue;
 		a->fill[a->nfills++] = (CachedFill){.scratch = scratch ? tensor[i] : NULL,
@@ -317,7 +320,7 @@ cached_open(int nargs, int nparams, int nvalues)
 	a->nargs = nargs;
 	a->arg = memory_new((size_t)nargs, sizeof *a->arg);
 	a->fill = memory_new((size_t)nparams, sizeof *a->fill);
-	a->held = memory_new((size_t)nparams, sizeof(TglTensor *));
+	a->held = memory_new((size_t)(nparams + MADE_MOST), sizeof(TglTensor *));
 	a->value = memory_new((size_t)nvalues, sizeof *a->value);
 	return a;
 }
@@ -326,10 +329,10 @@ void
 launch_cache_add(TglKernel *k, Instance *in, const TglArg *args, int nargs, const Binding *b,
     TglTensor *const *tensor)
 {
-	int nvalues;
-	for (int i = 0; i < k->k->params.n; i++)
-		if (param_is_scratch(&k->k->params.at[i]) && is_recorded(in->dev))
-			return;
+	int nvalues, nmade;
+	instance_made(in, &nmade);
+	if ((nmade || ANY_OF(i, k->k->params.n, param_is_scratch(&k->k->params.at[i]))) && is_recorded(in->dev))
+		return;
 	const PlanArg *value = instance_args(k, in, b, tensor, &nvalues);
 	CachedLaunch *a = cached_open(nargs, k->k->params.n, nvalues);
 	a->in = in;

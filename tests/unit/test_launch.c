@@ -58,6 +58,13 @@ static const char source[] =
     "}\n"
     "kernel total(x: in f32[N], scale: in f32[], y: inout f32[]) {\n"
     "    for i in range(N) { y[] += x[i] * scale[]; }\n"
+    "}\n"
+    "kernel gram<B = 16, materialize = true>(x: in f32[M, K], y: out f32[M, M]) grid(i: cdiv(M, B), j: cdiv(M, B)) {\n"
+    "    var acc = zeros([B, B], f32);\n"
+    "    for k in range(0, K, 16) {\n"
+    "        acc += ((2 * x[i * B +: B, k +: 16]) as f16) @ (x[j * B +: B, k +: 16] as f16).T;\n"
+    "    }\n"
+    "    y[i * B +: B, j * B +: B] = acc;\n"
     "}\n";
 
 static int
@@ -284,6 +291,33 @@ test_fills_and_scratch(void **state)
 	}
 }
 
+/* Operands that a kernel before computes: into memory that grows, shrinks and is used again, and anew in each launch. */
+static void
+test_operands_before(void **state)
+{
+	static const int64_t shape[][2] = {{20, 40}, {20, 24}, {50, 100}, {20, 40}, {0, 40}, {20, 0}};
+	Fixture *f = *state;
+	TglKernel *k = tgl_kernel(f->p, "gram");
+	TglDevice *simt = tgl_device_open(f->cx, "simt", NULL);
+	for (int i = 0; i < (int)LEN(shape); i++) {
+		TglTensor *x = tgl_tensor(simt, TGL_F32, 2, shape[i]);
+		TglTensor *y = tgl_tensor(simt, TGL_F32, 2, (int64_t[]){shape[i][0], shape[i][0]});
+		for (int v = 1; v < 4; v++) {
+			TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
+			tgl_tensor_fill(x, v);
+			assert_ok(f->cx, tgl_launch(simt, k, args, 2, NULL));
+			for (int e = 0; e < (int)(shape[i][0] * shape[i][0]); e++) {
+				double is;
+				tgl_tensor_element(y, e, &is, NULL);
+				assert_true(is == (double)(2 * v * v * (int)shape[i][1]));
+			}
+		}
+		tgl_tensor_close(&x);
+		tgl_tensor_close(&y);
+	}
+	tgl_device_close(&simt);
+}
+
 static void
 test_nothing_to_do(void **state)
 {
@@ -451,9 +485,9 @@ static void
 test_programs(void **state)
 {
 	Fixture *f = *state;
-	assert_int_equal(tgl_program_kernels(f->p), 13);
+	assert_int_equal(tgl_program_kernels(f->p), 14);
 	assert_string_equal(tgl_kernel_name(tgl_program_kernel(f->p, 1)), "add");
-	assert_null(tgl_program_kernel(f->p, 13));
+	assert_null(tgl_program_kernel(f->p, 14));
 	assert_null(tgl_program_kernel(f->p, -1));
 	assert_int_equal(strlen(tgl_program_hash(f->p)), 64);
 	assert_string_equal(tgl_program_hash(f->p), tgl_program_hash(f->p));
@@ -706,6 +740,7 @@ main(void)
 	    TEST(test_arguments_that_do_not_fit),
 	    TEST(test_strides_and_overlap),
 	    TEST(test_fills_and_scratch),
+	    TEST(test_operands_before),
 	    TEST(test_nothing_to_do),
 	    TEST(test_pointers),
 	    TEST(test_assert_faults),

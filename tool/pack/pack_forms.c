@@ -52,7 +52,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 static bool
 bind(Open *o, const Target *t, Bound *out)
 {
-	const ChooseBinding how = {is_given, bind_with, o, NULL};
+	const ChooseBinding how = {is_given, bind_with, o, NULL, false};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(o, NULL, 0, out))
@@ -120,7 +120,7 @@ bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
 	cx->muted++;
 	if (!bind_with(&as, NULL, 0, &like) || !same_derived(o->k, b, &like))
 		as.s = &even;
-	const ChooseBinding how = {is_given, bind_with, &as, NULL};
+	const ChooseBinding how = {is_given, bind_with, &as, NULL, false};
 	bool chooses = bind_with(&as, NULL, 0, &like) && choose_values(o->k, &like, t, &how, cx->mem, &chosen, &n);
 	cx->muted--;
 	return bind_with(o, chosen, chooses ? n : 0, out);
@@ -167,7 +167,8 @@ assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions
 		param[i] = k->params.at[i].kind == PARAM_SCALAR ? 0 : level == PACK_GENERAL ? bytes : WIDE;
 		rows[i] = level != PACK_GENERAL && k->params.at[i].strided;
 	}
-	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = rows, .no_windows = level == PACK_GENERAL};
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = rows, .no_windows = level == PACK_GENERAL,
+	    .alone = true};
 	return is_other || (level == PACK_WIDE && has_strided(k));
 }
 

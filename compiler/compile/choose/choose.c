@@ -440,23 +440,13 @@ choose_products(Search *s, Arena *mem, NamedConst **values, int *n)
 	return ok;
 }
 
-bool
-choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
+/* Where the target's rates are known. */
+static bool
+choose_for(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
 {
-	Compile *cx = k->program->cx;
 	Search s = {.k = k, .t = t, .how = how, .first = b};
-	Arena *keep = cx->tmp;
 	bool ok = false;
 	*n = 0;
-	if (t && t->figures)
-		return choose_simdgroups(k, b, t, how, mem, values, n);
-	if (!t || !t->rates) {
-		why_none(how->why, "the target's rates are not known: the header's values and the rules of tiles' sizes "
-				   "stand");
-		return false;
-	}
-	cx->tmp = arena_open();
-	cx->muted++;
 	bool is_shared = search_split(&s, true) > 1;        /* that of products knows no part of a loop with merge */
 	bool is_by_warps = s.is_whole && s.is_lone_decode;
 	ChooseBinding quiet = *how;
@@ -472,6 +462,27 @@ choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *h
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	if (!ok || !s.is_merged)
 		ok |= search_add_split(&s, mem, values, n);
+	if (s.products && how->launches_both && (t->has & HAS_TMA))
+		ok |= choose_materialize(k, t, how, choose_for, mem, values, n);
+	return ok;
+}
+
+bool
+choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, NamedConst **values, int *n)
+{
+	Compile *cx = k->program->cx;
+	Arena *keep = cx->tmp;
+	*n = 0;
+	if (t && t->figures)
+		return choose_simdgroups(k, b, t, how, mem, values, n);
+	if (!t || !t->rates) {
+		why_none(how->why, "the target's rates are not known: the header's values and the rules of tiles' sizes "
+				   "stand");
+		return false;
+	}
+	cx->tmp = arena_open();
+	cx->muted++;
+	bool ok = choose_for(k, b, t, how, mem, values, n);
 	cx->muted--;
 	arena_close(cx->tmp);
 	cx->tmp = keep;

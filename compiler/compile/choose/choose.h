@@ -40,6 +40,7 @@ typedef struct ChooseBinding {
 	bool (*bind)(void *user, const NamedConst *given, int n, Bound *out);
 	void *user;
 	ChooseWhy *why;                                         /* gets what was chosen and what else would take; or NULL */
+	bool launches_both;                                     /* a kernel that computes operands, too */
 } ChooseBinding;
 
 /* Of a kernel with products and tune(...): enumerates the values for compile-time parameters, warps and stages that are not
@@ -48,6 +49,14 @@ typedef struct ChooseBinding {
  * target is not modelled, or nothing else is better.  *values is in mem. */
 bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
+
+/* blocks/choose_materialize.c: the same again, if operands that are computed before, by a kernel of their own, take less
+ * by the estimates than `values`, as `choose` chose them.  Cycles of that kernel for a schedule that has it, or below 0. */
+typedef bool ChooseFor(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    NamedConst **values, int *n);
+bool choose_materialize(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem,
+    NamedConst **values, int *n);
+double choose_first_cycles(const Bound *b, const Target *t, Arena *mem);
 
 /* choose_parameters.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */
 bool choose_cpu(Kernel *k, const Bound *b, int threads, const ChooseBinding *how, Arena *mem, NamedConst **values,
@@ -59,7 +68,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,materialize,axis"
 
 /* choose_candidate.c: candidates are compiled in memory of their own, in which the program's `called` grows, too; `next`
  * frees what the one before left there, and has the kernel compiled there until `close`. */

@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "compile/choose/estimate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "pass/layout/dot.h"
@@ -121,14 +122,12 @@ choose_cycles(Func *f, const Bound *bound, const Target *t, Bill *bill)
 	return columns ? share * estimate_cycles(f, &b, t, bill) : -1;
 }
 
-bool
-choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
+static bool
+bill_of(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
 	Kernel *k = (Kernel *)b->kernel;
 	Compile *cx = k->program->cx;
 	bool by_warpgroups = false;
-	if (!t->rates)
-		return false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
 	if (!by_warpgroups)
@@ -137,6 +136,18 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	Module *m = choose_simplified(k, b, t);
 	cx->muted--;
 	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
+}
+
+/* With the kernel before, if it has one. */
+bool
+choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
+{
+	if (!t->rates || !bill_of(b, f, t, mem, out))
+		return false;
+	bool is_made = f->nmade && b->schedule.materialize == 1;
+	double first = is_made ? choose_first_cycles(b, t, mem) : 0;
+	out->cycles += fmax(first, 0);
+	return first >= 0;
 }
 
 bool

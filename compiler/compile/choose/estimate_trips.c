@@ -81,6 +81,8 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 		return v->block == s->f->body ? dimension(s->f, s->b, v, otherwise) : index_of(s, v, otherwise, depth);
 	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
 		return program_of(s, attr_axis(op));
+	if (op->kind == OP_NUM_PROGRAMS)
+		return MAX(s->b->grid[attr_axis(op)], 1);
 	if (op->kind == OP_SPLIT_RANK)
 		return s->is_inside ? s->f->schedule.split / 2 : 0;
 	if (op->kind == OP_SPLIT_COUNT)

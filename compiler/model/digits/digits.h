@@ -65,6 +65,22 @@ typedef struct Window {
 const char *window_find(const Op *read, Window *out);
 bool window_take(const Value *index, WindowDim *out);           /* one index of it, as it may be in a later iteration */
 bool launch_sum_of(const Value *v, LaunchSum *out);
+/* The same of what is greatest in the last programs: terms of param -1 - axis are programs along an axis. */
+bool launch_sum_most(const Value *v, LaunchSum *out);
+
+/* A matrix that a kernel launched before this one computes (pass materialize): for each program along the axes and each
+ * trip of its loop a tile, programs along dimension `along`, trips along the other.  Of trips that are the program's own
+ * number `end` counts the programs along axis -1 - param. */
+enum { MADE_MOST = 4, MATERIALIZE_FIRST = 2 };   /* the latter: `materialize` of the kernel that is launched before */
+typedef struct MadeTensor {
+	DType elem;
+	unsigned axes;                                  /* bits of the grid's, of which it has a tile for each program */
+	int along;
+	int64_t tile[2];
+	LaunchSum end;                                  /* … / divisor is where the loop ends */
+	int64_t divisor, begin, step;
+} MadeTensor;
+int64_t made_extent(const MadeTensor *made, int d, int64_t end, const int64_t grid[MAX_AXES]);  /* with the sum's value */
 /* {reach}: the greatest offset along that dimension, and how much of it is for what falls. */
 const char *window_reach(const Op *op, int dim, LaunchSum *most, LaunchSum *falls);
 #endif

@@ -48,8 +48,9 @@ sum_extent(LaunchSum *s, int64_t factor, const Value *tensor, int d)
 	return true;
 }
 
+/* `last`: a program's number is that of the last one along its axis, where that is the greatest. */
 static bool
-sum_add(LaunchSum *s, int64_t factor, const Value *v)
+sum_add(LaunchSum *s, int64_t factor, const Value *v, bool last)
 {
 	v = digit_unwrap(v);
 	const Op *op = v->def;
@@ -65,11 +66,16 @@ sum_add(LaunchSum *s, int64_t factor, const Value *v)
 		return !op->in[0]->def && sum_extent(s, factor, op->in[0], (int)attr_axis(op));
 	if (v->type->elem != TY_I64 || v->type->rank)
 		return false;
+	if (op->kind == OP_PROGRAM_ID && last && factor > 0) {
+		s->number -= factor;
+		return sum_term(s, factor, -1 - (int)attr_axis(op), -1);
+	}
 	if (op->kind == OP_ADD || op->kind == OP_SUB)
-		return sum_add(s, factor, op->in[0]) && sum_add(s, op->kind == OP_SUB ? -factor : factor, op->in[1]);
+		return sum_add(s, factor, op->in[0], last) &&
+		    sum_add(s, op->kind == OP_SUB ? -factor : factor, op->in[1], last);
 	for (int i = 0; op->kind == OP_MUL && i < 2; i++)
 		if (value_int(digit_unwrap(op->in[i]), &n))
-			return sum_add(s, factor * n, op->in[1 - i]);
+			return sum_add(s, factor * n, op->in[1 - i], last);
 	return false;
 }
 
@@ -77,7 +83,28 @@ bool
 launch_sum_of(const Value *v, LaunchSum *out)
 {
 	*out = (LaunchSum){0};
-	return sum_add(out, 1, v);
+	return sum_add(out, 1, v, false);
+}
+
+bool
+launch_sum_most(const Value *v, LaunchSum *out)
+{
+	*out = (LaunchSum){0};
+	return sum_add(out, 1, v, true);
+}
+
+int64_t
+made_extent(const MadeTensor *made, int d, int64_t end, const int64_t grid[MAX_AXES])
+{
+	int64_t n = made->tile[d];
+	for (int a = 0; a < MAX_AXES && d == made->along; a++)
+		if (made->axes >> a & 1 && __builtin_mul_overflow(n, MAX(grid[a], 1), &n))
+			return INT64_MAX;
+	if (d == made->along)
+		return n;
+	int64_t trips = end / made->divisor > made->begin
+	    ? (end / made->divisor - made->begin + made->step - 1) / made->step : 0;
+	return __builtin_mul_overflow(n, MAX(trips, 1), &n) ? INT64_MAX : n;
 }
 
 bool

@@ -1,0 +1,156 @@
+/* Whether operands of products are computed before, by a kernel of their own (pass materialize), where the schedule leaves
+ * it open.
+ *
+ * The kernel is chosen for twice, as it is and with operands that it reads, and the launches compared: that of the whole,
+ * and those of both kernels, one after the other.  What is written and read once more must have room: no more than a few
+ * times what the kernel's tensors take.  Products that no loop sums, as those of a search for the nearest, have arithmetic
+ * behind each that hides operands: two took 1.02 and 1.05 of their time.
+ *
+ * On an H200, us as it was, by both kernels, and by the estimates: columns that indices say, 4096 x 4096 x 2048, 561, 180
+ * (540, 139), with rows of the other operand 692, 172 (715, 152), times a scale 951, 215 (946, 217); exponentials of both
+ * operands of two products 465, 230 (457, 239); Toeplitz 164, 134 (272, 122); rows by their norms 410, 406 (417, 455). */
+#include "compile/choose/choose.h"
+#include "compile/choose/estimate.h"
+#include "compile/compile.h"
+#include "model/digits/digits.h"
+
+/* Cycles from one kernel's end to the next one's first products, which starts early; what both may take of one's; bytes,
+ * by those of the kernel's tensors, and of all. */
+static const double NEXT = 3500, GAIN = 0.9, ROOM = 4, ROOM_MOST = 2.0 * (1 << 30);
+enum { SHARES = 3 };                                    /* programs that would compute an operand each, at least */
+
+static bool
+is_fixed(void *user, const char *name)
+{
+	const ChooseBinding *how = user;
+	return how->is_fixed(how->user, name);
+}
+
+static bool
+bind(void *user, const NamedConst *given, int n, Bound *out)
+{
+	const ChooseBinding *how = user;
+	bool ok = how->bind(how->user, given, n, out);
+	out->schedule.materialize = 1;
+	return ok;
+}
+
+double
+choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
+{
+	Bound first = *b;
+	Bill bill;
+	first.schedule.materialize = MATERIALIZE_FIRST;
+	Module *m = choose_compile((Kernel *)b->kernel, &first, t, NULL);
+	const Func *f = m ? m->funcs.at[0] : NULL;
+	bool is_known = f && f->nmade && estimate_bill(m->funcs.at[0], &first, t, mem, NULL, &bill);
+	return is_known ? bill.cycles + NEXT : -1;
+}
+
+/* Bytes of the operands. */
+static double
+made_bytes(const Func *f, const Bound *b, Arena *mem)
+{
+	const InspectArg *arg = inspect_args(b, f, mem);
+	double n = 0;
+	for (int i = 0; i < f->nmade; i++) {
+		const InspectArg *a = &arg[f->nparam - f->nmade + i];
+		n += (double)a->dim[0] * (double)a->dim[1] * dtype_info[f->made[i].elem].bits / 8;
+	}
+	return n;
+}
+
+/* Would several programs compute each? */
+static bool
+is_shared(const Func *f, const Bound *b)
+{
+	for (int i = 0; i < f->nmade; i++) {
+		int64_t shares = 1;
+		for (int a = 0; a < b->naxis; a++)
+			shares *= f->made[i].axes >> a & 1 ? 1 : MAX(b->grid[a], 1);
+		if (shares < SHARES)
+			return false;
+	}
+	return f->nmade > 0;
+}
+
+static bool
+may_be_made(Kernel *k, const Bound *b, const Target *t)
+{
+	Module *m = choose_simplified(k, b, t);
+	if (!m || !is_shared(m->funcs.at[0], b) || !choose_sums(m->funcs.at[0]))
+		return false;
+	double bytes = made_bytes(m->funcs.at[0], b, k->program->cx->mem);
+	return bytes <= ROOM * estimate_bytes(b) && bytes <= ROOM_MOST;
+}
+
+/* Cycles of a launch, or of both; below 0: not known. */
+static double
+cycles_of(Kernel *k, const Bound *b, const Target *t)
+{
+	Bill bill;
+	Module *m = choose_compile(k, b, t, NULL);
+	return m && choose_bill(b, m->funcs.at[0], t, k->program->cx->mem, &bill) ? bill.cycles : -1;
+}
+
+static void
+note(const ChooseBinding *how, double whole, double first, double both, const Target *t)
+{
+	double us = t->rates->clock;
+	if (how->why)
+		text_printf(&how->why->chosen, "  operands of products are computed once, by a kernel before: %.3g us, "
+		    "then %.3g; if each program computed them, %.3g us\n", first / us, (both - first) / us, whole / us);
+}
+
+/* The schedule's values with the word, in `mem`; false: as they are is better. */
+static bool
+choose_both(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem, NamedConst **values,
+    int *n)
+{
+	ChooseWhy why = {.mem = how->why ? how->why->mem : NULL};
+	const ChooseBinding with = {is_fixed, bind, (void *)how, how->why ? &why : NULL, false};
+	Bound whole, made;
+	NamedConst *of;
+	int nof = 0;
+	if (!bind(with.user, NULL, 0, &made) || !may_be_made(k, &made, t))
+		return false;
+	if (!choose(k, &made, t, &with, mem, &of, &nof))
+		nof = 0;
+	double alone = -1, both = -1;
+	if (how->bind(how->user, *values, *n, &whole) && bind(with.user, of, nof, &made) && may_be_made(k, &made, t)) {
+		alone = cycles_of(k, &whole, t);
+		both = cycles_of(k, &made, t);
+	}
+	bool is_better = alone >= 0 && both >= 0 && both <= GAIN * alone;
+	if (is_better && how->why) {
+		text_close(&how->why->chosen);
+		*how->why = why;
+		note(how, alone, choose_first_cycles(&made, t, k->program->cx->mem), both, t);
+	} else {
+		text_close(&why.chosen);
+	}
+	if (!is_better)
+		return false;
+	NamedConst *all = NEW_ARRAY(mem, NamedConst, nof + 1);
+	for (int i = 0; i < nof; i++)
+		all[i] = of[i];
+	all[nof] = choose_word(SCHEDULE_MATERIALIZE, 1);
+	all[nof].name = intern(k->program->cx->names, all[nof].name);
+	all[nof].value.kind = CONST_BOOL;
+	*values = all;
+	*n = nof + 1;
+	return true;
+}
+
+bool
+choose_materialize(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem, NamedConst **values,
+    int *n)
+{
+	if (choose_is_said(k, how, SCHEDULE_MATERIALIZE))
+		return false;
+	Candidates c = candidates_open(k);
+	candidates_next(&c);
+	bool ok = choose_both(k, t, how, choose, mem, values, n);
+	candidates_close(&c);
+	return ok;
+}

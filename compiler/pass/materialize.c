@@ -1,0 +1,373 @@
+/* Operands of products that several programs have in common are computed once, into memory, where the schedule says
+ * `materialize`.
+ *
+ *     for %0, %K, %64, %acc do (%k, %c) {                       programs (i, j): 64 rows by 64 columns
+ *         %at = read %p, %k {index = "p", extents = [64]} : i32[64]
+ *         %a = read %x, (mul %i, 64), %at {index = "pg", extents = [64]} : bf16[64, 64]
+ *         %b = read %w, %k, (mul %j, 64) {index = "pp", extents = [64, 64]} : bf16[64, 64]
+ *         yield (dot %a, %b, %c)
+ *     }
+ *
+ * Each of the programs along j gathers the same %a, which goes through registers while products wait.  A kernel that is
+ * launched before (MATERIALIZE_FIRST) computes it, for each program along i and each trip: the programs along j share the
+ * trips, and all else of the kernel goes.
+ *
+ *     for %j, (cdiv %K, 64), (num_programs 1) do (%t) {
+ *         %k = mul %t, 64
+ *         %at, %a = as before
+ *         write %made, (mul %i, 64), (mul %t, 64), %a
+ *     }
+ *
+ * In the kernel itself it is what that wrote, which tensor maps bring:
+ *
+ *         %a = read %made, (mul %i, 64), %k {index = "pp", extents = [64, 64]} : bf16[64, 64]
+ *
+ * %made is a parameter behind the others, bf16[programs along i * 64, trips * 64], which the runtime allocates
+ * (Func.made).  What is written are the very tiles that products would have had, elements outside of tensors too, so that
+ * results are the same to the bit.
+ *
+ * Rows that indices say, x[ids[i], k], come by copies ahead: they are computed before beside other operands only.
+ *
+ * The operand is computed from indices, from the program's number along some axes but not along all, from the index of the
+ * loop that has the product, which is one of the function's body, and from tensors that nothing writes; no more of the
+ * loop's state.  The loop ends where a sum of the launch's arguments says, or with the program's number. */
+#include "ir/derive.h"
+#include "model/digits/digits.h"
+#include "pass/layout/dot.h"
+
+#include <string.h>
+
+#define PLAIN "it is read as it is"
+
+typedef struct Operand {
+	Value *value;
+	Op *loop;
+	bool *slice;                                    /* by Value.id: what it is computed from */
+	unsigned axes;
+	MadeTensor made;
+	int group;                                      /* the first one of those with this loop and these axes */
+} Operand;
+
+typedef struct Operands {
+	Func *f;
+	const Op *id[MAX_AXES];                         /* the source's program_id, which knows how many there are */
+	Operand at[MADE_MOST];
+	int n;
+	const char *reason;
+} Operands;
+
+/* ---- which ---- */
+
+static bool mark(Operand *o, Func *f, const Value *v);
+
+static bool
+is_repeatable(Func *f, const Op *op)
+{
+	if (op->kind == OP_READ)
+		return !tensor_may_be_written(f, op->in[0], f->body);
+	bool multiplies = op_family(op) == FAMILY_DOT;
+	return op->kind == OP_YIELD || op->kind == OP_FOR || op->kind == OP_IF || (op_has(op, PURE) && !multiplies);
+}
+
+/* The op with its regions. */
+static bool
+mark_op(Operand *o, Func *f, const Op *op)
+{
+	if (!is_repeatable(f, op))
+		return false;
+	op_extend_slice(op, o->slice, true);
+	if (op->kind == OP_PROGRAM_ID)
+		o->axes |= 1u << attr_axis(op);
+	for (int i = 0; i < op->nin; i++)
+		if (!mark(o, f, op->in[i]))
+			return false;
+	for (int r = 0; r < op->nregion; r++)
+		for (const Op *in = op->region[r]->first; in; in = in->next) {
+			for (int i = 0; i < in->nregion; i++)
+				for (int k = 0; k < in->region[i]->narg; k++)
+					o->slice[in->region[i]->arg[k].id] = true;
+			if (!mark_op(o, f, in))
+				return false;
+		}
+	return true;
+}
+
+/* A value of the function's body or of the loop's, or of an op that is taken whole. */
+static bool
+mark(Operand *o, Func *f, const Value *v)
+{
+	if (o->slice[v->id])
+		return true;
+	if (!v->def && (v->block == f->body || v == &o->loop->region[0]->arg[0]))
+		return true;
+	if (!v->def || (v->def->home != f->body && v->def->home != o->loop->region[0]))
+		return false;
+	for (int r = 0; r < v->def->nregion; r++)
+		for (int k = 0; k < v->def->region[r]->narg; k++)
+			o->slice[v->def->region[r]->arg[k].id] = true;
+	return mark_op(o, f, v->def);
+}
+
+/* Is it read as it is, as copies do? */
+static bool
+is_plain(const Value *v)
+{
+	Window w;
+	return !v->def || (v->def->kind == OP_READ && (!strchr(attr_index(v->def), 'g') || !window_find(v->def, &w)));
+}
+
+/* Rows that indices say: threads copy them to shared memory, ahead and as they are. */
+static bool
+is_rows(const Value *v)
+{
+	const char *index = v->def->kind == OP_READ ? attr_index(v->def) : "g";
+	return index[strlen(index) - 1] == 'p';
+}
+
+/* Where the loop ends, of an operand whose dimension `depth` goes along its trips. */
+static bool
+find_extent(Operand *o, const Func *f, int depth)
+{
+	const Op *loop = o->loop, *quotient = loop->in[1]->def;
+	MadeTensor *m = &o->made;
+	*m = (MadeTensor){.elem = o->value->type->elem, .axes = o->axes, .along = 1 - depth, .divisor = 1};
+	memcpy(m->tile, o->value->type->extent, sizeof m->tile);
+	bool divides = quotient && (quotient->kind == OP_DIV || quotient->kind == OP_FLOORDIV) &&
+	    value_int(quotient->in[1], &m->divisor) && m->divisor > 0;
+	if (!divides)
+		m->divisor = 1;
+	return value_int(loop->in[0], &m->begin) && value_int(loop->in[2], &m->step) && m->step > 0 && m->begin >= 0 &&
+	    launch_sum_most(divides ? quotient->in[0] : loop->in[1], &m->end) && f->naxis > 0;
+}
+
+/* NULL: it can be computed before. */
+static const char *
+find_operand(Operands *all, Op *dot, int which, Operand *o)
+{
+	Func *f = all->f;
+	bool flipped;
+	*o = (Operand){.value = dot_operand_root(dot->in[which], &flipped), .loop = dot->home->parent};
+	const Type *t = o->value->type;
+	if (!o->loop || o->loop->kind != OP_FOR || o->loop->home != f->body)
+		return "the product is in no loop of the kernel's body";
+	if (is_plain(o->value) || !value_inside(o->value, o->loop->region[0]))
+		return PLAIN;
+	if (t->rank != 2 || t->ptr != PTR_NONE || t->elem == TY_BOOL || dtype_is_packed(t->elem))
+		return "the operand is no matrix of whole bytes";
+	o->slice = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues);
+	if (!mark(o, f, o->value))
+		return "the operand is computed from the loop's state, from a product, or from what may be written";
+	Operand ends = {.slice = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues), .loop = o->loop};
+	bool is_known = ALL_OF(i, 3, mark(&ends, f, o->loop->in[i]));
+	if (!is_known || ends.axes & ~o->axes || !find_extent(o, f, flipped == (which == 0) ? 0 : 1) ||
+	    !ALL_OF(i, 3, mark(o, f, o->loop->in[i])))
+		return "the launch's sizes do not say where the product's loop ends";
+	if (o->axes == (1u << f->naxis) - 1)
+		return "each program has operands of its own";
+	return NULL;
+}
+
+static void
+find_operands(Operands *all)
+{
+	Func *f = all->f;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_PROGRAM_ID)
+			all->id[attr_axis(op)] = op;
+	all->reason = "no operand of its products is gathered or computed";
+	for (Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
+			Operand o;
+			const char *reason = find_operand(all, op, i, &o);
+			bool is_again = ANY_OF(k, all->n, all->at[k].value == o.value);
+			if (reason && strcmp(reason, PLAIN) != 0)
+				all->reason = reason;
+			if (reason || is_again || all->n == MADE_MOST)
+				continue;
+			o.group = all->n;
+			for (int k = all->n; k-- > 0;)
+				if (all->at[k].loop == o.loop && all->at[k].axes == o.axes)
+					o.group = k;
+			all->at[all->n++] = o;
+		}
+	if (ALL_OF(i, all->n, is_rows(all->at[i].value)) && all->n > 0) {
+		all->reason = "rows that indices say are copied as they are";
+		all->n = 0;
+	}
+}
+
+/* ---- the matrix ---- */
+
+/* This program's number among those along the axes, the first one slowest; *programs, unless NULL: how many. */
+static Value *
+number_along(Builder *b, const Operands *all, unsigned axes, Value **programs)
+{
+	Value *at = NULL, *count = NULL;
+	for (int a = 0; a < all->f->naxis; a++) {
+		if (!(axes >> a & 1))
+			continue;
+		const Attr axis = attr_new_axis(b->m, a);
+		const Op *like = all->id[a];
+		const Attr *attr = like ? like->attr : &axis;
+		Value *id = op_make(b, OP_PROGRAM_ID, NULL, 0, attr, like ? like->nattr : 1, NULL, 0)->out;
+		Value *n = op_make(b, OP_NUM_PROGRAMS, NULL, 0, &axis, 1, NULL, 0)->out;
+		at = at ? build2(b, OP_ADD, build2(b, OP_MUL, at, n), id) : id;
+		count = count ? build2(b, OP_MUL, count, n) : n;
+	}
+	if (programs)
+		*programs = count ? count : build_index(b, 1);
+	return at ? at : build_index(b, 0);
+}
+
+static Value *
+times(Builder *b, Value *v, int64_t n)
+{
+	return build2(b, OP_MUL, v, build_index(b, n));
+}
+
+/* Tensor, row, column of a program's tile in a trip. */
+static void
+place_in(Builder *b, const Operand *o, Value *tensor, Value *program, Value *trip, Value *in[3])
+{
+	const MadeTensor *m = &o->made;
+	in[0] = tensor;
+	in[1 + m->along] = times(b, program, m->tile[m->along]);
+	in[2 - m->along] = trip;
+}
+
+static Value *
+add_param(Func *f, int i, const Operand *o, Access access)
+{
+	const int64_t extent[2] = {-1, -1};
+	FuncParam p = {.name = arena_printf(f->module->cx->mem, "operand%d", i), .kind = PARAM_TENSOR, .access = access,
+	    .multiple = 16};
+	for (int d = 0; d < KERNEL_RANK; d++) {
+		p.dim[d] = -1;
+		p.dim_multiple[d] = d < 2 ? o->made.tile[d] & -o->made.tile[d] : 0;
+	}
+	return func_add_param(f, &p, type_tensor(f->module, o->made.elem, 2, extent));
+}
+
+/* ---- the kernel before ---- */
+
+/* What no operand is computed from goes, of what was there. */
+static void
+erase_rest(const Operands *all, Op *const *was, int n)
+{
+	while (n-- > 0) {
+		Op *op = was[n];
+		bool is_kept = ANY_OF(i, all->n, ANY_OF(k, op->nout, all->at[i].slice[op->out[k].id]));
+		if (!op_has(op, TERM) && !is_kept)
+			op_erase(op);
+	}
+}
+
+/* What the operands of a group are computed from in the loop's body, and their writes. */
+static void
+build_trips(const Operands *all, int group, Value *const *tensor)
+{
+	const Operand *first = &all->at[group];
+	Op *was = first->loop;
+	const Block *body = was->region[0];
+	Builder b = build_before(was);
+	const Func *f = all->f;
+	const MadeTensor *m = &first->made;
+	Value *shares, *share = number_along(&b, all, ((1u << f->naxis) - 1) & ~first->axes, &shares);
+	Value *program = number_along(&b, all, first->axes, NULL);
+	Value *span = build2(&b, OP_SUB, was->in[1], build_index(&b, m->begin));
+	Value *trips = build2(&b, OP_FLOORDIV, build2(&b, OP_ADD, span, build_index(&b, m->step - 1)),
+	    build_index(&b, m->step));
+	Op *loop = build_for(&b, (Value *const[]){share, trips, shares}, NULL, 0, NULL);
+	Builder in = build_inside(loop, 0);
+	Value **map = NEW_ARRAY(b.m->cx->tmp, Value *, f->nvalues), *trip = &loop->region[0]->arg[0];
+	map[body->arg[0].id] = build2(&in, OP_ADD, times(&in, trip, m->step), build_index(&in, m->begin));
+	for (const Op *op = body->first; op; op = op->next)
+		if (ANY_OF(i, all->n, all->at[i].group == group && ANY_OF(k, op->nout, all->at[i].slice[op->out[k].id])))
+			op_clone(&in, op, map);
+	for (int i = group; i < all->n; i++) {
+		const Operand *o = &all->at[i];
+		if (o->group != group)
+			continue;
+		Value *to[4];
+		in.place = o->value->def->place;
+		place_in(&in, o, tensor[i], program, times(&in, trip, o->made.tile[1 - o->made.along]), to);
+		to[3] = map[o->value->id];
+		const Attr attr[] = {attr_new_index(b.m, "pp"), attr_new_extents(b.m, o->made.tile, 2)};
+		op_make(&in, OP_WRITE, to, 4, attr, 2, NULL, 0);
+	}
+	build_yield(&in, NULL, 0);
+}
+
+static void
+make_first(const Operands *all)
+{
+	Func *f = all->f;
+	Value *tensor[MADE_MOST];
+	VEC(Op *) was = {0};
+	for (Op *op = f->body->first; op; op = op->next)
+		vec_push(f->module->cx->tmp, &was, op);
+	for (int i = 0; i < all->n; i++)
+		add_param(f, i, &all->at[i], ACCESS_OUT);
+	for (int i = 0; i < all->n; i++)
+		tensor[i] = &f->body->arg[f->nparam - all->n + i];
+	for (int i = 0; i < all->n; i++)
+		if (all->at[i].group == i)
+			build_trips(all, i, tensor);
+	erase_rest(all, was.at, was.n);
+	f->name = intern(f->module->cx->names, arena_printf(f->module->cx->tmp, "%s_operands", f->name));
+	f->schedule = (Schedule){.materialize = MATERIALIZE_FIRST, };
+}
+
+/* ---- the kernel itself ---- */
+
+static void
+read_made(const Operands *all, const Operand *o, Value *tensor)
+{
+	Op *loop = o->loop, *was = o->value->def;
+	const MadeTensor *m = &o->made;
+	int64_t depth = m->tile[1 - m->along];
+	Builder outside = build_before(loop), b = build_before(was);
+	Value *program = number_along(&outside, all, o->axes, NULL), *in[3];
+	Value *trip = &loop->region[0]->arg[0];
+	if (m->begin)
+		trip = build2(&b, OP_SUB, trip, build_index(&b, m->begin));
+	if (m->step != depth)
+		trip = times(&b, build2(&b, OP_FLOORDIV, trip, build_index(&b, m->step)), depth);
+	place_in(&outside, o, tensor, program, trip, in);
+	const Attr attr[] = {attr_new_index(b.m, "pp"), attr_new_extents(b.m, m->tile, 2)};
+	Op *read = op_make(&b, OP_READ, in, 3, attr, 2, &o->value->type, 1);
+	read->out[0].name = o->value->name;
+	value_replace(o->value, read->out);
+}
+
+static void
+make_main(const Operands *all)
+{
+	Func *f = all->f;
+	for (int i = 0; i < all->n; i++)
+		add_param(f, i, &all->at[i], ACCESS_IN);
+	for (int i = 0; i < all->n; i++)
+		read_made(all, &all->at[i], &f->body->arg[f->nparam - all->n + i]);
+}
+
+void
+pass_materialize(Func *f, const Target *t)
+{
+	if (!f->schedule.materialize)
+		return;
+	Operands all = {.f = f};
+	func_number(f);
+	find_operands(&all);
+	if (t->kind != TARGET_PTX)
+		all.reason = "only NVIDIA's GPUs compute operands before";
+	f->materialize_reason = all.n == 0 || t->kind != TARGET_PTX ? all.reason : NULL;
+	if (f->materialize_reason)
+		return;
+	if (f->schedule.materialize == MATERIALIZE_FIRST)
+		make_first(&all);
+	else
+		make_main(&all);
+	f->nmade = all.n;
+	f->made = MAP_OF(f->module->cx->mem, MadeTensor, i, all.n, all.at[i].made);
+	sweep(f);
+}
