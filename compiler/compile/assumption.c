@@ -9,8 +9,6 @@
  *     C = 5000, between two eighths      %C: dim multiple(8) least(4097): most elements need no test
  *     w: in f16[F, C * 9], C = 64        %C: dim multiple(64) least(1, 16777215): indices along it have 31 bits
  *     h: out i32[K] = 0, K = 300         %K: dim multiple(4) least(2, 4096): what all programs add to it fits a block
- *     s: in f16[N, K / 128], x: in f16[M, K], M = 16, K = 5120
- *                                        %K: dim multiple(2048) most(5120): scales are copied before the loop (preload.c)
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
  * of the key anyhow; five, six and seven eighths cost three.  Another one's value is not taken for it, since loops over so
@@ -23,8 +21,6 @@
 enum { UNFOLDED_MOST = (1 << 24) - 1, MANY_TIMES = 128 };
 /* Of bins that programs add to, K of h: out i32[K] = 0: so many have room in shared memory (pass privatize). */
 enum { BINS = 2, BINS_MOST = 4096 };
-/* Of K, where scales have K / 128 columns, and rows are few: above so many, the eighth of a power of two. */
-enum { EIGHTHS = 1024 };
 
 int64_t
 assumption_of(uint64_t v)
@@ -66,12 +62,10 @@ dim_expr(const Kernel *k, int param, int d)
 }
 
 /* Of K, where a tensor has cdiv(K, 128) or K / 128 rows or columns, 2048: rows of those then begin at multiples of 16
- * elements, and 16 blocks of K / 32, or of a vector with a scale for each, at a time need no test.  *scales: rows of a
- * tensor have in each column what belongs to a group of K. */
+ * elements, and 16 blocks of K / 32, or of a vector with a scale for each, at a time need no test. */
 static int64_t
-multiple_of_parts(const Bound *b, int symbol, bool *scales)
+multiple_of_parts(const Bound *b, int symbol)
 {
-	enum { GROUP = 32 };
 	int64_t v = b->symbol[symbol].value.i, most = 1;
 	const Expr *of, *by;
 
@@ -81,30 +75,10 @@ multiple_of_parts(const Bound *b, int symbol, bool *scales)
 			int64_t parts = e ? b->param[i].dim[d] : 0;
 			bool of_symbol = parts > 0 && is_quotient(e, &of, &by) && of->kind == EX_NAME &&
 			    of->name == b->symbol[symbol].name;
-			if (of_symbol && v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24) {
+			if (of_symbol && v % parts == 0 && is_power_of_two(v / parts) && v / parts < INT64_C(1) << 24)
 				most = MAX(most, v / parts * assumption_of((uint64_t)parts));
-				*scales |= d > 0 && d == b->param[i].rank - 1 && v / parts >= GROUP &&
-				    dtype_info[b->param[i].dtype].bits >= 8;
-			}
 		}
 	return most;
-}
-
-/* Has a tensor few rows of that length, or is one? */
-static bool
-is_of_few_rows(const Bound *b, int symbol)
-{
-	enum { FEW_ROWS = 32 };                         /* of a loop that waits for memory (pass pipeline) */
-	for (int i = 0; i < b->kernel->params.n; i++) {
-		int last = b->param[i].rank - 1;
-		const Expr *e = last >= 0 ? dim_expr(b->kernel, i, last) : NULL;
-		double rows = 1;
-		for (int d = 0; d < last; d++)
-			rows *= (double)b->param[i].dim[d];
-		if (e && e->kind == EX_NAME && e->name == b->symbol[symbol].name && rows <= FEW_ROWS)
-			return true;
-	}
-	return false;
 }
 
 /* A row in a tile that is made for it: five to eight eighths of the tile, so that few forms differ. */
@@ -172,16 +146,8 @@ assumption_least(int64_t assumed)
 	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
 }
 
-/* Is the dimension to be known to be no more than the eighth's end, by pass pipeline alone?  A least number is
- * one more than a multiple of 8 then not. */
-static bool
-is_most_alone(int64_t least)
-{
-	return least >= EIGHTHS && least % 2 == 0;
-}
-
-/* The eighth's end: the tile is the least power of two that is more than half of it, or above it.  Of 1, what is unfolded
- * has at most, of 2 what bins have. */
+/* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has
+ * at most, of 2 what bins have. */
 static int64_t
 assumption_most(int64_t least)
 {
@@ -190,22 +156,9 @@ assumption_most(int64_t least)
 		return UNFOLDED_MOST;
 	if (least == BINS)
 		return BINS_MOST;
-	if (is_most_alone(least))
-		least++;
 	while (least > 0 && tile < least)
 		tile *= 2;
 	return least > 0 ? least - 1 + tile / 8 : 0;
-}
-
-/* What the eighth of a power of two that v is in comes behind; 0: v is short, so that loops over it would have known
- * ends. */
-static int64_t
-eighth_of(int64_t v)
-{
-	int64_t tile = EIGHTHS;
-	while (tile < v)
-		tile *= 2;
-	return v > EIGHTHS && v < UNFOLDED_MOST ? (v - 1) / (tile / 8) * (tile / 8) : 0;
 }
 
 int64_t
@@ -225,10 +178,7 @@ assumption_of_dim(const Bound *b, int symbol)
 			if (c > most && v % c == 0)
 				most = c;
 	}
-	bool scales = false;
-	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol, &scales)) : most;
-	if (least == 0 && scales && is_of_few_rows(b, symbol))
-		least = eighth_of(v);
+	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
 	if (least == 0 && v > 0 && v <= UNFOLDED_MOST && is_unfolded(b, symbol))
 		least = 1;
 	if (least == 0 && v >= BINS && v <= BINS_MOST && is_filled(b, symbol))
@@ -418,9 +368,8 @@ set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *
 		if (assumed < 0)
 			fix_symbol(f, i, -assumed);
 		f->param[i].multiple = assumed < 0 ? 0 : assumption_multiple(assumed);
-		int64_t least = assumption_least(assumed);
-		f->param[i].least = is_most_alone(least) ? 0 : least;
-		f->param[i].most = assumption_most(least);
+		f->param[i].least = assumption_least(assumed);
+		f->param[i].most = assumption_most(f->param[i].least);
 	}
 }
 

@@ -51,16 +51,13 @@ RULE(mbarrier)
 	return wanted(x, TYPE_MBARRIER, "mbarrier<N>");
 }
 
-/* Another tile, which a slot of the buffer holds in place of its own; several, from one of constant number on. */
+/* Another tile, which a slot of the buffer holds in place of its own. */
 static bool
 fits_slot(const Op *slot, const Type *t)
 {
 	const Op *owner = buffer_owner(slot->in[0]);
-	int64_t at, slots = slot->in[0]->type->slots;
-	bool several = value_int(slot->in[1], &at) && at >= 0 && at < slots;
 
-	return owner && type_count(t) * dtype_info[t->elem].bits <=
-	    8 * buffer_slot_bytes(owner) * (several ? slots - at : 1);
+	return owner && type_count(t) * dtype_info[t->elem].bits <= 8 * buffer_slot_bytes(owner);
 }
 
 RULE(slot)

@@ -94,18 +94,14 @@ parse_param_type(Reader *r, ParamText *p)
 	return diag_error(r->cx, at, DIAG_TIR_PARAM);
 }
 
-/* least(897, 1024): a dimension is no less, and no more; most(1024): no more. */
+/* least(897, 1024): a dimension is no less, and no more. */
 static bool
 parse_least(Reader *r, ParamText *p)
 {
-	static const char number[] = "a number of 1 or more";
-
-	if (read_take_word(r, "most"))
-		return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.most, number) && read_need(r, ')');
 	if (!read_take_word(r, "least"))
 		return true;
-	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.least, number) &&
-	    (!read_take(r, ',') || read_need_int(r, 1, INT64_MAX, &p->param.most, number)) && read_need(r, ')');
+	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.least, "a number of 1 or more") &&
+	    (!read_take(r, ',') || read_need_int(r, 1, INT64_MAX, &p->param.most, "a number of 1 or more")) && read_need(r, ')');
 }
 
 /* multiple(16): what the address or the integer is known to be a multiple of; then, maybe, a tensor's dimensions. */

@@ -263,7 +263,7 @@ put_tensor(Printer *p, const Func *f, const FuncParam *param, const Type *t)
 const char *const access_text[] = {"in", "out", "inout", "scratch"};
 
 /* multiple(16): the address; multiple(16, 1, 32): then each dimension; least(897, 1024): of a dimension,
- * and the most; most(1024): that alone, which ranges leave out (axis.c). */
+ * and the most. */
 static void
 put_multiple(Printer *p, const FuncParam *param, int rank)
 {
@@ -282,9 +282,7 @@ put_multiple(Printer *p, const FuncParam *param, int rank)
 		text_printf(p->out, " least(%lld", (long long)param->least);
 	if (param->least > 0 && param->most > 0)
 		text_printf(p->out, ", %lld", (long long)param->most);
-	if (param->least == 0 && param->most > 0)
-		text_printf(p->out, " most(%lld", (long long)param->most);
-	text_put(p->out, param->least > 0 || param->most > 0 ? ")" : "");
+	text_put(p->out, param->least > 0 ? ")" : "");
 }
 
 static void

@@ -85,7 +85,7 @@ make_param(const Lower *l, const AbiParam *a, bool pointers, ThreadParam *out)
 	case ABI_DIM:
 		out->type = REG_I64;
 		out->least = p->least;
-		out->most = p->least > 0 && p->most > 0 ? p->most : extent_most;
+		out->most = p->most > 0 ? p->most : extent_most;
 		break;
 	case ABI_TENSOR_MAP:
 		out->name = arena_printf(l->mem, "%s_map%d", p->name, a->dim);

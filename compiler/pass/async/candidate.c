@@ -360,8 +360,6 @@ void
 pipeline_drop_records(Pipeline *p)
 {
 	int n = 0;
-
-	preload_drop(p);
 	for (int i = 0; i < p->reads.n; i++) {
 		const Staged *s = &p->reads.at[i];
 		if (s->pitch)

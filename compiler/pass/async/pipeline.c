@@ -88,8 +88,7 @@ issue_first(Pipeline *p, Builder *b, int stages, CopyPart part)
 static void
 build_prologue(Pipeline *p, Builder *b, int stages)
 {
-	p->starts_early = pipeline_starts_early(p);
-	if (!p->starts_early) {
+	if (!pipeline_starts_early(p)) {
 		issue_first(p, b, stages, COPY_ALL);
 		return;
 	}
@@ -294,7 +293,7 @@ fixed_bytes(const Pipeline *p)
 static int
 choose_stages(const Pipeline *p)
 {
-	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p) + fixed_bytes(p) + preload_bytes(p);
+	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p) + fixed_bytes(p);
 	int64_t decoded = decoded_bytes(p);
 	int64_t room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
@@ -376,7 +375,6 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 	find_wanted(&p);
 	if (p.reads.n == 0)
 		return;
-	preload_find(&p);
 	axis_drop(m);
 	pipeline_find_bulk(&p);
 	int stages = choose_stages(&p);
@@ -389,7 +387,6 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 		pipeline_symmetric(&p, stages);
 	else if (p.is_async && stages >= 2) {
 		build_pipeline(&p, stages);
-		preload_put(&p);
 		pipeline_read_ahead(&p);
 	} else {
 		pipeline_drop_bulk(&p);

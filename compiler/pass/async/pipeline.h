@@ -37,13 +37,6 @@ typedef struct Staged {
 /* Reads of tensors that are `in fixed`, the others, or both. */
 typedef enum CopyPart { COPY_ALL, COPY_FIXED, COPY_OTHERS } CopyPart;
 
-/* A read of a few columns, all of which are copied before the loop (preload.c). */
-typedef struct Preload {
-	Staged s;
-	bool is_staged;                                 /* else it would be a read of the loop */
-	int64_t trips, columns;                         /* iterations that have a slot; columns of each */
-} Preload;
-
 typedef struct Pipeline {
 	Module *m;
 	Arena *tmp;
@@ -52,19 +45,15 @@ typedef struct Pipeline {
 	Op *loop;
 	Block *body;
 	bool is_async;                                  /* asynchronous copies, else double buffering */
-	bool starts_early;                              /* copies of `in fixed` begin before the grids before are over */
 	int columns;                                    /* that the loop carried at first */
 	bool *counts;                                   /* of these the integers that follow from each other; NULL: none */
 	Value **ahead;                                  /* these in the iteration to copy for; NULL: in this one */
 	VEC(Op *) slice;                                /* of the body: what its dots' operands are computed from */
 	VEC(Staged) reads;
-	VEC(Preload) preloads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
 	int nasync;                                     /* reads that cp_async serves in groups */
 	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
 	CopyPart part;                                  /* of the reads that pipeline_copies copies */
-	Value *came;                                    /* mbarrier of what is copied before the loop, behind `entry` */
-	Op *entry;
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
 
@@ -96,7 +85,7 @@ void pipeline_find_reads(Pipeline *p);
 bool pipeline_is_search(const Func *f, const Op *loop, const Block *b);
 /* Of these, and others of fewer bytes, those of parts of the same records become parts of their rows. */
 void pipeline_find_records(Pipeline *p);
-/* Rows of records stay with what reads their parts, and what would be read before the loop in it. */
+/* Rows of records stay with what reads their parts. */
 void pipeline_drop_records(Pipeline *p);
 /* Of one access of a thread. */
 int pipeline_access_bytes(const Op *read);
@@ -300,15 +289,6 @@ Value *pipeline_next(Builder *b, Value *v, int n);
 
 /* double_buffer.c: two slots where they take no more than `room` bytes */
 void pipeline_double_buffer(Pipeline *p, int64_t room);
-
-/* preload.c: the slots, at most, of what is copied before a loop for all its iterations, of which it is to do `times` at
- * once; 0: it reads more, or otherwise. */
-int64_t preload_trips(const Func *f, const Target *t, const Op *loop, const Op *read, int64_t times, int64_t warps);
-/* Takes such reads of a loop that waits for memory out of p->reads; into them again; into slots behind the first copies. */
-void preload_find(Pipeline *p);
-void preload_drop(Pipeline *p);
-void preload_put(Pipeline *p);
-int64_t preload_bytes(const Pipeline *p);
 
 /* double_buffer.c: the pipelined loop's other reads, if a thread holds little of them, are made an iteration ahead */
 void pipeline_read_ahead(Pipeline *p);

@@ -138,9 +138,6 @@ axis_meet(const AxisInfo *a, const AxisInfo *b, const Type *t)
 	return x;
 }
 
-/* A bound without a least number, most(8192), is for what asks for it by name (preload.c): its code for the rest stays what
- * it is at any size.  Where ranges had it, products of one row and few took up to 7 % more, and no less, though none of
- * them was copied before its loop. */
 static void
 set_param(const Func *f, int i)
 {
@@ -151,7 +148,7 @@ set_param(const Func *f, int i)
 	x.div[0] = MAX(known, axis_unit(v->type));
 	if (p->kind == PARAM_DIM) {
 		x.lo = MAX(p->multiple > 1 ? p->multiple : 0, p->least);        /* of a multiple: it is not 0 */
-		x.hi = p->least > 0 && p->most > 0 ? p->most : MAX_ELEMENTS;
+		x.hi = p->most > 0 ? p->most : MAX_ELEMENTS;
 	}
 	set(v, x);
 }

@@ -251,7 +251,7 @@ add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
 	if (e.slot && value_int(e.slot, &i)) {
 		i %= t->slots;
 		e.lo += e.slot_bytes * (i < 0 ? i + t->slots : i);
-		e.hi = e.lo + MAX(e.slot_bytes, dtype_bytes(v->type->elem, type_count(v->type)));
+		e.hi = e.lo + e.slot_bytes;
 	}
 	vec_push(tmp, out, e);
 }

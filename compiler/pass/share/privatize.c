@@ -95,7 +95,7 @@ extent_most(const Func *f, const Value *tensor, int d)
 {
 	bool is_open = tensor->type->extent[d] < 0 && !tensor->def && !tensor->block->parent;
 	int symbol = is_open ? f->param[tensor->index].dim[d] : -1;
-	return symbol >= 0 ? (f->param[symbol].least > 0 ? f->param[symbol].most : 0) : MAX(tensor->type->extent[d], 0);
+	return symbol >= 0 ? f->param[symbol].most : MAX(tensor->type->extent[d], 0);
 }
 
 /* Extents of the copy: of the dimensions that are gathered, powers of two, with places beyond the tensor that nothing is

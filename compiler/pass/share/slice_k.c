@@ -28,7 +28,6 @@
  * The schedule word `slices` says by how much; without it loops of few rows are sliced (slice_find.c).  slice_read.c makes
  * the reads. */
 #include "ir/derive.h"
-#include "pass/async/pipeline.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
@@ -298,8 +297,7 @@ of_loop(Module *m, Func *f, Op *loop)
 	int n = f->nvalues;
 
 	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0], .merge = slice_merge_of(loop),
-	    .own = NEW_ARRAY(tmp, bool, n), .preloads = NEW_ARRAY(tmp, bool, n),
-	    .varies = NEW_ARRAY(tmp, bool, n), .step = NEW_ARRAY(tmp, int64_t, n),
+	    .own = NEW_ARRAY(tmp, bool, n), .varies = NEW_ARRAY(tmp, bool, n), .step = NEW_ARRAY(tmp, int64_t, n),
 	    .period = NEW_ARRAY(tmp, int64_t, n)};
 }
 
@@ -348,12 +346,7 @@ visit(Module *m, Func *f, const Target *t)
 	if (f->schedule.warps == 0)
 		f->schedule.warps = s.n;
 	s.each = s.merge ? 1 : slice_each(&s, t, s.n);
-	axis_keep(f);
-	for (const Op *op = s.body->first; op; op = op->next)
-		if (op->kind == OP_READ && slice_period(&s, op) == 1)
-			s.preloads[op->out[0].id] = preload_trips(f, t, loop, op, s.n * s.each, s.n) > 0;
 	s.n *= s.each;
-	f->has_axes = false;
 	slice(&s);
 	func_number(f);
 	return true;

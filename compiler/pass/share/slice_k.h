@@ -19,7 +19,6 @@ typedef struct Slice {
 	int64_t *step;                                  /* of such an integer: how much it grows in `period` iterations */
 	bool *own;                                      /* is it an integer that each slice has for itself, as a page's? */
 	int64_t *period;                                /* a power of two; 1: with each, 0: it is none that grows */
-	bool *preloads;                                 /* of reads: pass pipeline copies all before the loop */
 	bool masks_reads;                               /* small reads are made zero behind the loop's end */
 } Slice;
 

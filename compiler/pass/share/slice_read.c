@@ -132,7 +132,7 @@ are_parts_alone(const Slice *s)
 
 	for (const Op *op = s->body->first; op; op = op->next) {
 		bool counts = op->kind == OP_READ && s->varies[op->out[0].id] && slice_dim(s, op) >= 0;
-		if (counts && !s->preloads[op->out[0].id] && !reads_alone(s, op, &w) && w.is_part)
+		if (counts && !reads_alone(s, op, &w) && w.is_part)
 			return false;
 	}
 	return true;
@@ -263,7 +263,7 @@ slice_read(Sliced *x, const Op *op)
 	if (d >= 0)
 		return read_own(x, op, d);
 	bool gaps = slice_has_gaps(x->s, op);
-	bool alone = !gaps && reads_alone(x->s, op, &w) && !x->s->preloads[op->out[0].id] &&
+	bool alone = !gaps && reads_alone(x->s, op, &w) &&
 	    (w.word == 1 || are_parts_alone(x->s));
 	Value *v = gaps ? read_with_gaps(x, op) : alone ? read_alone(x, op, &w) : read_together(x, op, &w);
 

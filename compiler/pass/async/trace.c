@@ -12,7 +12,7 @@
  * loops with the same bounds (by other steps, as many as they take), and one less for a loop that begins a step later
  * (Course); comparisons with such a bound agree with it. */
 #include "pass/async/pipeline.h"
-#include "pass/async/protocol/trace.h"
+#include "pass/async/trace.h"
 
 #include <string.h>
 

@@ -22,7 +22,7 @@
  * In a cluster all its blocks are played: a copy with {mask} brings its part to each of them, and an arrival counts at
  * each.  A barrier of the cluster must stand before and behind the roles, and loops must run as often in each block. */
 #include "pass/async/pipeline.h"
-#include "pass/async/protocol/trace.h"
+#include "pass/async/trace.h"
 
 #include <string.h>
 
