@@ -87,7 +87,7 @@ copy_plain(Lower *l, RegType type, int n, ThreadAccess *from, ThreadAccess *to)
 
 /* Of the threads that hold the same elements only the first copies: `first` is true in it. */
 static void
-copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const ThreadAccess *to, Reg first)
+copy_async(Lower *l, int bytes, PrimKind by, const ThreadAccess *from, const ThreadAccess *to, Reg first)
 {
 	Reg whole = lower_i32(l, bytes);
 	Reg size = from->mask ? lower_op3(l, THREAD_SELECT, from->mask, whole, lower_i32(l, 0)) : whole;
@@ -97,10 +97,10 @@ copy_async(Lower *l, int bytes, bool by_line, const ThreadAccess *from, const Th
 
 	if (first)
 		lower_when(l, first);
-	if (bytes == 16)
-		thread_prim(l->b, by_line ? PRIM_CP_ASYNC_LINE : PRIM_CP_ASYNC_16, in, 3, NULL, 0, NULL, 0);
-	else
+	if (bytes < 16 || by == PRIM_CP_ASYNC)
 		thread_prim(l->b, PRIM_CP_ASYNC, in, 3, (int64_t[]){bytes}, 1, NULL, 0);
+	else
+		thread_prim(l->b, by, in, 3, NULL, 0, NULL, 0);
 	if (first)
 		lower_end_when(l);
 }
@@ -117,13 +117,14 @@ row_bytes_of_warp(const Type *tile, const Layout *elements)
 /* Whole lines at a time, of which other threads, or the next iterations, most likely want the rest: an H200's memory gives
  * 3.3 TB/s where each sector is asked for by itself, and 4.3 by lines.  Attention of one token over 16 x 4096 keys took
  * 81 us without and 63 with it, a product of few rows by 4-bit weights, 64 bytes of a row at a time, 13.8 and 12.3.  Not of
- * gathered rows of less than a line, the rest of which may be of no use.  PTX has it from version 7.4 on, which older
- * targets do not ask for. */
-static bool
-takes_lines(const Op *op, const Type *tile, const Layout *elements, const Target *t)
+ * gathered rows of less than a line, the rest of which may be of no use: those come by way of the L1 cache, where rows
+ * that many ask for stay.  PTX has lines from version 7.4 on, which older targets do not ask for. */
+static PrimKind
+copies_by(const Op *op, const Type *tile, const Layout *elements, const Target *t)
 {
-	return (t->has & prim_info[PRIM_CP_ASYNC_LINE].needs) && tile->rank > 1 &&
-	    !(strchr(attr_index(op), 'g') && row_bytes_of_warp(tile, elements) < LINE_BYTES);
+	if (strchr(attr_index(op), 'g') && row_bytes_of_warp(tile, elements) < LINE_BYTES)
+		return PRIM_CP_ASYNC;
+	return (t->has & prim_info[PRIM_CP_ASYNC_LINE].needs) && tile->rank > 1 ? PRIM_CP_ASYNC_LINE : PRIM_CP_ASYNC_16;
 }
 
 /* Each thread arrives when all that it has copied so far is there. */
@@ -145,7 +146,7 @@ copy_rows(Lower *l, const Op *op, const Type *tile, int64_t pitch)
 	Reg holder = lower_is_first_holder(l, layout), slot = lower_regs(l, op->in[access_data(op)])[0];
 	int64_t valid = attr_valid(op)->at[1], down, right;
 	uint64_t repeats = lower_repeats(layout);
-	bool by_line = takes_lines(op, tile, layout, l->t);
+	PrimKind by = copies_by(op, tile, layout, l->t);
 	LowerAccess a;
 
 	lower_access_make(l, &a, op, tile, layout);
@@ -161,7 +162,7 @@ copy_rows(Lower *l, const Op *op, const Type *tile, int64_t pitch)
 		lower_access_at(l, &a, r, &from);
 		to.offset = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, y, lower_i32(l, pitch)), x);
 		to.constant = down * pitch + right;
-		copy_async(l, a.vector, by_line, &from, &to, lower_both(l, holder, is_there));
+		copy_async(l, a.vector, by, &from, &to, lower_both(l, holder, is_there));
 	}
 }
 
@@ -198,7 +199,7 @@ lower_copy(Lower *l, Op *op)
 	uint64_t repeats = lower_repeats(&layout);
 	Reg first = lower_is_first_holder(l, &layout);
 	LowerShared at = lower_shared(l, &layout, &shared, size);
-	bool by_line = is_async && takes_lines(op, tile, &elements, l->t);
+	PrimKind by = copies_by(op, tile, &elements, l->t);
 	if (counts || (l->role == 1 && is_async))
 		lower_vote(l, &a);
 	for (int r = 0; r < 1 << layout.in[IN_REGISTER]; r += vector) {
@@ -212,7 +213,7 @@ lower_copy(Lower *l, Op *op)
 			lower_access_at(l, &a, r, &from);
 		to.offset = lower_shared_offset(l, &at, r, &to.constant);
 		if (is_async)
-			copy_async(l, size * vector, by_line, &from, &to, first);
+			copy_async(l, size * vector, by, &from, &to, first);
 		else
 			copy_plain(l, lower_type(tile), vector, &from, &to);
 	}
