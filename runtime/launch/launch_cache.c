@@ -238,11 +238,13 @@ slot_of(const TglKernel *k, const Instance *in, int param)
 	return FIRST_OF(i, in->func->nparam, strcmp(in->func->param[i].name, k->k->params.at[param].name) == 0);
 }
 
-/* Whether their maps fit depends on scalars. */
+/* Whether their maps fit depends on scalars, and how much a kernel before computes. */
 static bool
-has_windows(const Artefact *a)
+needs_scalars(const Instance *in)
 {
-	return ANY_OF(i, a->nmaps, a->map[i].windows);
+	int nmade;
+	instance_made(in, &nmade);
+	return nmade > 0 || ANY_OF(i, in->artefact.nmaps, in->artefact.map[i].windows);
 }
 
 static void
@@ -258,7 +260,7 @@ keep_arg(CachedArg *to, const TglKernel *k, const Instance *in, const TglArg *ar
 	if (arg->kind != TGL_ARG_TENSOR) {
 		if (param < 0 || k->in_header[param])
 			return;
-		to->is_free = !has_windows(&in->artefact);
+		to->is_free = !needs_scalars(in);
 		to->dtype = (TglDType)b->bound.param[param].dtype;
 		to->divides = assumption_of((uint64_t)arg->i);
 		to->slot = slot_of(k, in, param);
