@@ -150,7 +150,9 @@ registers_each(const ThreadKernel *k, const Target *t)
  * of 400 forms), to begin more loads, and few warps are there to wait.  Of 100 kernels of straight code, 50 of which take
  * other registers so, an H200 took .985 of the time in the mean: life 349 us for 430, lbm 457 for 531, compact 89 for 110,
  * four 1.02 or more, 1.08 at most.  0.8 of what is live and 20 gave .976, but spills, and 2.05 at most; with loops 1.7.
- * With 64 registers half of all threads fit, and fewer are left alone. */
+ * With 64 registers half of all threads fit, and fewer are left alone.  Not with branches, whose arms come to run beside
+ * each other: weights of Lanczos, twelve sines with the way for great angles behind a branch, had 72 registers so, take
+ * 134, and spilled 436 bytes. */
 static int
 blocks_for_live(const ThreadKernel *k, const Target *t, int live)
 {
@@ -168,7 +170,7 @@ void
 thread_fit_blocks(ThreadModule *m)
 {
 	enum { LIVE_PERCENT = 130 };
-	static const unsigned OTHERS = 1u << NODE_LOOP | 1u << NODE_MMA | 1u << NODE_WGMMA;
+	static const unsigned OTHERS = 1u << NODE_LOOP | 1u << NODE_IF | 1u << NODE_MMA | 1u << NODE_WGMMA;
 	ThreadKernel *k = &m->kernel;
 	bool is_open = k->min_blocks == 0 && !(m->kinds & OTHERS) && m->target->kind == TARGET_PTX;
 	int sums, live = k->min_blocks > 1 || is_open ? thread_live(m, &sums) : 0;

@@ -118,6 +118,20 @@ for k in pair share ragged columns waves; do
 	expect 0 "$k for sm_90a: 8 warps" inspect held.tgl $k -D warps=8
 	refuse '[4-8] blocks of a multiprocessor asked for'     # which leave 64 registers; at most as many as what is live
 done
+cat >lanczos.tgl <<'END'
+kernel lanczos<B = 256>(x: in u8[H, W], y: out u8[H, V], r: f32) grid(p: cdiv(V, B), h: H) {
+    let at = ((p * B + arange(0, B)) as f32 + 0.5) * r - 0.5;
+    let base = floor(at) as i32;
+    var s = zeros([B], f32);
+    static for k in range(-2, 4) {
+        let d = (at - ((base + k) as f32)) * pi;
+        s += (abs(d) < 1e-4 ? 1.0 : 3 * sin(d) * sin(d / 3) / (d * d)) * (x[h, clamp(base + k, 0, W - 1)] as f32);
+    }
+    y[h, p * B +: B] = clamp(floor(s + 0.5), 0, 255) as u8;
+}
+END
+expect 0 "reqntid" build lanczos.tgl --target=sm_90a --emit=ptx -D H=9 -D W=384 -D V=576 -D r=0.6 -D warps=4
+refuse "minnctapersm"                           # sines branch: their arms run beside each other, and would spill
 expect 0 '"bank_conflicts": 0' inspect expect_wrong.tgl --json
 
 # What several products by multiplications take is put once.
