@@ -33,8 +33,7 @@ void const_to_float(Const *c);                          /* an integer becomes a 
 typedef struct NamedConst {
 	const char *name;                               /* interned in the program's cx->names */
 	Const value;
-	Place place;                                    /* where it was said, for messages; NOWHERE:
-	    command line or API */
+	Place place;                                    /* where it was said, for messages; NOWHERE: command line or API */
 } NamedConst;
 
 const NamedConst *named_const(const NamedConst *c, int n, const char *name);    /* NULL if there is none */
@@ -86,15 +85,13 @@ struct Program {
 	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
 	int near;                                       /* the kernel that an item belonged to last */
 	bool partial;                                   /* something did not parse */
-	bool fast;                                      /* functions and divisions of kernels are fast::,
-	    which the report tries */
+	bool fast;                                      /* kernels' functions and divisions are fast::, for the report */
 	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };
 
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
-const Expr *dim_name(const Expr *dim, int64_t *more);   /* the name in N, N + 1, 1 + N, N - 1,
-    what is added; or NULL */
+const Expr *dim_name(const Expr *dim, int64_t *more);   /* the name in N, N + 1, 1 + N, N - 1, what is added; or NULL */
 /* The nearest name among everything that a launch may set, and all of them. */
 const char *header_advice(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);
@@ -114,14 +111,12 @@ void program_check(Program *p);
 
 /* What is known of one argument when binding; in order of Kernel.params. */
 typedef struct ArgInfo {
-	bool given;                                     /* false: an out or scratch tensor still to be made,
-	    or not known */
+	bool given;                                     /* false: an out or scratch tensor still to be made, or not known */
 	DType dtype;
 	int rank;
 	int64_t dim[KERNEL_RANK];                       /* a pointer has rank 1 and its buffer's count of elements */
 	const Expr *strides;                            /* what was said of a strided tensor's, or NULL */
-	bool is_spread;                                 /* without that: it is not row-major,
-	    and these are its strides */
+	bool is_spread;                                 /* without that: it is not row-major, and these are its strides */
 	int64_t stride[KERNEL_RANK];
 	Const scalar;                                   /* scalars */
 } ArgInfo;
@@ -129,8 +124,7 @@ typedef struct ArgInfo {
 typedef struct BoundParam {
 	DType dtype;
 	int rank;
-	int64_t dim[KERNEL_RANK];                       /* tensors: extents; pointers: rank 1,
-	    elements in the buffer */
+	int64_t dim[KERNEL_RANK];                       /* tensors: extents; pointers: rank 1, elements in the buffer */
 	bool dim_const[KERNEL_RANK];                    /* an integer literal in the source: known at compile time */
 	bool is_spread;                                 /* a strided tensor that is not row-major: in elements, */
 	int64_t stride[KERNEL_RANK];
@@ -175,8 +169,7 @@ typedef struct TuneName {
 	const char *name;
 	Const *value;
 	int nvalue;
-	int more;                                       /* the last ones,
-	    which the header does not list (compile/choose) */
+	int more;                                       /* the last ones, which the header does not list (compile/choose) */
 	bool is_value;                                  /* a size that is a value, too: only those listed */
 } TuneName;
 
@@ -199,8 +192,7 @@ typedef struct TraceRequest {
 	int64_t writer;                                 /* a byte of shared memory, who wrote it last; -1: none */
 } TraceRequest;
 
-/* Compile.observer: `value` is called each time that elaboration gives a name of the source a value, at the name,
- * with
+/* Compile.observer: `value` is called each time that elaboration gives a name of the source a value, at the name, with
  * the value's type or what it is in words ("f32[64, 32]", "the integer 3"). */
 typedef struct NameObserver {
 	void (*value)(void *user, const char *name, Place at, const char *what);
@@ -220,15 +212,13 @@ Module *kernel_module(Kernel *k, const Bound *b, const char *target);   /* one F
  * NULL if the kernel has none or after errors. */
 Module *reference_module(Kernel *k, const Bound *b);
 
-/* An example's right side for parameter `param` as a Func with parameters (every earlier tensor that it names as
- * `in`,
+/* An example's right side for parameter `param` as a Func with parameters (every earlier tensor that it names as `in`,
  * then the result as `out`), one program; a pointer is a tensor of rank 1 whose extent in the result's type is the
  * count of elements to allocate; `file("x.npy")` gives no module but the path in *npy.  Random
  * distributions are Philox keyed by `seed` and the parameter's index.  NULL after errors, or if the example does not
  * mention the parameter (*absent). */
 typedef struct ExampleInput {
-	Module *module;                                 /* params: earlier tensors in order of `uses`,
-	    then the result */
+	Module *module;                                 /* params: earlier tensors in order of `uses`, then the result */
 	int *uses;                                      /* indices into Kernel.params */
 	int nuses;
 	const char *npy;                                /* file("…"): the path, relative to the .tgl file's folder */

@@ -2,10 +2,8 @@
  *
  * A warp executes each of them once at most, or once a trip, so that their number is the estimate's: passes and ptxas
  * join, repeat and drop what the cost model counts op by op (a product and its sum, conversions of rows that several
- * reads share).  A loop's trips are those by which its accesses of global memory, products and shuffles come to
- * what the
- * thread IR has of them.  Of code for warps that divide into roles the model's count stays, and where a loop has
- * none.
+ * reads share).  A loop's trips are those by which its accesses of global memory, products and shuffles come to what the
+ * thread IR has of them.  Of code for warps that divide into roles the model's count stays, and where a loop has none.
  *
  *     .L_x_1:                                       // a label of SASS, as nvdisasm prints it
  *             4a10              @!P0 EXIT ;
@@ -43,8 +41,7 @@ code_is_one_of(const char *at, const char *const *name, int n)
 	return ANY_OF(i, n, code_is(at, name[i]));
 }
 
-/* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more
- * is. */
+/* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
 static int
 code_end(const Code *c)
 {
@@ -101,8 +98,7 @@ find_loops(Code *c)
 	return true;
 }
 
-/* Of warps that divide into roles those that compute, which take registers that others give up.  False: it has
- * none. */
+/* Of warps that divide into roles those that compute, which take registers that others give up.  False: it has none. */
 static bool
 read_code(Code *c, const char *text, const json_t *lines, const char *control, bool roles)
 {
@@ -165,8 +161,7 @@ code_bytes(const char *op)
 static void
 walk(Walk *w, const Code *c)
 {
-	static const char *const ahead[] = {"LDGSTS", "UTMALDG", "UBLKCP", "SYNCS", "HGMMA", "IGMMA", "QGMMA",
-	    "BGMMA"};
+	static const char *const ahead[] = {"LDGSTS", "UTMALDG", "UBLKCP", "SYNCS", "HGMMA", "IGMMA", "QGMMA", "BGMMA"};
 	static const char *const shared[] = {"LDS", "STS", "ATOMS"};
 	enum { LANES = 32 };
 	for (int i = 0; i < c->at.n; i++) {
@@ -199,17 +194,14 @@ line_bill(const Walk *w, Inspection *x, int k)
 	return l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines ? l : NULL;
 }
 
-/* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows
- * that
- * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by
- * memory's
+/* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
+ * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
  * latency, 2212 so) and a pooling (276, 551, 274).  A multiprocessor has in its own cache what an earlier program has
  * read, as far as that holds it. */
 static double *
 latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 {
-	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one,
-	    for what all read */
+	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one, for what all read */
 	static const double HOLDS = 64e3, ROUNDS = 2; /* bytes of the first one */
 	static const double DRAWS = 2; /* of its share of the bus, while others compute */
 	const TargetRates *r = x->t->rates;
@@ -227,8 +219,7 @@ latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 		double whole = bytes * func_warps(x->f) * x->bill.programs * r->multiprocessors;
 		bool near = sent < FEW && whole < HOLDS && x->bill.programs >= ROUNDS * MAX(x->blocks, 1);
 		all[l->line] = near ? FIRST : CACHED + (r->latency - CACHED) * sent;
-		each_byte[l->line] = block * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate),
-		    1 / r->l2_rate);
+		each_byte[l->line] = block * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate), 1 / r->l2_rate);
 	}
 	return all;
 }
@@ -254,14 +245,11 @@ lines_wait(const Walk *w, Inspection *x, const CodePath *p, double each, double 
 	}
 }
 
-/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait
- * for;
+/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
  * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps.
  *
- * Of products the model has no path but the estimate of a launch.  The blocks of a multiprocessor that wait at once
- * hide
- * no more of it than there are, so that a launch takes no less than their paths, divided by them: hard pairs, whose
- * one
+ * Of products the model has no path but the estimate of a launch.  The blocks of a multiprocessor that wait at once hide
+ * no more of it than there are, so that a launch takes no less than their paths, divided by them: hard pairs, whose one
  * block has a product, labels and two barriers in each trip, were estimated at 45 us, and take 100. */
 static void
 wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
@@ -346,8 +334,7 @@ shared_by_code(const Walk *w, Inspection *x)
 			const InspectLine *of = &x->lines.at[i];
 			const BankPlan *bank[] = {&of->in, &of->out};
 			for (int j = 0; j < LEN(bank) && of->op && of->op->place.line == l->line; j++)
-				more = bank[j]->least > 0 ? MAX(more, (double)bank[j]->passes / bank[j]->least) :
-				    more;
+				more = bank[j]->least > 0 ? MAX(more, (double)bank[j]->passes / bank[j]->least) : more;
 		}
 		l->part[BILL_SHARED] = own ? w->shared[l->line] * more * func_warps(x->f) : 0;
 		l->part[BILL_SHUFFLES] = own ? w->shuffled[l->line] * func_warps(x->f) : 0;
@@ -373,8 +360,7 @@ by_lines(const double *of, int lines)
 static Walk
 walk_new(int lines, Arena *mem)
 {
-	Walk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double,
-	    lines + 1),
+	Walk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double, lines + 1),
 	    .stored = NEW_ARRAY(mem, double, lines + 1), .shared = NEW_ARRAY(mem, double, lines + 1),
 	    .shuffled = NEW_ARRAY(mem, double, lines + 1)};
 	for (int p = 0; p < PIPES; p++)

@@ -21,13 +21,12 @@ emit(Call *c, Value *const *in, int nin)
 {
 	Elab *e = c->e;
 	Attr fast = attr_new_fast(e->m, true);
-	Op *op = op_make(&e->b, (OpKind)c->def->op, in, nin, &fast, (c->def->traits & FAST) && elab_fast(e,
-	    c->fast), NULL, 0);
+	bool is_fast = (c->def->traits & FAST) && elab_fast(e, c->fast);
+	Op *op = op_make(&e->b, (OpKind)c->def->op, in, nin, &fast, is_fast, NULL, 0);
 	return val_tile(c->place, &op->out[0]);
 }
 
-/* Arguments 0 .. n-1 of these kinds, promoted and broadcast; weak integers count as floats where only floats will
- * do. */
+/* Arguments 0 .. n-1 of these kinds, promoted and broadcast; weak integers count as floats where only floats will do. */
 static bool
 matched(Call *c, int n, unsigned kinds, Value **out)
 {
@@ -38,8 +37,7 @@ matched(Call *c, int n, unsigned kinds, Value **out)
 		if (is_weak)
 			v[i] = val_float(v[i].place, val_float_of(&v[i]));
 		bool is_value = v[i].kind == VAL_TILE || val_is_const(&v[i]);
-		if (!is_value || !call_kind_ok(val_dtype(c->e, &v[i]), v[i].kind == VAL_TILE && v[i].v->type->ptr,
-		    kinds))
+		if (!is_value || !call_kind_ok(val_dtype(c->e, &v[i]), v[i].kind == VAL_TILE && v[i].v->type->ptr, kinds))
 			return call_tile(c, i, kinds) && false;
 	}
 	return match_values(c->e, v, n, c->place, out);
@@ -89,8 +87,7 @@ math_extreme(Call *c)
 	Value *x[2];
 	bool nan;
 	if (val_is_const(&c->arg[0].val) && val_is_const(&c->arg[1].val) &&
-	    const_call(c->e, c->def->name, (OpKind)c->def->op, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place,
-	        &v))
+	    const_call(c->e, c->def->name, (OpKind)c->def->op, (Val[]){c->arg[0].val, c->arg[1].val}, 2, c->place, &v))
 		return v;
 	if (!call_bool(c, 4, &nan) || !matched(c, 2, IS_ANY, x))
 		return val_poison(c->place);
@@ -207,8 +204,7 @@ moves_elements(OpKind k)
 	return k == OP_RESHAPE || k == OP_PERMUTE || k == OP_BROADCAST || k == OP_FLIP || k == OP_EXTRACT;
 }
 
-/* Over whole tensors floats are f64.  The float of so many bits that x was read or rounded as, found through ops
- * that only
+/* Over whole tensors floats are f64.  The float of so many bits that x was read or rounded as, found through ops that only
  * move elements; of 32 bits there is but one. */
 static bool
 narrow_float(const Value *x, int bits, DType *out)
@@ -241,8 +237,7 @@ math_bitcast(Call *c)
 		diag_error(e->cx, c->place, DIAG_BITCAST_WIDTH, dtype_info[from].text, dtype_info[from].bits,
 		    dtype_info[to].text, dtype_info[to].bits);
 		if (lost)
-			diag_help(e->cx, "floats of a reference are f64; say whose bits are meant: bitcast(x as "
-			    "bf16, %s)",
+			diag_help(e->cx, "floats of a reference are f64; say whose bits are meant: bitcast(x as bf16, %s)",
 			    dtype_info[to].text);
 		else
 			diag_help(e->cx, "`as` converts the value instead: `x as %s`", dtype_info[to].text);
