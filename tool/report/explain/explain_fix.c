@@ -276,6 +276,10 @@ fix_put(const Explain *s, const ExplainLine *l)
 	if (p && (p->after->kind == OP_TALLY || p->before->kind == OP_TALLY))
 		return " (the block's threads add to one table in shared memory, which is set to 0 once and "
 		       "goes to memory once)";
+	if (p && p->before->kind == OP_PUT && p->after->kind == OP_SEND)
+		return " (what a tensor map sends lies in shared memory first: nothing in the schedule removes it)";
+	if (p && p->before->kind == OP_SENT && p->after->kind == OP_PUT)
+		return " (a block that stays puts there what its next program sends)";
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_DOT_START)
 		return " (products read shared memory, to which what is computed has to go)";
 	if (!p || !p->is_earlier || p->before_writes || p->is_global || p->after->kind != OP_PUT)
@@ -296,6 +300,10 @@ explain_barrier_fix(const Explain *s, const ExplainLine *l)
 		return fix_rows(s, l);
 	if (strcmp(l->what, "cluster barrier") == 0 && s->x->f->schedule.split > 1)
 		return strstr(l->details, "may not end before") ? "" : fix_split(s);
+	if (strcmp(l->what, "cluster barrier") == 0 && s->x->f->schedule.ctas > 1)
+		return strstr(l->details, "reach its shared memory")
+			   ? ""
+			   : " (blocks of a cluster share what they copy: with ctas = 1 there is none)";
 	if (strcmp(l->what, "extract") == 0)
 		return fix_extract(s, l);
 	if (is_indexed(l))
