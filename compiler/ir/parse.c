@@ -101,7 +101,8 @@ parse_least(Reader *r, ParamText *p)
 	if (!read_take_word(r, "least"))
 		return true;
 	return read_need(r, '(') && read_need_int(r, 1, INT64_MAX, &p->param.least, "a number of 1 or more") &&
-	    (!read_take(r, ',') || read_need_int(r, 1, INT64_MAX, &p->param.most, "a number of 1 or more")) && read_need(r, ')');
+	    (!read_take(r, ',') || read_need_int(r, 1, INT64_MAX, &p->param.most, "a number of 1 or more")) &&
+	    read_need(r, ')');
 }
 
 /* multiple(16): what the address or the integer is known to be a multiple of; then, maybe, a tensor's dimensions. */
