@@ -337,7 +337,9 @@ add_tallied(Builder *b, const Op *op, Value *slot, const Type *tile, const Layou
 			in[1 + d] = build_index(b, 0);
 		}
 	in[access_data(op)] = placed(op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0)->out, held);
-	Op *sum = access_like(b, op, in, op->nin, index, tile->extent, tile->rank);
+	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, attr_scope(op)),
+	    attr_new_index(m, index), attr_new_extents(m, tile->extent, tile->rank)};
+	Op *sum = op_make(b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
 	sum->out[0].layout = held;
 	return sum;
 }
