@@ -28,16 +28,22 @@ set_schedule(Func *f, const Schedule *s)
 		f->schedule.at[i] = MAX(s->at[i], 0);
 }
 
+static void
+warn_that_idle(const Kernel *k, const char *word, int asked, const char *why)
+{
+	bool is_switch = schedule_info[schedule_named(word)].kind == SCHEDULE_SWITCH;
+	const char *value = is_switch ? "true" : arena_printf(k->program->cx->mem, "%d", asked);
+	diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, word, value, why);
+}
+
 /* Warns of values of the schedule that this target ignores, since measuring them would show no difference. */
 static void
 warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 {
-	Compile *cx = k->program->cx;
-	Place at = k->item->name_place;
 	char why[96];
 	if (s->ctas > 1 && !(t->has & HAS_CLUSTER)) {
 		snprintf(why, sizeof why, "%s has no clusters of blocks", t->name);
-		diag_warning(cx, at, DIAG_SCHEDULE_IDLE, "ctas", s->ctas, why);
+		warn_that_idle(k, "ctas", s->ctas, why);
 	}
 }
 
@@ -55,8 +61,7 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	};
 	for (int i = 0; i < LEN(said); i++)
 		if (said[i].why)
-			diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, said[i].word, said[i].asked,
-			    said[i].why);
+			warn_that_idle(k, said[i].word, said[i].asked, said[i].why);
 }
 
 void

@@ -233,7 +233,7 @@ parse_func(Reader *r)
 	r->rank = is_reference ? MAX_RANK : KERNEL_RANK;
 	lex_next(&r->l);
 	if (!read_need(r, '@'))
-		return false;
+		return diag_help(r->cx, "this is read as tile IR; `tegula build --emit=tir` makes that of a .tgl file");
 	at = r->l.place;
 	if (!read_need_name(r, &name, "a function's name"))
 		return false;

@@ -74,7 +74,7 @@ expect 0 'roles  *4 warps copy' inspect moe_matmul.tgl $few -D dynamic=false
 refuse 'fetch programs'
 expect 0 'roles  *1 thread copies' inspect matmul.tgl --example large -D ctas=1
 refuse 'fetch'
-expect 0 "'dynamic = 1' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
+expect 0 "'dynamic = true' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
 
 # Batches of small products: blocks that take turns wait for their first operands, and warps divide no loop of one iteration.
 cp "$top/dsl_examples/batched_matmul.tgl" .

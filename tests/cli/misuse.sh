@@ -12,6 +12,7 @@ expect 2 "'fmt' has no option '--device'" fmt --device cpu saxpy.tgl
 expect 2 "expected: tegula run FILE \[KERNEL\]" run
 expect 2 "expected: tegula check FILE" check
 expect 2 "expected: tegula opt FILE.tir" opt
+expect 1 "tegula build --emit=tir. makes that of a .tgl file" opt saxpy.tgl
 expect 2 "'c' is one word too many" run saxpy.tgl saxpy c
 expect 2 "'x' is one word too many; expected: tegula ops$" ops x
 expect 2 "needs a value: NAME=VALUE" run saxpy.tgl -D
