@@ -96,10 +96,20 @@ void cli_progress_end(const Cli *cli);
  * printing. */
 bool cli_machine_code(const Target *t, const Text *ptx, bool as_text, Text *out, int *spills);
 
-/* The instructions of a kernel's PTX as `nvdisasm` prints them, each run of them below a line that says which line of the
- * source it is for; `control`: six digits for each, which say when it goes.  False, and nothing printed, where there is no
- * ptxas or no nvdisasm. */
-bool cli_listing(const Target *t, const Text *ptx, Text *out, Text *control);
+/* PTX of a kernel, which no other beside it is named as, and what the tools made of it. */
+typedef struct CliCode {
+	const char *name;
+	Text ptx;
+	Text listing, control;                          /* empty: not known */
+	bool has_resources;
+	int registers, spills, stack;
+} CliCode;
+
+/* The instructions of kernels as `nvdisasm` prints them, each run of them below a line that says which line of the source
+ * it is for; `control`: six digits for each, which say when it goes; and what ptxas says that a thread takes.  Nothing is
+ * printed where there is no ptxas or no nvdisasm.  To be closed. */
+void cli_assemble(const Target *t, CliCode *all, int n);
+void cli_code_close(CliCode *c);
 
 /* Is there a ptxas? */
 bool cli_has_assembler(void);

@@ -193,10 +193,10 @@ blocks_asked(const Text *ptx)
 }
 
 bool
-cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
+cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code, Inspection *out)
 {
-	Text ptx = {0}, guessed = {0};
-	int registers, spills, stack;
+	Text guessed = {0};
+	bool ok = true;
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
@@ -206,12 +206,11 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		out->bill.cycles = 0;
 	out->compared = out->bill.cycles;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
-	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &ptx, NULL);
-	out->asked = blocks_asked(&ptx);
-	if (ok && t->kind == TARGET_PTX && cli_resources(t, &ptx, 0, &registers, &spills, &stack)) {
-		inspect_resources(out, registers, spills, stack);
-		spill_warn(m, t, b, spills);
-	} else if (ok && t->kind == TARGET_PTX) {
+	out->asked = blocks_asked(&code->ptx);
+	if (code->has_resources) {
+		inspect_resources(out, code->registers, code->spills, code->stack);
+		spill_warn(m, t, b, code->spills);
+	} else if (t->kind == TARGET_PTX) {
 		ok = pressure_estimate(f, t, &out->pressure);
 		spill_warn_likely(m, t, b, out->pressure);
 	}
@@ -220,6 +219,17 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
 	}
-	text_close(&ptx);
+	return ok;
+}
+
+bool
+cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
+{
+	CliCode code = {.registers = 0};
+	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &code.ptx, NULL);
+	code.has_resources = ok && t->kind == TARGET_PTX &&
+	    cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
+	ok &= cli_inspect_code(m, t, b, &code, out);
+	cli_code_close(&code);
 	return ok;
 }

@@ -23,6 +23,8 @@ Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False
  * after errors in m->cx. */
 bool cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out);
+/* The same of code that is made already. */
+bool cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code, Inspection *out);
 
 /* cmd_inspect.c: the figures as JSON. */
 json_t *cli_inspection_json(const Inspection *x);

@@ -128,13 +128,16 @@ put_control(const char *upper, Text *out)
 	text_printf(out, "%06x", (unsigned)(strtoull(upper, NULL, 16) >> CONTROL));
 }
 
-/* From the first instruction on, without the bytes of each: what stands before is the section's header. */
+/* The instructions of one kernel, without the bytes of each: what stands before is the section's header, and other
+ * sections are those of routines and of other kernels. */
 static void
-put_instructions(const char *text, Text *out, Text *control)
+put_instructions(const char *text, const char *name, Text *out, Text *control)
 {
 	static const char bytes[] = "/* 0x";
-	const char *at = strstr(text, "\n.text."), *line = at ? strchr(at + 1, '\n') : NULL;
-	for (line = line ? line + 1 : text; *line;) {
+	char section[200];
+	snprintf(section, sizeof section, "\n.text.%s:", name);
+	const char *at = strstr(text, section), *line = at ? strchr(at + 1, '\n') : NULL;
+	for (line = line ? line + 1 : ""; *line && strncmp(line, "//-----", 7) != 0;) {
 		size_t n = strcspn(line, "\n"), blanks = strspn(line, " \t");
 		const char *hex = strstr(line, bytes);
 		size_t shown = hex && hex < line + n ? (size_t)(hex - line) : n;
@@ -157,23 +160,114 @@ linked(const Text *ptx)
 	return strstr(ptx->at, "wgmma.") || strstr(ptx->at, "setmaxnreg.") ? "" : "-c ";
 }
 
-bool
-cli_listing(const Target *t, const Text *ptx, Text *out, Text *control)
+/* ---- several kernels ---- */
+
+static bool
+is_one_of(const char *line, const char *const *words, int n)
+{
+	return ANY_OF(i, n, strncmp(line, words[i], strlen(words[i])) == 0);
+}
+
+/* Has it functions or data beside the kernel, which another's text may have by the same name? */
+static bool
+stands_alone(const Text *ptx)
+{
+	static const char *const own[] = {".visible .func", ".func", ".extern .func", ".weak", ".global", ".visible .global",
+	    ".const", ".visible .const", ".shared", ".visible .shared"};
+	bool alone = false;
+	for (const char *line = ptx->at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+		alone |= is_one_of(line, own, LEN(own));
+	return alone;
+}
+
+/* Appends a kernel to others' PTX, of which the first has said what a module says once. */
+static void
+put_kernel(Text *out, const Text *ptx)
+{
+	static const char *const head[] = {".version", ".target", ".address_size"},
+	                  *const once[] = {".extern .shared", ".file", ".section"};
+	bool first = !out->n;
+	for (const char *line = ptx->at; *line;) {
+		size_t n = strcspn(line, "\n"), blanks = strspn(line, "\t");
+		char own[200];
+		snprintf(own, sizeof own, "%.*s\n", (int)n, line);
+		bool had = is_one_of(line, head, LEN(head)) ||
+		    (is_one_of(line + blanks, once, LEN(once)) && strstr(out->n ? out->at : "", own));
+		if (first || !had)
+			text_printf(out, "%.*s\n", (int)n, line);
+		line += n + (line[n] == '\n');
+	}
+}
+
+/* Of one kernel, what ptxas -v says. */
+static void
+read_resources(CliCode *c, const char *said)
+{
+	char head[200];
+	snprintf(head, sizeof head, "entry function '%s'", c->name);
+	const char *at = strstr(said, head), *used = at ? strstr(at, "Used ") : NULL;
+	c->has_resources = used;
+	c->registers = used ? atoi(used + strlen("Used ")) : 0;
+	c->spills = used ? spilled(at) : 0;
+	c->stack = used ? number_before(at, " bytes stack frame") : 0;
+}
+
+/* False: ptxas refuses them together. */
+static bool
+assemble_all(const Target *t, CliCode *const *all, int n)
 {
 	Work w;
 	char command[200];
-	Text said = {0}, ignored = {0};
-	if (!work_open(&w, ptx))
-		return false;
-	snprintf(command, sizeof command, "ptxas %s-lineinfo -arch=%s in.ptx -o out.cubin 2>&1", linked(ptx), t->name);
-	bool ok = has_tool(&w, "ptxas") && has_tool(&w, "nvdisasm") && run(&w, command, &ignored) == 0 &&
-	    run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &said) == 0 && said.n;
-	if (ok)
-		put_instructions(said.at, out, control);
-	work_close(&w);
+	Text ptx = {0}, said = {0}, text = {0};
+	for (int i = 0; i < n; i++)
+		put_kernel(&ptx, &all[i]->ptx);
+	bool opened = n && work_open(&w, &ptx);
+	snprintf(command, sizeof command, "ptxas %s-v -lineinfo -arch=%s in.ptx -o out.cubin 2>&1", n ? linked(&ptx) : "",
+	    t->name);
+	bool ok = opened && run(&w, command, &said) == 0;
+	bool listed = ok && has_tool(&w, "nvdisasm") && run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &text) == 0 &&
+	    text.n;
+	for (int i = 0; i < n && ok; i++) {
+		read_resources(all[i], said.n ? said.at : "");
+		if (listed)
+			put_instructions(text.at, all[i]->name, &all[i]->listing, &all[i]->control);
+	}
+	if (opened)
+		work_close(&w);
+	text_close(&ptx);
 	text_close(&said);
-	text_close(&ignored);
-	return ok && out->n;
+	text_close(&text);
+	return ok;
+}
+
+/* nvdisasm takes a second to begin, so that one has all kernels that ptxas takes together. */
+void
+cli_assemble(const Target *t, CliCode *all, int n)
+{
+	enum { TOGETHER = 64 };
+	CliCode *some[TOGETHER];
+	for (int is_linked = 0; is_linked < 2 && cli_has_assembler(); is_linked++) {
+		int k = 0;
+		for (int i = 0; i < n; i++) {
+			CliCode *one = &all[i];
+			if (!one->ptx.n || (*linked(&one->ptx) != 0) != is_linked)
+				continue;
+			if (stands_alone(&one->ptx) || k == TOGETHER)
+				assemble_all(t, &one, 1);
+			else
+				some[k++] = one;
+		}
+		for (int i = 0; !assemble_all(t, some, k) && k > 1 && i < k; i++)
+			assemble_all(t, &some[i], 1);
+	}
+}
+
+void
+cli_code_close(CliCode *c)
+{
+	text_close(&c->ptx);
+	text_close(&c->listing);
+	text_close(&c->control);
 }
 
 bool

@@ -39,23 +39,18 @@ add_dumps(json_t *stages, char *dumps)
 	}
 }
 
-static bool
-add_sass(json_t *stages, const Text *ptx, const Target *t)
+void
+report_add_listing(json_t *stages, const CliCode *c)
 {
-	Text listing = {0}, control = {0};
-	bool ok = cli_listing(t, ptx, &listing, &control);
-	if (ok) {
-		add_stage(stages, "SASS", REPORT_SASS, listing.at, ptx->at);
-		json_object_set_new(json_array_get(stages, json_array_size(stages) - 1), REPORT_CONTROL,
-		    json_string(control.at ? control.at : ""));
-	}
-	text_close(&listing);
-	text_close(&control);
-	return ok;
+	if (!c->listing.n)
+		return;
+	add_stage(stages, "SASS", REPORT_SASS, c->listing.at, c->ptx.at);
+	json_object_set_new(json_array_get(stages, json_array_size(stages) - 1), REPORT_CONTROL,
+	    json_string(c->control.at ? c->control.at : ""));
 }
 
 static bool
-add_code(json_t *stages, Module *m, const Target *t)
+add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
 {
 	Text out = {0};
 	bool ok = true;
@@ -70,26 +65,31 @@ add_code(json_t *stages, Module *m, const Target *t)
 		CompileStage stage;
 		StageKind kind;
 		const char *name;
-	} stage[] = {{STAGE_THREAD, REPORT_THREAD, "thread IR"}, {STAGE_LLVM, REPORT_LLVM, "LLVM IR"},
-		{STAGE_PTX, REPORT_PTX, "PTX"}};
+	} stage[] = {{STAGE_THREAD, REPORT_THREAD, "thread IR"}, {STAGE_LLVM, REPORT_LLVM, "LLVM IR"}};
 	for (int i = 0; i < LEN(stage) && ok; i++) {
 		out.n = 0;
 		ok = compile_text(m, t, stage[i].stage, &out, NULL);
 		if (ok)
 			add_stage(stages, stage[i].name, stage[i].kind, out.at, NULL);
 	}
-	if (ok)
-		add_sass(stages, &out, t);
+	if (ok) {
+		add_stage(stages, "PTX", REPORT_PTX, code->ptx.at, NULL);
+		report_add_listing(stages, code);
+	}
 	text_close(&out);
 	return ok;
 }
 
-bool
-report_add_listing(json_t *stages, Module *m, const Target *t)
+/* As PTX, where the target has that, and what its tools make of it; false after errors. */
+static bool
+make_code(Module *m, const Target *t, CliCode *out)
 {
-	Text ptx = {0};
-	bool ok = compile_text(m, t, STAGE_PTX, &ptx, NULL) && add_sass(stages, &ptx, t);
-	text_close(&ptx);
+	*out = (CliCode){.name = m->funcs.at[0]->name};
+	if (t->kind != TARGET_PTX)
+		return true;
+	bool ok = compile_text(m, t, STAGE_PTX, &out->ptx, NULL);
+	if (ok)
+		cli_assemble(t, out, 1);
 	return ok;
 }
 
@@ -381,10 +381,11 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, &why);
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
-	bool ok = m && cli_inspect(m, t, &bound, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
+	CliCode code = {.registers = 0};
+	bool ok = m && make_code(m, t, &code) && cli_inspect_code(m, t, &bound, &code, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
-	bool coded = profile && add_code(stages, m, t);
+	bool coded = profile && add_code(stages, m, t, &code);
 	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, cx->mem) : NULL;
 	if (coded)
 		out = json_pack("{s:s, s:o, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
@@ -404,6 +405,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);
+	cli_code_close(&code);
 	text_close(&why.chosen);
 	json_decref(tuning);
 	json_decref(profile);

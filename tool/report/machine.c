@@ -226,7 +226,7 @@ latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
 
 /* Lines wait as the code does, `each` of what a program's path has; what is arithmetic takes `more` times. */
 static void
-lines_wait(const Walk *w, Inspection *x, const CodePath *p, double each, double more)
+lines_wait(const Walk *w, Inspection *x, CodePath *p, double each, double more)
 {
 	static const char *const name[CODE_WAITS] = {
 	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
@@ -242,6 +242,7 @@ lines_wait(const Walk *w, Inspection *x, const CodePath *p, double each, double 
 			most = MAX(most, cycles);
 		}
 		l->part[BILL_WAITING] = all * each;
+		p->barriers += own ? p->of[WAIT_BARRIER][l->line] * each : 0;
 	}
 }
 
@@ -412,6 +413,7 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 		wait_by_code(&w, &c, x, &path);
 	if (c.loops.n && b->cycles < LOST * billed.cycles)
 		*b = billed;
-	return json_pack("{s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "loads", path.loads, "waits",
+	return json_pack("{s:f, s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "barrier_us",
+	    bill_us(b, x->t, path.barriers), "loads", path.loads, "waits",
 	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left", by_lines(left, lines));
 }

@@ -62,6 +62,7 @@ typedef struct CodePath {
 	/* cycles of all: of arithmetic, which other warps of a block fill, and the rest; and instructions; [1]: of those
 	 * in loops without a barrier, where one warp computes while another waits */
 	double turns[2], waits[2], n[2];
+	double barriers;  /* of a launch's bill, at barriers (machine.c) */
 	int loads, steps; /* of global memory; waits for some of them, one after the other */
 } CodePath;
 

@@ -32,8 +32,8 @@ json_t *report_lines(StageKind kind, const char *text, const char *ptx);
  * cx, or (*misuse) after printing. */
 json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
 
-/* Adds the stage of SASS; false: there is no assembler, or it failed. */
-bool report_add_listing(json_t *stages, Module *m, const Target *t);
+/* Adds the stage of SASS, where there is one. */
+void report_add_listing(json_t *stages, const CliCode *c);
 
 /* Runs the kernel's example on the emulator where there are accesses whose sectors are not known, and adds to their lines
  * what was counted.  False after printing, or errors in its cx. */
@@ -48,6 +48,8 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
  * where code is `counted`. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why, int lines, bool counted);
+/* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
+bool report_is_barrier(const char *line);
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
  * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
 bool report_is_part(const Kernel *k, const char *name);

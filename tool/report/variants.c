@@ -7,6 +7,8 @@
  * on the scale of the kernel's own. */
 #include "tool/report/variants.h"
 
+#include "runtime/launch/launch.h"
+
 #include <string.h>
 
 static const double SECONDS = 1.5;                        /* for all tiles; for schedules again */
@@ -17,17 +19,55 @@ variant_is_given(const Variants *v, const char *name)
 	return ANY_OF(i, v->cli->define.n, strcmp(v->cli->define.at[i].name, name) == 0);
 }
 
-/* Is it the step of a loop? */
+/* cdiv(K, BK), or K / BK */
+static bool
+is_divided(const Expr *e, const char *name)
+{
+	const Expr *f = e->kind == EX_CALL ? e->a : NULL;
+	if (f && f->kind == EX_NAME && strcmp(f->name, "cdiv") == 0 && e->args.n == 2)
+		return expr_mentions(e->args.at[1].e, name);
+	return e->kind == EX_BINARY && ((e->bin == BIN_DIV && expr_mentions(e->b, name)) || is_divided(e->a, name) ||
+	    is_divided(e->b, name));
+}
+
+/* Is it the step of a loop, or are its trips so many parts? */
 static bool
 is_step(const StmtList *body, const char *name)
 {
 	for (int i = 0; i < body->n; i++) {
 		const Stmt *st = body->at[i];
 		if ((st->kind == ST_FOR && st->range.n == 3 && expr_mentions(st->range.at[2], name)) ||
+		    (st->kind == ST_FOR && ANY_OF(k, st->range.n, is_divided(st->range.at[k], name))) ||
 		    is_step(&st->body, name) || is_step(&st->orelse, name))
 			return true;
 	}
 	return false;
+}
+
+/* A value in place of another one, where places are divided by a number that the other fits: of scales for each 96 columns,
+ * s[k / 96], tiles of 96 may be of 48 and not of 64. */
+static bool
+fits_numbers(const Expr *e, int64_t now, int64_t value)
+{
+	const Expr *by = !e ? NULL : e->kind == EX_BINARY && (e->bin == BIN_DIV || e->bin == BIN_REM) ? e->b
+	    : e->kind == EX_CALL && e->args.n == 2 ? e->args.at[1].e : NULL;
+	int64_t of = by && by->kind == EX_INT && by->u <= VARIANT_MOST ? (int64_t)by->u : 0;
+	if (of > 1 && ((of % now == 0 && of % value != 0) || (now % of == 0 && value % of != 0)))
+		return false;
+	return !e || !ANY_OF(i, expr_children(e), !fits_numbers(expr_child(e, i), now, value));
+}
+
+static bool
+body_fits(const StmtList *body, int64_t now, int64_t value)
+{
+	for (int i = 0; i < body->n; i++) {
+		const Stmt *st = body->at[i];
+		if (!fits_numbers(st->target, now, value) || !fits_numbers(st->e, now, value) ||
+		    ANY_OF(k, st->range.n, !fits_numbers(st->range.at[k], now, value)) ||
+		    !body_fits(&st->body, now, value) || !body_fits(&st->orelse, now, value))
+			return false;
+	}
+	return true;
 }
 
 bool
@@ -134,12 +174,6 @@ module_with(const Variants *v, With values, Bound *b)
 	return m;
 }
 
-static bool
-is_warps(const char *name)
-{
-	return schedule_named(name) == SCHEDULE_WARPS;
-}
-
 int
 variant_add(Variants *v, With with, const char *said, bool may_spill)
 {
@@ -152,7 +186,8 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	Module *m = module_with(v, with, &b);
 	Func *f = m ? m->funcs.at[0] : NULL;
 	const char *name = with.n ? with.value[0].name : NULL;
-	bool ok = f && (said || is_warps(name) || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
+	bool is_word = name && schedule_named(name) >= 0;
+	bool ok = f && (said || is_word || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
 	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0)) &&  /* as cli_inspect does */
 	    (may_spill || !would_spill(f, v->t));
@@ -164,8 +199,10 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 		text_put(&values, said);
 	else
 		put_values(v->now, &b, &values);
-	if (!said && is_warps(name))
-		text_printf(&values, "%swarps = %lld", values.n ? ", " : "", (long long)with.value[0].value.i);
+	if (!said && is_word) {
+		text_printf(&values, "%s%s = ", values.n ? ", " : "", name);
+		const_text(&with.value[0].value, &values);
+	}
 	bill_print(&bill, v->t, &text);
 	double us = bill.cycles / v->t->rates->clock;
 	json_t *other;
@@ -189,9 +226,15 @@ int
 variant_try(Variants *v, const char *name, int64_t value, bool may_spill)
 {
 	NamedConst *one = NEW(v->k->program->cx->mem, NamedConst);
-	if (value < (is_warps(name) ? 1 : VARIANT_LEAST) || value > VARIANT_MOST)
+	int word = schedule_named(name);
+	bool turns = word >= 0 && schedule_info[word].kind == SCHEDULE_SWITCH;
+	if (value < (turns ? 0 : word >= 0 ? 1 : VARIANT_LEAST) ||
+	    value > (word >= 0 ? schedule_info[word].most : VARIANT_MOST))
 		return -1;
-	*one = (NamedConst){name, {.kind = CONST_INT, .i = value}, NOWHERE};
+	Const now;
+	if (word < 0 && bound_value(v->now, name, &now) && !body_fits(&v->k->item->body, now.i, value))
+		return -1;
+	*one = (NamedConst){name, {.kind = turns ? CONST_BOOL : CONST_INT, .i = value}, NOWHERE};
 	return variant_add(v, (With){.value = one, .n = 1}, NULL, may_spill);
 }
 
@@ -199,7 +242,7 @@ json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why, int lines, bool counted)
 {
-	Variants v = {cli, k, t, clock(), why, b, x, json_array(), {0}};
+	Variants v = {cli, k, t, clock(), why, b, x, json_array(), {0}, {0}, 0};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {
@@ -215,8 +258,7 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 		variant_try(&v, name, down, false);
 		variant_try(&v, name, 2 * up, false);
 	}
-	variants_build_tiles(&v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock);
 	v.begun = clock();
-	variants_build(&v, lines, counted);
+	variants_build(&v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, counted);
 	return v.all;
 }

@@ -16,6 +16,7 @@ typedef struct With {
 	const NamedConst *value;
 	int n;
 	bool fast;                                              /* functions and divisions of floats are fast:: */
+	bool wanted;                                            /* is to be compiled */
 	Module *m;                                              /* so compiled; bound as b */
 	Bound b;
 } With;
@@ -30,16 +31,17 @@ typedef struct Variants {
 	const Inspection *own;
 	json_t *all;
 	VEC(With) with;                                         /* of each of all */
+	VEC(int) order;                                         /* which are to be compiled, the most important first */
+	size_t bytes;                                           /* of PTX, so far */
 } Variants;
 
 bool variant_is_given(const Variants *v, const char *name);
 /* Adds what the launch takes with these values; `said`: they in words, NULL: those of tiles that are other than now, and
- * warps.  -1: it does not compile, is not modelled, is there, or `may_spill` not and seems to. */
+ * of the schedule.  -1: it does not compile, is not modelled, is there, or `may_spill` not and seems to. */
 int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
-/* variants_built.c: of a source of so many lines; those that are fast before there is code, less than `most` µs. */
-void variants_build_tiles(Variants *v, int lines, double most);
-/* Functions, warps and the next schedule; `counted`: where machine code tells. */
-void variants_build(Variants *v, int lines, bool counted);
+/* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of tiles before there is
+ * code; `counted`: machine code tells. */
+void variants_build(Variants *v, int lines, double most, bool counted);
 
 #endif

@@ -1,16 +1,30 @@
 /* What is compiled the whole way, as the kernel is, so that the estimates of both are of code: tiles that may be faster,
- * fast:: functions, other warps, the schedule that came next. */
+ * fast:: functions, other warps, schedules that came next, each word of the schedule with the values beside its own; and of
+ * what gains more of the same. */
 #include "tool/report/variants.h"
 
 #include "runtime/launch/launch.h"
 
 #include <string.h>
 
-enum { BUILT = 2, FURTHER = 2 };                          /* tiles; further the same way */
+enum { TILES = 4, WORDS = 3 };                            /* of each so many */
 enum { LINE = 128 };                                      /* bytes of memory */
+enum { PTX_MOST = 300000, PTX_FURTHER = 400000 };         /* bytes in all, which ptxas takes two seconds for */
 static const double LESS = 0.95;                          /* of the kernel's own: worth going further the same way */
 
-/* The fastest that is not compiled yet, and is to be; -1: none. */
+static void
+want(Variants *v, int nth, const char *as)
+{
+	if (nth < 0)
+		return;
+	if (!v->with.at[nth].wanted)
+		vec_push(v->k->program->cx->mem, &v->order, nth);
+	v->with.at[nth].wanted = true;
+	if (as)
+		json_object_set_new(json_array_get(v->all, (size_t)nth), as, json_true());
+}
+
+/* The fastest that is not to be compiled yet; -1: none. */
 static int
 next_built(const Variants *v, double most)
 {
@@ -19,7 +33,7 @@ next_built(const Variants *v, double most)
 	int best = -1;
 	json_array_foreach(v->all, i, j) {
 		double us = json_number_value(json_object_get(j, "us"));
-		if (!json_object_get(j, "built_us") && us < most) {
+		if (!v->with.at[i].wanted && us < most) {
 			best = (int)i;
 			most = us;
 		}
@@ -70,6 +84,14 @@ gained(const Variants *v, const Inspection *x)
 	return text_take(&t, v->k->program->cx->mem);
 }
 
+bool
+report_is_barrier(const char *line)
+{
+	size_t n = strcspn(line, "\n");
+	const char *block = strstr(line, "BAR.SYNC"), *cluster = strstr(line, "UCGABAR_WAIT");
+	return (block && block < line + n) || (cluster && cluster < line + n);
+}
+
 /* Those of a block in its machine code; -1: there is none. */
 static int
 barriers_of(const json_t *stages)
@@ -80,8 +102,8 @@ barriers_of(const json_t *stages)
 	json_array_foreach(stages, i, s) {
 		bool is_code = strcmp(json_string_value(json_object_get(s, "kind")), "sass") == 0;
 		const char *at = is_code ? json_string_value(json_object_get(s, "text")) : NULL;
-		for (n = at ? 0 : n; at && (at = strstr(at, "BAR.SYNC")); at++)
-			n++;
+		for (n = at ? 0 : n; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
+			n += report_is_barrier(at);
 	}
 	return n;
 }
@@ -91,22 +113,18 @@ barriers_of(const json_t *stages)
  * model has it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of the time of BC = 32, and takes 1.30 on an
  * H200; a weight norm by BO = 16 alike. */
 static void
-build(Variants *v, int nth, int lines)
+add_built(Variants *v, int nth, int lines, const CliCode *code)
 {
 	Compile *cx = v->k->program->cx;
-	json_t *j = json_array_get(v->all, (size_t)nth);
+	json_t *j = json_array_get(v->all, (size_t)nth), *stages = json_array();
 	With *with = &v->with.at[nth];
-	Module *m = with->m;
 	Inspection x;
-	cx->muted++;
-	/* Of roles that copy no code is counted: they are not added.  Of four that parted one took an H200 less; attention
-	 * with a cap has them, and by fast::tanh is chosen without: compiled 0.66 times, an H100 takes 0.74. */
-	bool has = func_find(m->funcs.at[0], OP_ROLES), had = func_find(v->own->f, OP_ROLES);
-	bool ok = (had || !has) && cli_inspect(m, v->t, &with->b, &x) && least_row(&x) >= MIN(LINE, least_row(v->own));
-	json_t *stages = json_array();
-	if (ok && report_add_listing(stages, m, v->t))
+	bool ok = code->ptx.n && cli_inspect_code(with->m, v->t, &with->b, code, &x) &&
+	    least_row(&x) >= MIN(LINE, least_row(v->own));
+	if (ok && code->listing.n) {
+		report_add_listing(stages, code);
 		json_decref(report_count_code(stages, lines, &x, cx->mem));
-	cx->muted--;
+	}
 	json_object_set_new(j, "built_us", json_real(ok ? x.bill.cycles / v->t->rates->clock : 0));
 	json_object_set_new(j, "spills", json_integer(ok ? MAX(x.spills, 0) : 0));
 	json_object_set_new(j, "barriers", json_integer(ok ? barriers_of(stages) : -1));
@@ -114,10 +132,42 @@ build(Variants *v, int nth, int lines)
 	json_decref(stages);
 }
 
+/* All that is wanted and fits, assembled together, each kernel by a name of its own.  Of roles that copy no code is
+ * counted: they are not added.  Of four that parted one took an H200 less; attention with a cap has them, and by
+ * fast::tanh is chosen without: compiled 0.66 times, an H100 takes 0.74. */
+static void
+build_wanted(Variants *v, int lines, size_t most)
+{
+	Compile *cx = v->k->program->cx;
+	int n = v->order.n, of = 0;
+	CliCode *code = NEW_ARRAY(cx->mem, CliCode, n);
+	int *nth = NEW_ARRAY(cx->mem, int, n);
+	bool had = func_find(v->own->f, OP_ROLES);
+	cx->muted++;
+	for (int k = 0; k < n && v->bytes < most; k++) {
+		int i = v->order.at[k];
+		Func *f = v->with.at[i].m->funcs.at[0];
+		if (json_object_get(json_array_get(v->all, (size_t)i), "built_us"))
+			continue;
+		f->name = arena_printf(cx->mem, "%s_%d", f->name, i);
+		code[of] = (CliCode){.name = f->name};
+		if (!(had || !func_find(f, OP_ROLES)) || !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL))
+			text_close(&code[of].ptx);
+		v->bytes += code[of].ptx.n;
+		nth[of++] = i;
+	}
+	cli_assemble(v->t, code, of);
+	for (int i = 0; i < of; i++) {
+		add_built(v, nth[i], lines, &code[i]);
+		cli_code_close(&code[i]);
+	}
+	cx->muted--;
+}
+
 /* Other warps, which the choice has compared before there is code: only code tells what they take.  Ranks of rows of 256 by
  * 32 warps take an H200 693 us, by 8 of them 462: compiled 618 and 489, before that 958 and 1,043. */
 static void
-build_warps(Variants *v, int lines)
+want_warps(Variants *v)
 {
 	const char *name = schedule_info[SCHEDULE_WARPS].text;
 	int now = func_warps(v->own->f), most = v->t->max_warps / 2;
@@ -125,16 +175,13 @@ build_warps(Variants *v, int lines)
 	if (v->own->bill.part[BILL_PRODUCTS] > 0 || v->own->f->schedule.share > 1 || variant_is_given(v, name) ||
 	    func_find(v->own->f, OP_ROLES))
 		return;
-	for (int i = 0; i < LEN(others); i++) {
-		int nth = others[i] > 0 && others[i] <= most ? variant_try(v, name, others[i], false) : -1;
-		if (nth >= 0)
-			build(v, nth, lines);
-	}
+	for (int i = 0; i < LEN(others); i++)
+		want(v, others[i] > 0 && others[i] <= most ? variant_try(v, name, others[i], false) : -1, NULL);
 }
 
 /* The most warps with which each row that warps share is of one, so that they exchange nothing at barriers. */
 static void
-build_alone(Variants *v, int lines)
+want_alone(Variants *v)
 {
 	const char *name = schedule_info[SCHEDULE_WARPS].text;
 	int now = func_warps(v->own->f), alone = now;
@@ -142,16 +189,13 @@ build_alone(Variants *v, int lines)
 		const InspectLine *l = &v->own->lines.at[i];
 		if (l->across > 1)
 			alone = MIN(alone, now % l->across == 0 ? now / l->across : 1);
-		else if ((l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE) && l->smem_bytes > 0)
+		else if ((l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE || l->kind == INSPECT_REDUCE) &&
+		    l->smem_bytes > 0)
 			alone = 1;
 	}
 	bool can = alone < now && !variant_is_given(v, name) && v->own->f->schedule.share <= 1 &&
 	    !func_find(v->own->f, OP_ROLES) && !(v->own->bill.part[BILL_PRODUCTS] > 0 && v->own->all_wgmma);
-	int nth = can ? variant_try(v, name, alone, true) : -1;
-	if (nth < 0)
-		return;
-	json_object_set_new(json_array_get(v->all, (size_t)nth), "alone", json_true());
-	build(v, nth, lines);
+	want(v, can ? variant_try(v, name, alone, true) : -1, "alone");
 }
 
 bool
@@ -168,15 +212,10 @@ report_is_slow(const Op *op)
 
 /* Functions by their fast:: forms, chosen anew. */
 static void
-build_fast(Variants *v, int lines)
+want_fast(Variants *v)
 {
-	if (!ANY_OP(op, v->own->f->body, report_is_slow(op)))
-		return;
-	int nth = variant_add(v, (With){.fast = true}, "fast:: functions and divisions", true);
-	if (nth < 0)
-		return;
-	json_object_set_new(json_array_get(v->all, (size_t)nth), "fast", json_true());
-	build(v, nth, lines);
+	if (ANY_OP(op, v->own->f->body, report_is_slow(op)))
+		want(v, variant_add(v, (With){.fast = true}, "fast:: functions and divisions", true), "fast");
 }
 
 /* The values of a schedule that was compared which are other than those of the one that was taken. */
@@ -197,69 +236,130 @@ unlike(const Variants *v, const Tried *c, const Tried *taken, Text *said)
 	return with;
 }
 
-/* The fastest of the schedules that were compared beside the one that was taken, where it is close: only code tells which
- * takes less. */
+/* A schedule that was compared, where it is close: only code tells which takes less. */
 static void
-build_next(Variants *v, int lines)
+want_compared(Variants *v, const Tried *taken, const Tried *c, const char *as)
 {
-	const Tried *taken = NULL, *next = NULL;
+	if (!c || c->bill.cycles > VARIANT_CLOSE * taken->bill.cycles)
+		return;
+	Text said = {0};
+	With with = unlike(v, c, taken, &said);
+	want(v, said.n ? variant_add(v, with, said.at, false) : -1, as);
+	text_close(&said);
+}
+
+/* The fastest of those that were compared beside the one that was taken, and the fastest with another value of each word
+ * of the schedule. */
+static void
+want_next(Variants *v)
+{
+	const Tried *taken = NULL, *next = NULL, *of[SCHEDULE_COUNT] = {NULL};
 	for (int i = 0; i < v->why->tried.n; i++)
 		taken = v->why->tried.at[i].is_chosen ? &v->why->tried.at[i] : taken;
 	for (int i = 0; taken && i < v->why->tried.n; i++) {
 		const Tried *c = &v->why->tried.at[i];
-		bool is_other = c->cycles >= 0 && !c->is_chosen && c->n > 0 && c->bill.cycles != taken->bill.cycles;
-		next = is_other && (!next || c->bill.cycles < next->bill.cycles) ? c : next;
+		if (c->cycles < 0 || c->is_chosen || c->n == 0 || c->bill.cycles == taken->bill.cycles)
+			continue;
+		next = !next || c->bill.cycles < next->bill.cycles ? c : next;
+		for (int k = 0; k < c->n; k++) {
+			int word = schedule_named(c->value[k].name);
+			bool other = word >= 0 && word != SCHEDULE_WARPS && !choose_has(taken->value, taken->n, &c->value[k]);
+			if (other && (!of[word] || c->bill.cycles < of[word]->bill.cycles))
+				of[word] = c;
+		}
 	}
-	if (!next || next->bill.cycles > VARIANT_CLOSE * taken->bill.cycles)
-		return;
-	Text said = {0};
-	With with = unlike(v, next, taken, &said);
-	int nth = said.n ? variant_add(v, with, said.at, false) : -1;
-	text_close(&said);
-	if (nth < 0)
-		return;
-	json_object_set_new(json_array_get(v->all, (size_t)nth), "next", json_true());
-	build(v, nth, lines);
+	if (next)
+		want_compared(v, taken, next, "next");
+	for (int word = 0, n = 0; word < SCHEDULE_COUNT && n < WORDS; word++)
+		if (of[word] && of[word] != next) {
+			want_compared(v, taken, of[word], NULL);
+			n++;
+		}
 }
 
-/* Where one value made it faster, more of it the same way: of records' checksums by one warp each an H200 takes 61 us for
- * 128 records a program, 49 for 64, 18 for 32. */
+/* Words of the schedule that was taken, each with the values beside its own: trips that are read at once, slots of what is
+ * copied ahead, parts of a loop, programs that are read for at once, and no roles. */
 static void
-build_further(Variants *v, int lines)
+want_words(Variants *v)
 {
-	double least = LESS * v->own->bill.cycles / v->t->rates->clock;
-	int n = (int)json_array_size(v->all), further = 0;
-	for (int i = 0; i < n && further < FURTHER; i++) {
-		double us = json_number_value(json_object_get(json_array_get(v->all, (size_t)i), "built_us"));
-		const NamedConst *c = v->with.at[i].n == 1 ? v->with.at[i].value : NULL;
+	const Schedule *own = &v->own->f->schedule;
+	static const ScheduleName doubles[] = {SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_COARSEN};
+	for (int i = 0; i < LEN(doubles); i++) {
+		const char *name = schedule_info[doubles[i]].text;
 		Const now;
-		bool is_gain = us > 0 && us <= least && c && c->value.kind == CONST_INT;
-		if (!is_gain || !bound_value(v->now, c->name, &now) || now.i == c->value.i)
+		bool is_bound = bound_value(v->now, name, &now) && now.kind == CONST_INT;
+		int64_t at = is_bound ? now.i : own->at[doubles[i]];
+		if (at <= 1 || variant_is_given(v, name))
 			continue;
-		int nth = variant_try(v, c->name, c->value.i > now.i ? 2 * c->value.i : c->value.i / 2, false);
-		if (nth < 0 || json_object_get(json_array_get(v->all, (size_t)nth), "built_us"))
-			continue;
-		build(v, nth, lines);
-		further++;
+		want(v, variant_try(v, name, 2 * at, false), NULL);
+		want(v, variant_try(v, name, at / 2, false), NULL);
 	}
+	if (func_find(v->own->f, OP_ROLES) && !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
+		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
+	if (own->stages > 2 && !variant_is_given(v, schedule_info[SCHEDULE_STAGES].text))
+		want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false), NULL);
+}
+
+/* Where values made it faster, more of them the same way, two steps, and the two best together: of records' checksums by
+ * one warp each an H200 takes 61 us for 128 records a program, 49 for 64, 18 for 32. */
+static void
+want_further(Variants *v)
+{
+	enum { BEST = 2 };
+	int best[BEST] = {-1, -1};
+	double us[BEST];
+	us[0] = us[1] = LESS * v->own->bill.cycles / v->t->rates->clock;
+	for (int i = 0; i < v->with.n; i++) {
+		const json_t *j = json_array_get(v->all, (size_t)i);
+		double built = json_number_value(json_object_get(j, "built_us"));
+		if (built <= 0 || built > us[1] || json_integer_value(json_object_get(j, "spills")) > MAX(v->own->spills, 0))
+			continue;
+		bool first = built < us[0];
+		best[1] = first ? best[0] : i;
+		us[1] = first ? us[0] : built;
+		best[0] = first ? i : best[0];
+		us[0] = first ? built : us[0];
+	}
+	for (int k = 0; k < BEST && best[k] >= 0; k++) {
+		const NamedConst *c = v->with.at[best[k]].n == 1 ? v->with.at[best[k]].value : NULL;
+		Const now;
+		bool known = c && c->value.kind == CONST_INT && bound_value(v->now, c->name, &now) && now.i != c->value.i;
+		for (int step = 1; known && step <= 2; step++)
+			want(v, variant_try(v, c->name, now.i < c->value.i ? c->value.i << step : c->value.i >> step, false),
+			    NULL);
+	}
+	if (best[1] < 0)
+		return;
+	const With *a = &v->with.at[best[0]], *b = &v->with.at[best[1]];
+	if (a->n && b->n && ANY_OF(i, b->n, named_const(a->value, a->n, b->value[i].name)))
+		return;
+	With both = {.fast = a->fast || b->fast};
+	NamedConst *value = NEW_ARRAY(v->k->program->cx->mem, NamedConst, a->n + b->n);
+	for (int i = 0; i < a->n + b->n; i++)
+		value[i] = i < a->n ? a->value[i] : b->value[i - a->n];
+	both.value = value;
+	both.n = a->n + b->n;
+	const char *said = arena_printf(v->k->program->cx->mem, "%s, %s",
+	    json_string_value(json_object_get(json_array_get(v->all, (size_t)best[0]), "values")),
+	    json_string_value(json_object_get(json_array_get(v->all, (size_t)best[1]), "values")));
+	want(v, variant_add(v, both, said, false), both.fast ? "fast" : NULL);
 }
 
 void
-variants_build_tiles(Variants *v, int lines, double most)
+variants_build(Variants *v, int lines, double most, bool counted)
 {
+	want_fast(v);
+	if (counted)
+		want_alone(v);
 	int nth = next_built(v, most);
-	for (int n = 0; nth >= 0 && n < BUILT; n++, nth = next_built(v, most))
-		build(v, nth, lines);
-}
-
-void
-variants_build(Variants *v, int lines, bool counted)
-{
-	build_fast(v, lines);
+	for (int n = 0; nth >= 0 && n < TILES; n++, nth = next_built(v, most))
+		want(v, nth, NULL);
 	if (counted) {
-		build_alone(v, lines);
-		build_next(v, lines);
-		build_warps(v, lines);
+		want_next(v);
+		want_warps(v);
+		want_words(v);
 	}
-	build_further(v, lines);
+	build_wanted(v, lines, PTX_MOST);
+	want_further(v);
+	build_wanted(v, lines, PTX_FURTHER);
 }

@@ -166,6 +166,8 @@ const char *explain_inside(const Explain *s, const ExplainLine *l);
 const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
 /* What fewer warps, each with rows of its own, would take; "": it is not known, or no warps share rows. */
 const char *explain_without_barriers(const Explain *s);
+/* The same, changes that have fewer barriers, and what all of them take. */
+void explain_all_barriers(const Explain *s, TextList *out);
 int explain_blocks_with(
     const Explain *s, double more); /* blocks of a multiprocessor, were shared memory larger */
 

@@ -154,8 +154,8 @@ explain_barrier(const Explain *s, const ExplainLine *l)
 		return arena_printf(s->mem, "%s, %s%s%s", l->what, l->details, explain_often(s, l),
 		    explain_barrier_fix(s, l));
 	if (l->x->pair->before->kind == OP_MBARRIER)
-		return arena_printf(s->mem, "%s for all to see the mbarriers as they begin%s",
-		    l->what, explain_often(s, l));
+		return arena_printf(s->mem, "%s for all to see the mbarriers as they begin%s%s",
+		    l->what, explain_often(s, l), explain_barrier_fix(s, l));
 	TextList parts = {0}, all = {0};
 	const char *rest = strstr(l->details, ": ");
 	for (int i = 0; i < l->conflicts.n && all.n < SHOWN; i++)
@@ -388,7 +388,7 @@ explain_barriers(const Explain *s, Answer *answer)
 			choose_leaves(s->x->f) ? " that does not leave early" : "",
 			all != floor(all) ? ", in the mean" : ""));
 	if (real)
-		explain_add(s, &out, explain_without_barriers(s));
+		explain_all_barriers(s, &out);
 	if (real && func_warps(s->x->f) == 1)
 		explain_add(s, &out,
 		    meets ? "A block has one warp, so that it waits at its own barriers for no other; "
