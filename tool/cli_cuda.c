@@ -172,8 +172,8 @@ is_one_of(const char *line, const char *const *words, int n)
 static bool
 stands_alone(const Text *ptx)
 {
-	static const char *const own[] = {".visible .func", ".func", ".extern .func", ".weak", ".global", ".visible .global",
-	    ".const", ".visible .const", ".shared", ".visible .shared"};
+	static const char *const own[] = {".visible .func", ".func", ".extern .func", ".weak", ".global",
+	    ".visible .global", ".const", ".visible .const", ".shared", ".visible .shared"};
 	bool alone = false;
 	for (const char *line = ptx->at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
 		alone |= is_one_of(line, own, LEN(own));

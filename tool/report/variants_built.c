@@ -294,6 +294,10 @@ want_words(Variants *v)
 		want(v, variant_try(v, name, 2 * at, false), NULL);
 		want(v, variant_try(v, name, at / 2, false), NULL);
 	}
+	double idle = v->t->rates->multiprocessors / MAX(v->own->bill.launched, 1);
+	for (int n = 1; n <= 2 && idle > 1.25 && own->split <= 1 && !variant_is_given(v, schedule_info[SCHEDULE_SPLIT].text); n++)
+		want(v, variant_try(v, schedule_info[SCHEDULE_SPLIT].text, (INT64_C(1) << log2_ceil((int64_t)idle)) * n, false),
+		    NULL);
 	if (func_find(v->own->f, OP_ROLES) && !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
 		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
 	if (own->stages > 2 && !variant_is_given(v, schedule_info[SCHEDULE_STAGES].text))
@@ -325,7 +329,8 @@ want_further(Variants *v)
 		Const now;
 		bool known = c && c->value.kind == CONST_INT && bound_value(v->now, c->name, &now) && now.i != c->value.i;
 		for (int step = 1; known && step <= 2; step++)
-			want(v, variant_try(v, c->name, now.i < c->value.i ? c->value.i << step : c->value.i >> step, false),
+			want(v,
+			    variant_try(v, c->name, now.i < c->value.i ? c->value.i << step : c->value.i >> step, false),
 			    NULL);
 	}
 	if (best[1] < 0)

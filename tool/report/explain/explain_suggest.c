@@ -68,9 +68,19 @@ said_of(const Explain *s, const json_t *v)
 	    gains && *gains ? ")" : "");
 }
 
-/* What is faster as it is built by so much that an H200 mostly agrees (bench/results/h200-estimates.md); not where
- * the
- * trips are guessed, of which each value would have others. */
+/* Are all of its values of the schedule, so that a program has the trips that it had? */
+static bool
+is_schedule(const Explain *s, const json_t *v)
+{
+	const char *at = json_string_value(json_object_get(v, "values"));
+	bool all = !json_is_true(json_object_get(v, "fast"));
+	for (; *at && all; at += strcspn(at, ","), at += strspn(at, ", "))
+		all = schedule_named(arena_strndup(s->mem, at, strcspn(at, " "))) >= 0;
+	return all;
+}
+
+/* What is faster as it is built by so much that an H200 mostly agrees (bench/results/h200-estimates.md); where the trips are
+ * guessed, other tiles would have other ones. */
 static void
 add_variants(const Explain *s, Suggestions *all)
 {
@@ -81,7 +91,7 @@ add_variants(const Explain *s, Suggestions *all)
 		double us = explain_built_us(s, v);
 		bool warps = strncmp(json_string_value(json_object_get(v, "values")), "warps = ", 8) == 0;
 		double less = json_is_true(json_object_get(v, "fast")) ? FAST : warps ? WARPS : LESS;
-		if (us > 0 && us <= less * explain_even(s) && !*explain_guessed(s))
+		if (us > 0 && us <= less * explain_even(s) && (is_schedule(s, v) || !*explain_guessed(s)))
 			add(s, all, us, -1, said_of(s, v), true);
 	}
 }
