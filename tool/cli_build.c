@@ -227,7 +227,8 @@ cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
 	CliCode code = {.registers = 0};
 	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &code.ptx, NULL);
-	code.has_resources = ok && t->kind == TARGET_PTX &&
+	code.has_resources =
+	    ok && t->kind == TARGET_PTX &&
 	    cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
 	ok &= cli_inspect_code(m, t, b, &code, out);
 	cli_code_close(&code);

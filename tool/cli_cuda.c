@@ -128,8 +128,8 @@ put_control(const char *upper, Text *out)
 	text_printf(out, "%06x", (unsigned)(strtoull(upper, NULL, 16) >> CONTROL));
 }
 
-/* The instructions of one kernel, without the bytes of each: what stands before is the section's header, and other
- * sections are those of routines and of other kernels. */
+/* The instructions of one kernel, without the bytes of each: what stands before is the section's
+ * header, and other sections are those of routines and of other kernels. */
 static void
 put_instructions(const char *text, const char *name, Text *out, Text *control)
 {
@@ -172,10 +172,12 @@ is_one_of(const char *line, const char *const *words, int n)
 static bool
 stands_alone(const Text *ptx)
 {
-	static const char *const own[] = {".visible .func", ".func", ".extern .func", ".weak", ".global",
-	    ".visible .global", ".const", ".visible .const", ".shared", ".visible .shared"};
+	static const char *const own[] = {".visible .func", ".func", ".extern .func", ".weak",
+	    ".global", ".visible .global", ".const", ".visible .const", ".shared",
+	    ".visible .shared"};
 	bool alone = false;
-	for (const char *line = ptx->at; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+	for (const char *line = ptx->at; line && *line;
+	     line += strcspn(line, "\n"), line += *line == '\n')
 		alone |= is_one_of(line, own, LEN(own));
 	return alone;
 }
@@ -185,14 +187,15 @@ static void
 put_kernel(Text *out, const Text *ptx)
 {
 	static const char *const head[] = {".version", ".target", ".address_size"},
-	                  *const once[] = {".extern .shared", ".file", ".section"};
+				 *const once[] = {".extern .shared", ".file", ".section"};
 	bool first = !out->n;
 	for (const char *line = ptx->at; *line;) {
 		size_t n = strcspn(line, "\n"), blanks = strspn(line, "\t");
 		char own[200];
 		snprintf(own, sizeof own, "%.*s\n", (int)n, line);
 		bool had = is_one_of(line, head, LEN(head)) ||
-		    (is_one_of(line + blanks, once, LEN(once)) && strstr(out->n ? out->at : "", own));
+			   (is_one_of(line + blanks, once, LEN(once)) &&
+			       strstr(out->n ? out->at : "", own));
 		if (first || !had)
 			text_printf(out, "%.*s\n", (int)n, line);
 		line += n + (line[n] == '\n');
@@ -222,11 +225,11 @@ assemble_all(const Target *t, CliCode *const *all, int n)
 	for (int i = 0; i < n; i++)
 		put_kernel(&ptx, &all[i]->ptx);
 	bool opened = n && work_open(&w, &ptx);
-	snprintf(command, sizeof command, "ptxas %s-v -lineinfo -arch=%s in.ptx -o out.cubin 2>&1", n ? linked(&ptx) : "",
-	    t->name);
+	snprintf(command, sizeof command, "ptxas %s-v -lineinfo -arch=%s in.ptx -o out.cubin 2>&1",
+	    n ? linked(&ptx) : "", t->name);
 	bool ok = opened && run(&w, command, &said) == 0;
-	bool listed = ok && has_tool(&w, "nvdisasm") && run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &text) == 0 &&
-	    text.n;
+	bool listed = ok && has_tool(&w, "nvdisasm") &&
+		      run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &text) == 0 && text.n;
 	for (int i = 0; i < n && ok; i++) {
 		read_resources(all[i], said.n ? said.at : "");
 		if (listed)

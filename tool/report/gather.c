@@ -65,7 +65,8 @@ add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
 		CompileStage stage;
 		StageKind kind;
 		const char *name;
-	} stage[] = {{STAGE_THREAD, REPORT_THREAD, "thread IR"}, {STAGE_LLVM, REPORT_LLVM, "LLVM IR"}};
+	} stage[] = {
+	    {STAGE_THREAD, REPORT_THREAD, "thread IR"}, {STAGE_LLVM, REPORT_LLVM, "LLVM IR"}};
 	for (int i = 0; i < LEN(stage) && ok; i++) {
 		out.n = 0;
 		ok = compile_text(m, t, stage[i].stage, &out, NULL);
@@ -382,7 +383,8 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	CliCode code = {.registers = 0};
-	bool ok = m && make_code(m, t, &code) && cli_inspect_code(m, t, &bound, &code, &x) && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
+	bool ok = m && make_code(m, t, &code) && cli_inspect_code(m, t, &bound, &code, &x) &&
+		  (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	bool coded = profile && add_code(stages, m, t, &code);

@@ -415,5 +415,6 @@ report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem)
 		*b = billed;
 	return json_pack("{s:f, s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "barrier_us",
 	    bill_us(b, x->t, path.barriers), "loads", path.loads, "waits",
-	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left", by_lines(left, lines));
+	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left",
+	    by_lines(left, lines));
 }

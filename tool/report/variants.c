@@ -26,8 +26,8 @@ is_divided(const Expr *e, const char *name)
 	const Expr *f = e->kind == EX_CALL ? e->a : NULL;
 	if (f && f->kind == EX_NAME && strcmp(f->name, "cdiv") == 0 && e->args.n == 2)
 		return expr_mentions(e->args.at[1].e, name);
-	return e->kind == EX_BINARY && ((e->bin == BIN_DIV && expr_mentions(e->b, name)) || is_divided(e->a, name) ||
-	    is_divided(e->b, name));
+	return e->kind == EX_BINARY && ((e->bin == BIN_DIV && expr_mentions(e->b, name)) ||
+					   is_divided(e->a, name) || is_divided(e->b, name));
 }
 
 /* Is it the step of a loop, or are its trips so many parts? */
@@ -36,21 +36,25 @@ is_step(const StmtList *body, const char *name)
 {
 	for (int i = 0; i < body->n; i++) {
 		const Stmt *st = body->at[i];
-		if ((st->kind == ST_FOR && st->range.n == 3 && expr_mentions(st->range.at[2], name)) ||
-		    (st->kind == ST_FOR && ANY_OF(k, st->range.n, is_divided(st->range.at[k], name))) ||
+		if ((st->kind == ST_FOR && st->range.n == 3 &&
+			expr_mentions(st->range.at[2], name)) ||
+		    (st->kind == ST_FOR &&
+			ANY_OF(k, st->range.n, is_divided(st->range.at[k], name))) ||
 		    is_step(&st->body, name) || is_step(&st->orelse, name))
 			return true;
 	}
 	return false;
 }
 
-/* A value in place of another one, where places are divided by a number that the other fits: of scales for each 96 columns,
- * s[k / 96], tiles of 96 may be of 48 and not of 64. */
+/* A value in place of another one, where places are divided by a number that the other fits: of
+ * scales for each 96 columns, s[k / 96], tiles of 96 may be of 48 and not of 64. */
 static bool
 fits_numbers(const Expr *e, int64_t now, int64_t value)
 {
-	const Expr *by = !e ? NULL : e->kind == EX_BINARY && (e->bin == BIN_DIV || e->bin == BIN_REM) ? e->b
-	    : e->kind == EX_CALL && e->args.n == 2 ? e->args.at[1].e : NULL;
+	const Expr *by = !e                                                                 ? NULL
+			 : e->kind == EX_BINARY && (e->bin == BIN_DIV || e->bin == BIN_REM) ? e->b
+			 : e->kind == EX_CALL && e->args.n == 2 ? e->args.at[1].e
+								: NULL;
 	int64_t of = by && by->kind == EX_INT && by->u <= VARIANT_MOST ? (int64_t)by->u : 0;
 	if (of > 1 && ((of % now == 0 && of % value != 0) || (now % of == 0 && value % of != 0)))
 		return false;
@@ -188,9 +192,10 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	const char *name = with.n ? with.value[0].name : NULL;
 	bool is_word = name && schedule_named(name) >= 0;
 	bool ok = f && (said || is_word || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
-	    ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
-	    (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) && bill.cycles > 0)) &&  /* as cli_inspect does */
-	    (may_spill || !would_spill(f, v->t));
+		  ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
+		      (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) &&
+			  bill.cycles > 0)) && /* as cli_inspect does */
+		  (may_spill || !would_spill(f, v->t));
 	cx->muted--;
 	if (!ok)
 		return -1;
@@ -228,11 +233,14 @@ variant_try(Variants *v, const char *name, int64_t value, bool may_spill)
 	NamedConst *one = NEW(v->k->program->cx->mem, NamedConst);
 	int word = schedule_named(name);
 	bool turns = word >= 0 && schedule_info[word].kind == SCHEDULE_SWITCH;
-	if (value < (turns ? 0 : word >= 0 ? 1 : VARIANT_LEAST) ||
+	if (value < (turns          ? 0
+			: word >= 0 ? 1
+				    : VARIANT_LEAST) ||
 	    value > (word >= 0 ? schedule_info[word].most : VARIANT_MOST))
 		return -1;
 	Const now;
-	if (word < 0 && bound_value(v->now, name, &now) && !body_fits(&v->k->item->body, now.i, value))
+	if (word < 0 && bound_value(v->now, name, &now) &&
+	    !body_fits(&v->k->item->body, now.i, value))
 		return -1;
 	*one = (NamedConst){name, {.kind = turns ? CONST_BOOL : CONST_INT, .i = value}, NOWHERE};
 	return variant_add(v, (With){.value = one, .n = 1}, NULL, may_spill);
@@ -259,6 +267,7 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 		variant_try(&v, name, 2 * up, false);
 	}
 	v.begun = clock();
-	variants_build(&v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, counted);
+	variants_build(
+	    &v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, counted);
 	return v.all;
 }

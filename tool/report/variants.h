@@ -31,17 +31,18 @@ typedef struct Variants {
 	const Inspection *own;
 	json_t *all;
 	VEC(With) with;                                         /* of each of all */
-	VEC(int) order;                                         /* which are to be compiled, the most important first */
-	size_t bytes;                                           /* of PTX, so far */
+	VEC(int) order; /* which are to be compiled, the most important first */
+	size_t bytes;   /* of PTX, so far */
 } Variants;
 
 bool variant_is_given(const Variants *v, const char *name);
-/* Adds what the launch takes with these values; `said`: they in words, NULL: those of tiles that are other than now, and
- * of the schedule.  -1: it does not compile, is not modelled, is there, or `may_spill` not and seems to. */
+/* Adds what the launch takes with these values; `said`: they in words, NULL: those of tiles that
+ * are other than now, and of the schedule.  -1: it does not compile, is not modelled, is there, or
+ * `may_spill` not and seems to. */
 int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
-/* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of tiles before there is
- * code; `counted`: machine code tells. */
+/* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of
+ * tiles before there is code; `counted`: machine code tells. */
 void variants_build(Variants *v, int lines, double most, bool counted);
 
 #endif

@@ -1,6 +1,6 @@
-/* What is compiled the whole way, as the kernel is, so that the estimates of both are of code: tiles that may be faster,
- * fast:: functions, other warps, schedules that came next, each word of the schedule with the values beside its own; and of
- * what gains more of the same. */
+/* What is compiled the whole way, as the kernel is, so that the estimates of both are of code:
+ * tiles that may be faster, fast:: functions, other warps, schedules that came next, each word of
+ * the schedule with the values beside its own; and of what gains more of the same. */
 #include "tool/report/variants.h"
 
 #include "runtime/launch/launch.h"
@@ -9,7 +9,10 @@
 
 enum { TILES = 4, WORDS = 3 };                            /* of each so many */
 enum { LINE = 128 };                                      /* bytes of memory */
-enum { PTX_MOST = 300000, PTX_FURTHER = 400000 };         /* bytes in all, which ptxas takes two seconds for */
+enum {
+	PTX_MOST = 300000,
+	PTX_FURTHER = 400000
+}; /* bytes in all, which ptxas takes two seconds for */
 static const double LESS = 0.95;                          /* of the kernel's own: worth going further the same way */
 
 static void
@@ -120,7 +123,7 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	With *with = &v->with.at[nth];
 	Inspection x;
 	bool ok = code->ptx.n && cli_inspect_code(with->m, v->t, &with->b, code, &x) &&
-	    least_row(&x) >= MIN(LINE, least_row(v->own));
+		  least_row(&x) >= MIN(LINE, least_row(v->own));
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
 		json_decref(report_count_code(stages, lines, &x, cx->mem));
@@ -132,9 +135,10 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	json_decref(stages);
 }
 
-/* All that is wanted and fits, assembled together, each kernel by a name of its own.  Of roles that copy no code is
- * counted: they are not added.  Of four that parted one took an H200 less; attention with a cap has them, and by
- * fast::tanh is chosen without: compiled 0.66 times, an H100 takes 0.74. */
+/* All that is wanted and fits, assembled together, each kernel by a name of its own.  Of roles that
+ * copy no code is counted: they are not added.  Of four that parted one took an H200 less;
+ * attention with a cap has them, and by fast::tanh is chosen without: compiled 0.66 times, an H100
+ * takes 0.74. */
 static void
 build_wanted(Variants *v, int lines, size_t most)
 {
@@ -151,7 +155,8 @@ build_wanted(Variants *v, int lines, size_t most)
 			continue;
 		f->name = arena_printf(cx->mem, "%s_%d", f->name, i);
 		code[of] = (CliCode){.name = f->name};
-		if (!(had || !func_find(f, OP_ROLES)) || !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL))
+		if (!(had || !func_find(f, OP_ROLES)) ||
+		    !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL))
 			text_close(&code[of].ptx);
 		v->bytes += code[of].ptx.n;
 		nth[of++] = i;
@@ -176,7 +181,10 @@ want_warps(Variants *v)
 	    func_find(v->own->f, OP_ROLES))
 		return;
 	for (int i = 0; i < LEN(others); i++)
-		want(v, others[i] > 0 && others[i] <= most ? variant_try(v, name, others[i], false) : -1, NULL);
+		want(v,
+		    others[i] > 0 && others[i] <= most ? variant_try(v, name, others[i], false)
+						       : -1,
+		    NULL);
 }
 
 /* The most warps with which each row that warps share is of one, so that they exchange nothing at barriers. */
@@ -189,8 +197,9 @@ want_alone(Variants *v)
 		const InspectLine *l = &v->own->lines.at[i];
 		if (l->across > 1)
 			alone = MIN(alone, now % l->across == 0 ? now / l->across : 1);
-		else if ((l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE || l->kind == INSPECT_REDUCE) &&
-		    l->smem_bytes > 0)
+		else if ((l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE ||
+			     l->kind == INSPECT_REDUCE) &&
+			 l->smem_bytes > 0)
 			alone = 1;
 	}
 	bool can = alone < now && !variant_is_given(v, name) && v->own->f->schedule.share <= 1 &&
@@ -215,7 +224,9 @@ static void
 want_fast(Variants *v)
 {
 	if (ANY_OP(op, v->own->f->body, report_is_slow(op)))
-		want(v, variant_add(v, (With){.fast = true}, "fast:: functions and divisions", true), "fast");
+		want(v,
+		    variant_add(v, (With){.fast = true}, "fast:: functions and divisions", true),
+		    "fast");
 }
 
 /* The values of a schedule that was compared which are other than those of the one that was taken. */
@@ -248,8 +259,8 @@ want_compared(Variants *v, const Tried *taken, const Tried *c, const char *as)
 	text_close(&said);
 }
 
-/* The fastest of those that were compared beside the one that was taken, and the fastest with another value of each word
- * of the schedule. */
+/* The fastest of those that were compared beside the one that was taken, and the fastest with
+ * another value of each word of the schedule. */
 static void
 want_next(Variants *v)
 {
@@ -258,12 +269,14 @@ want_next(Variants *v)
 		taken = v->why->tried.at[i].is_chosen ? &v->why->tried.at[i] : taken;
 	for (int i = 0; taken && i < v->why->tried.n; i++) {
 		const Tried *c = &v->why->tried.at[i];
-		if (c->cycles < 0 || c->is_chosen || c->n == 0 || c->bill.cycles == taken->bill.cycles)
+		if (c->cycles < 0 || c->is_chosen || c->n == 0 ||
+		    c->bill.cycles == taken->bill.cycles)
 			continue;
 		next = !next || c->bill.cycles < next->bill.cycles ? c : next;
 		for (int k = 0; k < c->n; k++) {
 			int word = schedule_named(c->value[k].name);
-			bool other = word >= 0 && word != SCHEDULE_WARPS && !choose_has(taken->value, taken->n, &c->value[k]);
+			bool other = word >= 0 && word != SCHEDULE_WARPS &&
+				     !choose_has(taken->value, taken->n, &c->value[k]);
 			if (other && (!of[word] || c->bill.cycles < of[word]->bill.cycles))
 				of[word] = c;
 		}
@@ -277,8 +290,9 @@ want_next(Variants *v)
 		}
 }
 
-/* Words of the schedule that was taken, each with the values beside its own: trips that are read at once, slots of what is
- * copied ahead, parts of a loop, programs that are read for at once, and no roles. */
+/* Words of the schedule that was taken, each with the values beside its own: trips that are read at
+ * once, slots of what is copied ahead, parts of a loop, programs that are read for at once, and no
+ * roles. */
 static void
 want_words(Variants *v)
 {
@@ -295,17 +309,24 @@ want_words(Variants *v)
 		want(v, variant_try(v, name, at / 2, false), NULL);
 	}
 	double idle = v->t->rates->multiprocessors / MAX(v->own->bill.launched, 1);
-	for (int n = 1; n <= 2 && idle > 1.25 && own->split <= 1 && !variant_is_given(v, schedule_info[SCHEDULE_SPLIT].text); n++)
-		want(v, variant_try(v, schedule_info[SCHEDULE_SPLIT].text, (INT64_C(1) << log2_ceil((int64_t)idle)) * n, false),
+	for (int n = 1; n <= 2 && idle > 1.25 && own->split <= 1 &&
+			!variant_is_given(v, schedule_info[SCHEDULE_SPLIT].text);
+	     n++)
+		want(v,
+		    variant_try(v, schedule_info[SCHEDULE_SPLIT].text,
+			(INT64_C(1) << log2_ceil((int64_t)idle)) * n, false),
 		    NULL);
-	if (func_find(v->own->f, OP_ROLES) && !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
+	if (func_find(v->own->f, OP_ROLES) &&
+	    !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
 		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
 	if (own->stages > 2 && !variant_is_given(v, schedule_info[SCHEDULE_STAGES].text))
-		want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false), NULL);
+		want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false),
+		    NULL);
 }
 
-/* Where values made it faster, more of them the same way, two steps, and the two best together: of records' checksums by
- * one warp each an H200 takes 61 us for 128 records a program, 49 for 64, 18 for 32. */
+/* Where values made it faster, more of them the same way, two steps, and the two best together: of
+ * records' checksums by one warp each an H200 takes 61 us for 128 records a program, 49 for 64, 18
+ * for 32. */
 static void
 want_further(Variants *v)
 {
@@ -316,7 +337,8 @@ want_further(Variants *v)
 	for (int i = 0; i < v->with.n; i++) {
 		const json_t *j = json_array_get(v->all, (size_t)i);
 		double built = json_number_value(json_object_get(j, "built_us"));
-		if (built <= 0 || built > us[1] || json_integer_value(json_object_get(j, "spills")) > MAX(v->own->spills, 0))
+		if (built <= 0 || built > us[1] ||
+		    json_integer_value(json_object_get(j, "spills")) > MAX(v->own->spills, 0))
 			continue;
 		bool first = built < us[0];
 		best[1] = first ? best[0] : i;
@@ -327,10 +349,13 @@ want_further(Variants *v)
 	for (int k = 0; k < BEST && best[k] >= 0; k++) {
 		const NamedConst *c = v->with.at[best[k]].n == 1 ? v->with.at[best[k]].value : NULL;
 		Const now;
-		bool known = c && c->value.kind == CONST_INT && bound_value(v->now, c->name, &now) && now.i != c->value.i;
+		bool known = c && c->value.kind == CONST_INT &&
+			     bound_value(v->now, c->name, &now) && now.i != c->value.i;
 		for (int step = 1; known && step <= 2; step++)
 			want(v,
-			    variant_try(v, c->name, now.i < c->value.i ? c->value.i << step : c->value.i >> step, false),
+			    variant_try(v, c->name,
+				now.i < c->value.i ? c->value.i << step : c->value.i >> step,
+				false),
 			    NULL);
 	}
 	if (best[1] < 0)

@@ -293,8 +293,8 @@ fix_put(const Explain *s, const ExplainLine *l)
 			: arena_printf(s->mem, "a multiprocessor holds %d and not %d", then, now));
 }
 
-/* Nothing else is known: which threads the two accesses are of, and whether a trip or a program later they are the same
- * bytes. */
+/* Nothing else is known: which threads the two accesses are of, and whether a trip or a program
+ * later they are the same bytes. */
 static const char *
 fix_pair(const Explain *s, const ExplainLine *l)
 {
@@ -303,20 +303,26 @@ fix_pair(const Explain *s, const ExplainLine *l)
 	if (!p || strcmp(l->what, "cluster barrier") == 0)
 		return "";
 	if (p->after->kind == OP_ARRIVE)
-		return " (one thread arrives for all, once the others have read; what has no roles and copies nothing ahead "
+		return " (one thread arrives for all, once the others have read; what has no roles "
+		       "and copies nothing ahead "
 		       "has none)";
 	if (alone)
 		return "";
 	if (p->is_global)
-		return " (threads read in device memory what others of the block wrote: none where each takes what it has in a "
+		return " (threads read in device memory what others of the block wrote: none where "
+		       "each takes what it has in a "
 		       "let)";
 	if (p->before->kind == OP_WAIT || p->before->kind == OP_AWAIT || p->before->kind == OP_COPY)
-		return " (threads read what others have copied: none where they read device memory themselves, as with "
+		return " (threads read what others have copied: none where they read device memory "
+		       "themselves, as with "
 		       "stages = 1)";
 	if (p->is_earlier)
-		return arena_printf(s->mem, " (a trip writes bytes that other warps may still read for the one before: %s)",
-		    func_warps(s->x->f) > 1 ? "only one warp needs none" : "nothing in the header removes it");
-	return " (the bytes serve two purposes, and other warps may still be at the first: nothing in the header parts them)";
+		return arena_printf(s->mem,
+		    " (a trip writes bytes that other warps may still read for the one before: %s)",
+		    func_warps(s->x->f) > 1 ? "only one warp needs none"
+					    : "nothing in the header removes it");
+	return " (the bytes serve two purposes, and other warps may still be at the first: nothing "
+	       "in the header parts them)";
 }
 
 static const char *
@@ -333,10 +339,12 @@ fix_of(const Explain *s, const ExplainLine *l)
 	if (strcmp(l->what, "extract") == 0)
 		return fix_extract(s, l);
 	if (strcmp(l->what, "histogram") == 0)
-		return " (the block's warps count in one table, which all have to find cleared, and have to be done with before "
+		return " (the block's warps count in one table, which all have to find cleared, "
+		       "and have to be done with before "
 		       "it is read)";
 	if (l->x->pair && l->x->pair->before->kind == OP_MBARRIER)
-		return " (one thread sets them up for all: what copies by tensor maps or has roles has it, once)";
+		return " (one thread sets them up for all: what copies by tensor maps or has roles "
+		       "has it, once)";
 	if (is_indexed(l))
 		return " (tiles of indices of two trips may name the same elements, as far as the "
 		       "compiler sees; there "
@@ -374,9 +382,11 @@ say_cost(const Explain *s)
 	double us = json_number_value(json_object_get(s->counted, "barrier_us"));
 	if (us <= 0 || s->us <= 0)
 		return "";
-	return arena_printf(s->mem, "Waiting at barriers takes %s by the model, %s %% of the launch%s.", explain_micro(s, us),
-	    explain_round(s, 100 * us / s->us),
-	    us < LITTLE * s->us ? ": without them it would take about as long" : ", where nothing else hides it");
+	return arena_printf(s->mem,
+	    "Waiting at barriers takes %s by the model, %s %% of the launch%s.",
+	    explain_micro(s, us), explain_round(s, 100 * us / s->us),
+	    us < LITTLE * s->us ? ": without them it would take about as long"
+				: ", where nothing else hides it");
 }
 
 /* Of the code and of a change, those at which a block waits. */
@@ -407,7 +417,8 @@ say_fewer(const Explain *s)
 		int k = MIN(n, SHOWN - 1);
 		if (n >= SHOWN && us >= json_number_value(json_object_get(best[k], "built_us")))
 			continue;
-		for (; k > 0 && us < json_number_value(json_object_get(best[k - 1], "built_us")); k--)
+		for (; k > 0 && us < json_number_value(json_object_get(best[k - 1], "built_us"));
+		     k--)
 			best[k] = best[k - 1];
 		best[k] = v;
 		n += n < SHOWN;
@@ -416,17 +427,24 @@ say_fewer(const Explain *s)
 		return "";
 	if (!n)
 		return built_alone(s) ? ""
-		    : all == 1    ? "The one change that was compiled has no fewer barriers."
-		                  : arena_printf(s->mem, "None of the %d changes that were compiled has fewer barriers.", all);
+		       : all == 1
+			   ? "The one change that was compiled has no fewer barriers."
+			   : arena_printf(s->mem,
+				 "None of the %d changes that were compiled has fewer barriers.",
+				 all);
 	TextList parts = {0};
 	for (int k = 0; k < n; k++) {
 		int left = (int)json_integer_value(json_object_get(best[k], "barriers"));
-		explain_add(s, &parts, arena_printf(s->mem, "%s has %s, %s",
-		    json_string_value(json_object_get(best[k], "values")),
-		    left ? arena_printf(s->mem, "%d", left) : "none",
-		    say_times(s, json_number_value(json_object_get(best[k], "built_us")) / s->us)));
+		explain_add(s, &parts,
+		    arena_printf(s->mem, "%s has %s, %s",
+			json_string_value(json_object_get(best[k], "values")),
+			left ? arena_printf(s->mem, "%d", left) : "none",
+			say_times(
+			    s, json_number_value(json_object_get(best[k], "built_us")) / s->us)));
 	}
-	return arena_printf(s->mem, "Of %d changes that were compiled these have fewer barriers than the %d in this code: %s.",
+	return arena_printf(s->mem,
+	    "Of %d changes that were compiled these have fewer barriers than the %d in this code: "
+	    "%s.",
 	    all, now, explain_join(s, &parts, "; "));
 }
 
