@@ -31,6 +31,8 @@
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
+#include <string.h>
+
 const Type *
 slice_type(const Slice *s, const Type *t)
 {
@@ -143,6 +145,23 @@ slice_axis(Sliced *x, const Op *op)
 	return &op_make(&x->b, op->kind, in, op->nin, attr, n, NULL, 0)->out[0];
 }
 
+/* The part of each slice's tile. */
+static Value *
+slice_extract(Sliced *x, const Op *op)
+{
+	Arena *tmp = x->b.m->cx->tmp;
+	const IntList *old = attr_extents(op);
+	int64_t extent[MAX_RANK] = {x->s->n};
+	Value *in[2 + MAX_RANK] = {slice_all(x, op->in[0]), build_index(&x->b, 0)};
+
+	for (int i = 1; i < op->nin; i++)
+		in[1 + i] = slice_plain(x, op->in[i]);
+	if (old)
+		memcpy(extent + 1, old->at, sizeof *extent * (size_t)old->n);
+	char *index = arena_printf(tmp, "p%s", attr_index(op));
+	return access_like(&x->b, op, in, op->nin + 1, index, extent, 1 + (old ? old->n : 0))->out;
+}
+
 /* What was there before the loop is made all slices' there, as tables are that the loop looks elements up in. */
 static Value *
 slice_gather(Sliced *x, const Op *op)
@@ -176,6 +195,7 @@ slice_op(Sliced *x, const Op *op)
 	case OP_READ: return slice_read(x, op);
 	case OP_REDUCE: return slice_axis(x, op);
 	case OP_GATHER: return slice_gather(x, op);
+	case OP_EXTRACT: return slice_extract(x, op);
 	case OP_PERMUTE: return slice_permute(x, op);
 	case OP_BROADCAST: return slice_broadcast(x, op);
 	case OP_RESHAPE: return build1(&x->b, OP_RESHAPE, slice_all(x, op->in[0]), to);

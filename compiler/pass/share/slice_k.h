@@ -73,7 +73,7 @@ int64_t slice_period(const Slice *s, const Op *read);
 int slice_own_dim(const Slice *s, const Op *read);
 /* Of a read along rows: is a part of each left out, as of halves of a block that are two operands? */
 bool slice_has_gaps(const Slice *s, const Op *read);
-/* Are n iterations whole periods of all reads? */
+/* Are n iterations whole periods of all reads, or such a part of one? */
 bool slice_fits(const Slice *s, int n);
 /* Iterations that each of n warps is better to have at once: more than one of few bytes. */
 int slice_each(const Slice *s, const Target *t, int n);

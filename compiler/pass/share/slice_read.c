@@ -112,7 +112,7 @@ reads_alone(const Slice *s, const Op *op, Alone *w)
 	enum { MORE = 2 };                              /* dimensions on the way: slices, and halves of words */
 	int64_t bits = dtype_info[op->in[0]->type->elem].bits, each;
 
-	*w = (Alone){.d = slice_dim(s, op), .times = slice_period(s, op)};
+	*w = (Alone){.d = slice_dim(s, op), .times = MIN(slice_period(s, op), s->n)};
 	w->is_new = attr_index(op)[w->d] == 'i';
 	w->e += COUNT_OF(i, w->d, attr_index(op)[i] == 'p');
 	each = w->is_new ? 1 : attr_extents(op)->at[w->e];
@@ -132,7 +132,7 @@ are_parts_alone(const Slice *s)
 
 	for (const Op *op = s->body->first; op; op = op->next) {
 		bool counts = op->kind == OP_READ && s->varies[op->out[0].id] && slice_dim(s, op) >= 0;
-		if (counts && !reads_alone(s, op, &w) && w.is_part)
+		if (counts && attr_index(op)[0] != 'g' && !reads_alone(s, op, &w) && w.is_part)
 			return false;
 	}
 	return true;
@@ -231,6 +231,24 @@ read_own(Sliced *x, const Op *op, int d)
 	return w.e == 0 ? v : build_permute(&x->b, v, dims);
 }
 
+/* Single elements at indices that each slice has for itself. */
+static Value *
+read_elements(Sliced *x, const Op *op)
+{
+	int64_t slices[MAX_RANK] = {x->s->n};
+	Value **in = operands(x, op);
+	int dims = op->out[0].type->rank + 1;
+
+	for (int i = 1; i < dims; i++)
+		slices[i] = 1;
+	for (int i = 0; i < op->in[0]->type->rank; i++)
+		in[1 + i] = slice_all(x, op->in[1 + i]);
+	Op *read = access_like(&x->b, op, in, op->nin, attr_index(op), NULL, 0);
+	attr_set_slices(x->b.m, read, slices, dims);
+	read->out[0].name = op->out[0].name;
+	return read->out;
+}
+
 /* Some of each row's part of an iteration: at a tile of indices, of which a warp's are neighbours. */
 static Value *
 read_with_gaps(Sliced *x, const Op *op)
@@ -262,10 +280,12 @@ slice_read(Sliced *x, const Op *op)
 	int d = slice_own_dim(x->s, op);
 	if (d >= 0)
 		return read_own(x, op, d);
-	bool gaps = slice_has_gaps(x->s, op);
-	bool alone = !gaps && reads_alone(x->s, op, &w) &&
-	    (w.word == 1 || are_parts_alone(x->s));
-	Value *v = gaps ? read_with_gaps(x, op) : alone ? read_alone(x, op, &w) : read_together(x, op, &w);
+	bool gathers = attr_index(op)[0] == 'g', gaps = slice_has_gaps(x->s, op);
+	bool alone = !gathers && !gaps && reads_alone(x->s, op, &w) && (w.word == 1 || are_parts_alone(x->s));
+	Value *v = gathers ? read_elements(x, op)
+	    : gaps         ? read_with_gaps(x, op)
+	    : alone        ? read_alone(x, op, &w)
+	                   : read_together(x, op, &w);
 
 	return slice_masks(x->s, op) ? slice_masked(x, v, build_int(&x->b, v->type, 0)) : v;
 }
