@@ -391,7 +391,8 @@ choose_slots(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	const char *word = schedule_info[SCHEDULE_STAGES].text;
 	Candidates apart = candidates_open(k);
 	Trim x = {k, t, how, values, n};
-	bool is_open = b->schedule.stages <= 0 && ctparam_named(k, word) < 0 && !how->is_fixed(how->user, word);
+	bool is_open = b->schedule.stages <= 0 && ctparam_named(k, word) < 0 && !how->is_fixed(how->user, word) &&
+	    named(&x, SCHEDULE_STAGES) == n;
 	candidates_next(&apart);
 	int slots = is_open ? wanted_slots(&x) : 0;
 	candidates_close(&apart);
