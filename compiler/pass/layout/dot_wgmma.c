@@ -30,7 +30,7 @@
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
 enum { COLUMNS_APART = 128, PART_APART = 192 };        /* of an instruction summed apart: of a whole tile's columns */
-enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 16 };     /* the last one: that make an element */
+enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 128 };     /* the last one: that make an element */
 
 Value *
 dot_operand_root(Value *v, bool *flipped)
@@ -42,26 +42,26 @@ dot_operand_root(Value *v, bool *flipped)
 
 /* Is the tile made of what was read, element by element, as weights of 8 or 4 bits with their scales? */
 static bool
-is_decoded(const Value *v, int depth)
+is_decoded(const Value *v, int *ops)
 {
 	const Op *op = v->def;
 	if (v->type->kind != TYPE_TILE || v->type->rank == 0)
 		return true;
-	if (!op || depth == 0)
+	if (!op || --*ops < 0)
 		return false;
 	switch (op->kind) {
 	case OP_READ: case OP_CONST: case OP_IOTA:
 		return true;
 	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return is_decoded(op->in[0], depth - 1);
+		return is_decoded(op->in[0], ops);
 	case OP_JOIN:
-		return is_decoded(op->in[0], depth - 1) && is_decoded(op->in[1], depth - 1);
+		return is_decoded(op->in[0], ops) && is_decoded(op->in[1], ops);
 	case OP_GATHER:
-		return gather_looks_up(op) && is_decoded(op->in[1], depth - 1);
+		return gather_looks_up(op) && is_decoded(op->in[1], ops);
 	default:
 		break;
 	}
-	return op_info[op->kind].traits & ELEM && ALL_OF(i, op->nin, is_decoded(op->in[i], depth - 1));
+	return op_info[op->kind].traits & ELEM && ALL_OF(i, op->nin, is_decoded(op->in[i], ops));
 }
 
 bool
@@ -70,7 +70,7 @@ dot_decodes(const Op *dot)
 	bool flipped;
 	const Op *root = dot_operand_root(dot->in[1], &flipped)->def;
 	int64_t n;
-	return root && (root->kind != OP_READ || read_looks_up(root, &n)) && is_decoded(dot->in[1], DECODE_OPS);
+	return root && (root->kind != OP_READ || read_looks_up(root, &n)) && is_decoded(dot->in[1], &(int){DECODE_OPS});
 }
 
 /* Threads put a decoded operand into shared memory each trip, behind a fence and a barrier: the product must be large
@@ -84,7 +84,7 @@ pays_for_decoding(const Op *dot)
 	dot_operand_root(dot->in[1], &flipped);
 	int64_t least = flipped && acc->extent[1] >= 1 << ROW_BITS ? DECODE_ROWS / 2 : DECODE_ROWS;
 	return acc->extent[0] >= least && dot->in[0]->type->extent[1] >= DECODE_DEPTH_LEAST &&
-	    is_decoded(dot->in[1], DECODE_OPS);
+	    is_decoded(dot->in[1], &(int){DECODE_OPS});
 }
 
 /* An operand that is made in the loop, as a chunk's state: threads put it into shared memory, as it lies in a matrix
@@ -93,7 +93,7 @@ static bool
 pays_for_putting(const Op *dot)
 {
 	const Func *f = dot->home->func;
-	if (is_decoded(dot->in[1], DECODE_OPS))
+	if (is_decoded(dot->in[1], &(int){DECODE_OPS}))
 		return pays_for_decoding(dot);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Type *acc = op->kind == OP_DOT ? op->out[0].type : NULL;
