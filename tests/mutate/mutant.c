@@ -242,11 +242,11 @@ choose(ThreadBuilder *b, ThreadNode *n, void *state)
 }
 
 void
-mutant_apply(ThreadModule *m, Mutant *o)
+mutant_apply(ThreadModule *m, Mutant *o, bool goes_on)
 {
 	Walk w = {.m = m, .o = o, .is_address = NEW_ARRAY(m->mem, bool, m->reg.n + 1)};
 	mark_addresses(&w, m->body);
-	o->count = 0;
-	o->code = 0;
+	o->count = goes_on ? o->count : 0;
+	o->code = goes_on ? o->code : 0;
 	thread_rewrite(m, choose, &w);
 }

@@ -34,6 +34,7 @@ typedef struct Mutant {
 	unsigned char *was_false;                       /* NULL, or bytes that the code sets where a bounds check is false */
 } Mutant;
 
-void mutant_apply(ThreadModule *m, Mutant *o);
+/* goes_on: the mutants of this code count behind those of the code before, with which it is launched. */
+void mutant_apply(ThreadModule *m, Mutant *o, bool goes_on);
 
 #endif

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lower/lower.h"
+#include "model/digits/digits.h"
 
 enum { HANG_SECONDS = 120, ITERATIONS_MOST = 20000000, WAYS_OF_MASK = 12, SIZES_OF_MASK = 32 };
 
@@ -29,7 +30,7 @@ load_mutated(Device *d, Func *f, const char **why)
 	Loaded *l = NULL;
 	*why = NULL;
 	if (m) {
-		mutant_apply(m, mutant);
+		mutant_apply(m, mutant, f->schedule.materialize == MATERIALIZE_FIRST);
 		d->thread = m;
 		l = device_simt.load(d, f, why);
 	}
