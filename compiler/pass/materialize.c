@@ -34,6 +34,7 @@
 #include "ir/derive.h"
 #include "model/digits/digits.h"
 #include "pass/layout/dot.h"
+#include "pass/materialize.h"
 
 #include <string.h>
 
@@ -46,6 +47,7 @@ typedef struct Operand {
 	unsigned axes;
 	MadeTensor made;
 	int group;                                      /* the first one of those with this loop and these axes */
+	bool is_built;
 } Operand;
 
 typedef struct Operands {
@@ -262,6 +264,48 @@ erase_rest(const Operands *all, Op *const *was, int n)
 	}
 }
 
+static Value *
+build_count(Builder *b, const Operand *o)
+{
+	const MadeTensor *m = &o->made;
+	Value *span = build2(b, OP_SUB, o->loop->in[1], build_index(b, m->begin));
+	return build2(b, OP_FLOORDIV, build2(b, OP_ADD, span, build_index(b, m->step - 1)), build_index(b, m->step));
+}
+
+static void
+build_write(Builder *b, Value *const to[4], const int64_t *tile)
+{
+	const Attr attr[] = {attr_new_index(b->m, "pp"), attr_new_extents(b->m, tile, 2)};
+	op_make(b, OP_WRITE, to, 4, attr, 2, NULL, 0);
+}
+
+/* Of rows whose columns indices say, the programs share each tile's rows (materialize_rows.c). */
+static bool
+build_rows(const Operands *all, const Operand *o, Value *tensor)
+{
+	enum { PART = 2048, WARPS = 8 };
+	const MadeTensor *m = &o->made;
+	MadeRows r = {.f = all->f, .loop = o->loop, .v = o->value, .row = 0, .slice = o->slice};
+	if (m->along != 0 || m->begin != 0 || m->step != m->tile[1] || !made_rows_find(&r))
+		return false;
+	Builder b = build_before(o->loop);
+	Value *shares, *share = number_along(&b, all, ((1u << all->f->naxis) - 1) & ~o->axes, &shares);
+	Value *base = times(&b, number_along(&b, all, o->axes, NULL), m->tile[0]);
+	Value *columns = times(&b, build_count(&b, o), m->tile[1]);
+	Op *rows = build_for(&b, (Value *const[]){share, build_index(&b, m->tile[0]), shares}, NULL, 0, NULL);
+	Builder in = build_inside(rows, 0);
+	Op *parts = build_for(&in, (Value *const[]){build_index(&in, 0), columns, build_index(&in, PART)}, NULL, 0, NULL);
+	build_yield(&in, NULL, 0);
+	Value *row = &rows->region[0]->arg[0], *k = &parts->region[0]->arg[0];
+	in = build_inside(parts, 0);
+	Value *part = made_rows_part(&r, &in, row, k, PART);
+	in.place = o->value->def->place;
+	build_write(&in, (Value *const[]){tensor, build2(&in, OP_ADD, base, row), k, part}, (int64_t[]){1, PART});
+	build_yield(&in, NULL, 0);
+	all->f->schedule.warps = WARPS;
+	return true;
+}
+
 /* What the operands of a group are computed from in the loop's body, and their writes. */
 static void
 build_trips(const Operands *all, int group, Value *const *tensor)
@@ -273,10 +317,7 @@ build_trips(const Operands *all, int group, Value *const *tensor)
 	const Func *f = all->f;
 	const MadeTensor *m = &first->made;
 	Value *shares, *share = number_along(&b, all, ((1u << f->naxis) - 1) & ~first->axes, &shares);
-	Value *program = number_along(&b, all, first->axes, NULL);
-	Value *span = build2(&b, OP_SUB, was->in[1], build_index(&b, m->begin));
-	Value *trips = build2(&b, OP_FLOORDIV, build2(&b, OP_ADD, span, build_index(&b, m->step - 1)),
-	    build_index(&b, m->step));
+	Value *program = number_along(&b, all, first->axes, NULL), *trips = build_count(&b, first);
 	Op *loop = build_for(&b, (Value *const[]){share, trips, shares}, NULL, 0, NULL);
 	Builder in = build_inside(loop, 0);
 	Value **map = NEW_ARRAY(b.m->cx->tmp, Value *, f->nvalues), *trip = &loop->region[0]->arg[0];
@@ -292,14 +333,27 @@ build_trips(const Operands *all, int group, Value *const *tensor)
 		in.place = o->value->def->place;
 		place_in(&in, o, tensor[i], program, times(&in, trip, o->made.tile[1 - o->made.along]), to);
 		to[3] = map[o->value->id];
-		const Attr attr[] = {attr_new_index(b.m, "pp"), attr_new_extents(b.m, o->made.tile, 2)};
-		op_make(&in, OP_WRITE, to, 4, attr, 2, NULL, 0);
+		build_write(&in, to, o->made.tile);
 	}
 	build_yield(&in, NULL, 0);
 }
 
+/* A tile that is by rows has a loop of its own. */
 static void
-make_first(const Operands *all)
+build_group(Operands *all, int group, Value *const *tensor)
+{
+	Operand *o = all->at;
+	int n = 0;
+	for (int i = group; i < all->n; i++)
+		o[i].is_built = o[i].group == group && build_rows(all, &o[i], tensor[i]);
+	for (int i = group; i < all->n; i++)
+		n += o[i].group == group && !o[i].is_built;
+	if (n > 0)
+		build_trips(all, group, tensor);
+}
+
+static void
+make_first(Operands *all)
 {
 	Func *f = all->f;
 	Value *tensor[MADE_MOST];
@@ -310,12 +364,12 @@ make_first(const Operands *all)
 		add_param(f, i, &all->at[i], ACCESS_OUT);
 	for (int i = 0; i < all->n; i++)
 		tensor[i] = &f->body->arg[f->nparam - all->n + i];
+	f->schedule = (Schedule){.materialize = MATERIALIZE_FIRST, };
 	for (int i = 0; i < all->n; i++)
 		if (all->at[i].group == i)
-			build_trips(all, i, tensor);
+			build_group(all, i, tensor);
 	erase_rest(all, was.at, was.n);
 	f->name = intern(f->module->cx->names, arena_printf(f->module->cx->tmp, "%s_operands", f->name));
-	f->schedule = (Schedule){.materialize = MATERIALIZE_FIRST, };
 }
 
 /* ---- the kernel itself ---- */
