@@ -91,9 +91,9 @@ double choose_programs(const Bound *b);
 
 /* As choose_roles, of so many warps or more. */
 int choose_roles_of(const Func *f, const Schedule *s, const Target *t, int least_warps);
-/* Products of one loop, none of which takes the result of another, stream their operands as one product does: the parts of
- * a complex one. */
-bool choose_is_one_stream(const Func *f);
+/* Products of one loop, or of loops one behind the other, none of which takes the result of another, stream their operands
+ * as one product does: the parts of a complex one, gates of two inputs. */
+bool choose_are_streams(const Func *f);
 /* Do loops read tiles whose rows indices say?  Threads copy those, and clusters are 1 % slower (conv2d, estimate.c). */
 bool choose_gathers(const Func *f);
 /* Does a loop carry the sum of a product whose operands are as they were read? */

@@ -134,17 +134,18 @@ choose_decodes(const Func *f)
 }
 
 bool
-choose_is_one_stream(const Func *f)
+choose_are_streams(const Func *f)
 {
-	const Block *home = NULL;
+	const Block *around = NULL;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *loop = op->home->parent;
 		if (op->kind != OP_DOT)
 			continue;
-		if (!op->home->parent || op->home->parent->kind != OP_FOR || (home && op->home != home))
+		if (!loop || loop->kind != OP_FOR || (around && loop->home != around))
 			return false;
-		home = op->home;
+		around = loop->home;
 	}
-	return home && !dots_are_chained(f, f->body);
+	return around && !dots_are_chained(f, f->body);
 }
 
 static bool

@@ -100,7 +100,7 @@ choose_is_whole(const Kernel *k, Func *f, const Bound *b, const Target *t)
 	Schedule open = b->schedule;
 	open.specialize = -1;
 	if (choose_count_dots(f) >= PRODUCTS && (choose_count_in_loops(f) >= PRODUCTS || dots_are_chained(f, f->body)) &&
-	    !(t && t->has & HAS_WGMMA && choose_is_one_stream(f)))
+	    !(t && t->has & HAS_WGMMA && choose_are_streams(f)))
 		return !choose_roles(f, &open, t) && !may_part(f, t) &&
 		    !(choose_has_few(k, b) && !dots_are_chained(f, f->body));
 	return choose_decodes(f) && (has_few_rows(k, b) || (choose_pads_depth(f) && !choose_has_few(k, b)));

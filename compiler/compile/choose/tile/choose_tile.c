@@ -363,6 +363,8 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
 	case OP_GATHER: return tile_visit_gather(x, a);
 	case OP_FLIP: return tile_visit_flip(x, a);
+	case OP_CAT:                                    /* what stands one behind the other each program has whole */
+		return tile_all_plain(x, a) && tile_parts_agree(x, a) && !tile_is_part(x, &a->out[0], (int)attr_axis(a));
 	case OP_JOIN: case OP_SPLIT: return tile_visit_pairs(x, a);
 	case OP_EXTRACT: return tile_visit_extract(x, a);
 	case OP_DOT: return visit_dot(x, a);
@@ -414,5 +416,5 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 		if (!type_parts(x, &a->body->arg[i], &b->body->arg[i]))
 			return false;
 	bool alike = visit_block(x, a->body, b->body) && x->written > 0;
-	return alike && (x->is_step && !x->multiplies ? x->stepped > 0 : x->stepped == x->is_step);
+	return alike && (!x->is_step || x->stepped > 0);
 }
