@@ -459,6 +459,13 @@ kernel cached<BN = 64>(q: in bf16[B, 16, 128], k: in i8[B, L, 128], length: in i
     for j in range(0, length[b], BN) { m = max(m, max(qt @ (k[b, j +: BN, :] as bf16).T, axis = 1)); } merge (part) { m = max(m, part.m); }
     y[b, :] = m;
 }
+kernel counted<BN = 64>(k: in i8[B, L, 128], length: in i32[B], y: out i32[B, 128]) grid(b: B) {
+    let n = length[b];
+    var s = zeros([128], i32);
+    for j in range(cdiv(n, BN)) { s += sum(k[b, j * BN +: BN, :] as i32, axis = 0); }
+    y[b, :] = s;
+}
+example counted { B = 64; L = 8192; k = integers(-9, 9); length = L; }
 example many { R = 1048576; R1 = 1048577; C = 1048576; Z = 33554432; ptr = arange(0, 1048577) * 32; col = integers(0, 1048576); x = normal; }
 example cached { B = 64; L = 8192; q = normal; k = integers(-9, 9); length = L; }
 example rows { R = 1048576; R1 = 1048577; C = 1048576; Z = 33554432; ptr = arange(0, 1048577) * 32; col = integers(0, 1048576); x = normal; }
@@ -471,6 +478,7 @@ expect 0 '^  estimated .* us: starting blocks ' inspect blocks.tgl rows -D share
 expect 0 '^  chosen: .*share = [48]; the default would take ' inspect blocks.tgl rows
 expect 0 "^  line 23's loop runs as often as data says: the model counts 4 trips of a program$" inspect blocks.tgl many -D E=8
 expect 0 "loop runs as often as data says: the model counts 32 trips of a program$" inspect blocks.tgl cached -D BN=32 -D split=1 -D stages=3
+expect 0 "loop runs as often as data says: the model counts 256 trips of a program$" inspect blocks.tgl counted -D BN=32 -D split=1
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since no dimension of the tile has adjacent elements)' inspect sectors.tgl turned
