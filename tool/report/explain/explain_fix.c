@@ -313,9 +313,8 @@ fix_pair(const Explain *s, const ExplainLine *l)
 		       "each takes what it has in a "
 		       "let)";
 	if (p->before->kind == OP_WAIT || p->before->kind == OP_AWAIT || p->before->kind == OP_COPY)
-		return " (threads read what others have copied: none where they read device memory "
-		       "themselves, as with "
-		       "stages = 1)";
+		return " (threads read what others have copied: none where each reads device "
+		       "memory itself)";
 	if (p->is_earlier)
 		return arena_printf(s->mem,
 		    " (a trip writes bytes that other warps may still read for the one before: %s)",
@@ -338,6 +337,10 @@ fix_of(const Explain *s, const ExplainLine *l)
 			   : " (blocks of a cluster share what they copy: with ctas = 1 there is none)";
 	if (strcmp(l->what, "extract") == 0)
 		return fix_extract(s, l);
+	if (strcmp(l->what, "split_meet") == 0)
+		return " (one thread finds out for all which part of the loop the block has done "
+		       "last; with split = 1 there is "
+		       "none)";
 	if (strcmp(l->what, "histogram") == 0)
 		return " (the block's warps count in one table, which all have to find cleared, "
 		       "and have to be done with before "

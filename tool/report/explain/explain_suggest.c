@@ -360,9 +360,9 @@ first_change(const Explain *s, const Suggestions *all)
 	return first;
 }
 
-/* The fastest of what was compiled, though not clearly; "": none takes less, or nothing is to be had.  Of nine such an H200
- * took 0.78 to 0.9 of the time four, and 1.03 to 1.5 times four. */
-static const char *
+/* The fastest of what was compiled, though not clearly; NULL: none takes less, or nothing is to be
+ * had.  Of nine such an H200 took 0.78 to 0.9 of the time four, and 1.03 to 1.5 times four. */
+static const json_t *
 closest(const Explain *s)
 {
 	static const double SAME = .999;
@@ -374,18 +374,23 @@ closest(const Explain *s)
 		if (us > 0 && us < SAME * s->us && (!best || us < explain_built_us(s, best)))
 			best = v;
 	}
-	if (!best || explain_at_floor(s) || *explain_guessed(s))
-		return "";
-	return arena_printf(s->mem, "; within the model's error, to be timed: %s, %s", said_of(s, best),
-	    explain_micro(s, explain_built_us(s, best)));
+	return explain_at_floor(s) || *explain_guessed(s) ? NULL : best;
 }
 
 const char *
 explain_first(const Explain *s, const Suggestions *all)
 {
 	const Suggestion *first = first_change(s, all);
+	const json_t *close = closest(s);
+	double us = close ? explain_built_us(s, close) : 0;
+	bool is_less = first && !first->built && first->us > 0 && us < (first->us + s->us) / 2;
+	if (close && (!first || is_less))
+		return arena_printf(s->mem,
+		    "none of the changes that were tried is clearly better; within the model's "
+		    "error, to be timed: %s, %s",
+		    said_of(s, close), explain_micro(s, us));
 	if (!first)
-		return arena_printf(s->mem, "none of the changes that were tried is clearly better%s", closest(s));
+		return "none of the changes that were tried is clearly better";
 	return arena_printf(s->mem, "first to change: %s%s", first->built ? first->text : head_of(s, first->text),
 	    first->us > 0 ? arena_printf(s->mem, ", then %s%s", first->built ? "" : "at least ", explain_micro(s,
 	        first->us))
