@@ -40,6 +40,10 @@ expect 2 "has no tensor 'a'" run saxpy.tgl --out a=q.npy
 holds test ! -e q.npy
 expect 2 "Usage: tegula COMMAND"
 
+# A pack of several files reads all before it compiles one.
+expect 1 "cannot read 'scale'" pack saxpy.tgl scale -o packed
+holds test ! -e packed
+
 # `--` ends the options; values may stand apart or joined.
 cp saxpy.tgl ./-odd.tgl
 expect 0 "check y: good" run -- -odd.tgl

@@ -198,22 +198,19 @@ add_kernel(Pack *p, Kernel *k, PackLines *lines)
 	return name_functions(p, from);
 }
 
+/* All files are read before a kernel is compiled, which takes seconds. */
 static bool
-add_file(Pack *p, const char *path, PackLines *lines)
+read_file(Pack *p, const char *path)
 {
-	int file = source_open(p->cx, path, NOWHERE), n = 0;
+	int file = source_open(p->cx, path, NOWHERE), n = p->found.n;
 	if (file < 0)
 		return false;
 	Program *program = program_open(p->cx, file);
 	program_check(program);
-	for (int i = 0; i < program->kernels.n && p->cx->nerrors == 0; i++) {
-		if (program->kernels.at[i]->item->place.file != file)
-			continue;
-		if (!add_kernel(p, program->kernels.at[i], lines))
-			return false;
-		n++;
-	}
-	return p->cx->nerrors == 0 && (n > 0 || (cli_wrong("'%s' has no kernel", path), false));
+	for (int i = 0; i < program->kernels.n; i++)
+		if (program->kernels.at[i]->item->place.file == file)
+			vec_push(p->cx->mem, &p->found, program->kernels.at[i]);
+	return p->cx->nerrors == 0 && (p->found.n > n || (cli_wrong("'%s' has no kernel", path), false));
 }
 
 static bool
@@ -418,14 +415,13 @@ make(Pack *p, PackLines *lines)
 		return false;
 	p->name = choose_name(p);
 	p->defined = NEW_ARRAY(p->cx->mem, bool, p->cli->define.n);
-	if (!are_names(p))
+	if (!are_names(p) || !ALL_OF(i, p->cli->args.n, read_file(p, p->cli->args.at[i])))
 		return false;
 	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST)
 		return cli_wrong("cannot make the folder '%s': %s", p->folder, strerror(errno)), false;
 	p->assembles = !cli_has(p->cli, OPT_PTX) && cli_has_assembler();
-	for (int i = 0; i < p->cli->args.n; i++)
-		if (!add_file(p, p->cli->args.at[i], lines))
-			return false;
+	if (!ALL_OF(i, p->found.n, add_kernel(p, p->found.at[i], lines)))
+		return false;
 	if (!all_used(p, lines) || !all_defined(p) || !pack_assemble(p))
 		return false;
 	report(p);

@@ -74,6 +74,7 @@ typedef struct Pack {
 	bool *defined;                                  /* of each -D: a kernel has the name */
 	VEC(const Target *) targets;                    /* NVIDIA's, by capability */
 	VEC(const Target *) apples;
+	VEC(Kernel *) found;                            /* in all files */
 	VEC(PackKernel *) kernels;
 	VEC(PackBlob) blobs;
 	VEC(PackWork *) works;
