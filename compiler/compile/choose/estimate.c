@@ -126,6 +126,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
+			e->streams += e->dots - dots == 1;
 			e->within += n * inside.arithmetic;
 			double masked = estimate_masked(op, n);
 			e->masked += share * masked;
@@ -285,8 +286,8 @@ memory_cycles(const Estimate *e)
 static bool
 is_plain_product(const Estimate *e)
 {
-	return e->dots == 1 && e->warpgroup_dots == 1 && e->mapped && !e->decodes && estimate_fills(e) == 0 &&
-	    !e->computes && !e->restarts;
+	return (e->dots == 1 || e->dots == e->streams) && e->warpgroup_dots == e->dots && e->mapped && !e->decodes &&
+	    estimate_fills(e) == 0 && !e->computes && !e->restarts;
 }
 
 /* Of a multiprocessor's programs, `together` of which wait at the same time. */
@@ -324,6 +325,8 @@ model_reason(Estimate *e, bool chain, bool is_one_round)
 		return "nothing in it multiplies";
 	if (e->decodes_less)
 		return "with fewer warps, warpgroups decode in registers";
+	if (e->split > 1 && e->streams > 1 && e->streams == e->dots)
+		return "split divides one loop, and several multiply";
 	if (e->split > 1 && e->warpgroup_dots + e->fma_dots < e->dots)
 		return "split is not modelled for products of few rows, which wait for memory";
 	if (e->parted && !e->chained && (chain || e->warpgroup_dots < e->dots))
@@ -396,6 +399,7 @@ use_all(Estimate *e, bool chain, int each)
 	const Estimate before = *e;
 	walk(e, e->f->body, false, 1, &e->block);
 	e->serial += estimate_written_out(e);
+	e->streams = chain ? 0 : e->streams;
 	const char *reason = model_reason(e, chain, each <= 1);
 	e->drifts = chain && (e->dots == 2 || dots_part(e->f)) && !e->parted && each > 1 && e->warpgroup_dots == e->dots &&
 	    estimate_fills(e) <= 0 && !e->restarts;
