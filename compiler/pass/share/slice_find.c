@@ -159,6 +159,15 @@ read_reason(const Slice *s, const Op *op)
 	return NULL;
 }
 
+/* Does it reduce no more than a product's smaller operand, as few rows are beside their weights? */
+static bool
+sums_few(const Slice *s, const Op *reduce)
+{
+	int64_t n = type_count(reduce->in[0]->type);
+	return ANY_OP_HERE(op, s->body, op->kind == OP_DOT && n <= type_count(op->in[0]->type) &&
+	    n <= type_count(op->in[1]->type));
+}
+
 static const char *
 tile_reason(const Slice *s, const Op *op)
 {
@@ -170,7 +179,7 @@ tile_reason(const Slice *s, const Op *op)
 	case OP_READ: return read_reason(s, op);
 	case OP_RESHAPE: case OP_PERMUTE: case OP_DOT: case OP_JOIN: case OP_SPLIT: return NULL;
 	case OP_GATHER: return gather_looks_up(op) ? NULL : "it gathers from rows that are no small tables";
-	case OP_REDUCE: return NULL;
+	case OP_REDUCE: return s->merge || sums_few(s, op) ? NULL : "it reduces more than products do";
 	case OP_EXTRACT:
 		return ANY_OF(i, op->nin - 1, varies(s, op->in[1 + i])) ? "it takes parts of tiles that change" : NULL;
 	case OP_BROADCAST: return s->period[op->in[0]->id] > 1 ? "several of its iterations compute with one number" : NULL;
