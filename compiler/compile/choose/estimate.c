@@ -40,8 +40,9 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
  * and 42.9 of 768 x 768 x 16384; in pairs they are alike. */
 static const double PARTS_CACHED = 24 * 1024;
 static const double LONE_PROGRAM = 2500, FLAT_CHAIN = 1.28;
-/* More, of a flat block, whose query and first slot come alone: of 15 launches on 40 to 512 keys 64 x 64 take 0.83 to 1.14 of
- * the estimate with it, without it 1.2 to 1.5. */
+/* More, of a flat block, whose query and first slot come alone: of 15 launches on 40 to 512 keys 64 x 64 take 0.83
+ * to 1.14 of the estimate with it, without it 1.2 to 1.5.  Not where tiles are masked by rows and
+ * columns (windows: 170 us, 177). */
 static const double FLAT_FILL = 2900;
 /* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses
  * and searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
@@ -266,7 +267,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		    (e->warps <= 4 ? ONE_GROUP : 1) +
 		    estimate_join(e->t, e->split, e->sums, e->joins);
 	if (e->drifts)
-		return estimate_drifting(e, FLAT_FILL + FILL + EPILOGUE, programs, n, together);
+		return estimate_drifting(e, (e->masked > 0 ? 0 : FLAT_FILL) + FILL + EPILOGUE, programs, n, together);
 	if (estimate_fills(e) > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);
@@ -469,7 +470,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	reason = room_reason(&e, is_few, is_plain, together);
 	if (reason)
 		return refuse(bill, reason);
-	double flat = e.parted || e.drifts ? 1 : is_chain ? FLAT_CHAIN * estimate_flat_groups(&e) : e.restarts && e.dots == 1 ? FLAT_NEST : 1;
+	double groups = FLAT_CHAIN * estimate_flat_groups(&e), nest = e.restarts && e.dots == 1 ? FLAT_NEST : 1;
+	double flat = e.parted || e.drifts ? 1 : is_chain ? groups : nest;
 	double cycles = programs_cycles(&e, programs, each, together) * flat;
 	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
 	double leaving = leaving_cycles(&e, all - programs, together);

@@ -26,9 +26,9 @@ static const double RING_WAIT = 240;
 enum { RING_SLOTS = 3, LANES = 128 };                   /* slots of a ring: more change nothing */
 /* Where a lone group is parted, in single rounds. */
 static const double LONE_START = 0.9, LONE_SLOW = 1.4, LONE_WAIT = 400, LONE_SPECIAL = 1.25, GROUP_ISSUE = 140;
-/* What begins and ends a program in roles.  Of few trips, none of which masks by rows and columns, it hides behind others'
- * copies, and counts by the bytes of its results, as each group of warps writes them, and of its first slot: 1500 queries on
- * 77 keys, heads of 128, take 40 us in 128 x 64 (52 by ENDS), 577 patches of 64 15 (25). */
+/* What begins and ends a program in roles.  Of few trips, none of which masks by rows and columns, it hides behind
+ * others' copies, and counts by the bytes of its results, as each group of warps writes them, and of its first slot:
+ * 1500 queries on 77 keys, heads of 128, take 40 us in 128 x 64 (52 by ENDS), 577 patches of 64 15 (25). */
 static const double ENDS = 3000, SHORT_WRITTEN = 0.037, SHORT_SLOT = 0.02, SHORT_TRIPS = 16;
 /* Instructions of an element that is masked by its row and column, in trips that need it (passes split, guard). */
 static const double MASKED = 4.5;
