@@ -260,7 +260,8 @@ cli_assemble(const Target *t, CliCode *all, int n)
 			else
 				some[k++] = one;
 		}
-		for (int i = 0; !assemble_all(t, some, k) && k > 1 && i < k; i++)
+		bool ok = assemble_all(t, some, k);
+		for (int i = 0; !ok && k > 1 && i < k; i++)
 			assemble_all(t, &some[i], 1);
 	}
 }
