@@ -105,7 +105,7 @@ relax_zeros(Op *op)
 {
 	Builder b = build_before(op);
 	Value *a = op->in[0];
-	if (op->out->type->rank == 0 || !is_often_zero(a, 0))
+	if (op->out->type->rank == 0 || attr_fast(op) || !is_often_zero(a, 0))
 		return;
 	Value *is_zero = build2(&b, OP_EQ, a, build_float(&b, a->type, 0));
 	Value *other = build3(&b, OP_SELECT, is_zero, build_float(&b, a->type, 0x1p-30), a);
