@@ -368,6 +368,15 @@ measured_us(const Cli *cli, const json_t *tuning, const json_t *profile)
 	return 1e6 * json_number_value(json_object_get(profile, "seconds"));
 }
 
+/* The example that is marked bench, where none was asked for and the first is another; NULL. */
+static const char *
+other_benchmark(const Cli *cli, const Kernel *k)
+{
+	const ExampleItem *bench = kernel_first_example(k, true);
+	bool asked = cli_has(cli, OPT_EXAMPLE) || cli->define.n > 0;
+	return !asked && bench && bench->is_bench && bench != k->examples.at ? bench->label : NULL;
+}
+
 json_t *
 report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 {
@@ -404,6 +413,7 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 	if (out) {
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
+		json_object_set_new(out, "benchmark", json_string(other_benchmark(cli, k)));
 	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);

@@ -388,7 +388,7 @@ want_further(Variants *v)
 		const json_t *j = json_array_get(v->all, (size_t)i);
 		double built = json_number_value(json_object_get(j, "built_us"));
 		if (i != best[0] && built > 0 && (i == best[1] || built <= NO_MORE * us_now(v)))
-			want_both(v, best[0], i);
+			v->with.at[i].fast ? want_both(v, i, best[0]) : want_both(v, best[0], i); /* said first */
 	}
 }
 

@@ -61,9 +61,11 @@ said_of(const Explain *s, const json_t *v)
 	bool wgmma =
 	    json_is_true(json_object_get(v, "wgmma")) && !s->x->all_wgmma && s->x->bill.part[BILL_PRODUCTS] > 0;
 	const char *gains = json_string_value(json_object_get(v, "gains"));
-	if (json_is_true(json_object_get(v, "fast")))
-		return arena_printf(s->mem, "%s, where that precision suffices", explain_slow(s));
-	return arena_printf(s->mem, "%s%s%s%s%s", json_string_value(json_object_get(v, "values")),
+	const char *values = json_string_value(json_object_get(v, "values"));
+	if (json_is_true(json_object_get(v, "fast"))) /* "…, BN = 64": with what else */
+		return arena_printf(s->mem, "%s, where that precision suffices%s", explain_slow(s),
+		    values + strcspn(values, ","));
+	return arena_printf(s->mem, "%s%s%s%s%s", values,
 	    wgmma ? ", its products by wgmma" : "", gains && *gains ? " (" : "", gains && *gains ? gains : "",
 	    gains && *gains ? ")" : "");
 }
