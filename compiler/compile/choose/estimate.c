@@ -90,7 +90,7 @@ add_times(Use *to, const Use *u, double n)
 	to->l2 += n * u->l2;
 	to->asked += n * u->asked;
 	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->written += n * u->written;
-	to->special += n * u->special, to->slow += n * u->slow;
+	to->special += n * u->special, to->slow += n * u->slow, to->apart += n * u->apart;
 	to->lines += n * u->lines;
 	to->read += n * u->read;
 	to->outside += n * u->outside;
@@ -102,7 +102,7 @@ add_times(Use *to, const Use *u, double n)
 static double
 longest(const Use *u)
 {
-	return MAX(MAX(u->products, u->shared), MAX(u->l2, u->arithmetic));
+	return MAX(MAX(u->products, u->arithmetic) + u->apart, MAX(u->l2, u->shared));
 }
 
 /* What is behind an early return counts for the programs that stay. */
@@ -127,6 +127,8 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 				estimate_repeat(e, &before, n, FILL, &inside);
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
 				inside.arithmetic += ESTIMATE_BESIDE * inside.beside;    /* parted: estimate_chain */
+			inside.makes = op_is_loop(op) && e->made > 0 && e->made_dots == e->dots - dots;
+			inside.apart += estimate_made_apart(e, &inside);
 			add_times(u, &inside, n);
 			if (!op_is_loop(op) || e->dots == dots)
 				continue;
@@ -139,12 +141,13 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			e->filled_trips = e->filled > 0 ? n : 0;
 			bool is_late = inside.asked > 0 && estimate_fills(e) == 0;
 			double late = is_late ? inside.l2 / inside.asked : 1, busy = longest(&inside);
-			double trip = MAX(busy, estimate_in_turn(e, &inside));
-			e->computes |= trip > busy;
+			double trip = estimate_made_trip(e, &inside, busy);
+			trip = inside.makes ? trip : MAX(busy, estimate_in_turn(e, &inside));
+			e->computes |= trip > busy || inside.apart > 0;
 			double ahead = (MEMORY_LATENCY * MAX(late, 1) + inside.l2) / MAX(e->stages - 1, 1);
 			double wait = e->parted ? PARTED_WAIT + (e->warps <= 4 ? LONE_WAIT : 0) : TRIP_WAIT;
 			wait += e->gather_wait + e->trip_wait;
-			e->trip_wait = 0;
+			e->trip_wait = e->made = e->made_wait = e->made_steps = e->made_dots = 0;
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
 			wait += estimate_put_wait(e, &inside);
 			e->serial += share * n * (MAX(trip, ahead) - busy + wait);

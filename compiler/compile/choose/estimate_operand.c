@@ -98,30 +98,68 @@ estimate_hold_decoded(Estimate *e, const Op *op, bool register_a)
 	}
 }
 
-/* Cycles of the arithmetic that a left operand takes, element by element, and how many reads of elements in order it is
- * computed of; 0 cycles: it gathers some. */
+/* Cycles of the instructions that an operand takes, element by element, those of slow units by their rate. */
 static double
-left_cycles(const Estimate *e, const Op *dot, int *sources)
+made_cost(const Estimate *e, const Op *op)
 {
-	enum { MOST = 32 };
-	const Value *want[MOST] = {dot->in[0]};
-	double cycles = 0;
-	bool gathers = false;
+	double special, issue = cost_work(op, &special);
+	bool rounds = op->kind == OP_FLOOR || op->kind == OP_CEIL || op->kind == OP_TRUNC || op->kind == OP_ROUND;
+	rounds &= !ANY_OP_HERE(use, op->home, use->kind == OP_CAST && use->in[0] == &op->out[0]);       /* those do it */
+	if (op->kind == OP_REDUCE)
+		issue = cost_joining(op);
+	return MAX(issue, (special + rounds) * LANES / e->t->rates->special_rate);
+}
+
+/* An operand that a loop's product takes from registers, of what is computed there. */
+typedef struct Made {
+	double cycles;                                  /* of its instructions; 0: it gathers some */
+	int sources;                                    /* reads of elements in order */
+	bool moves;                                     /* other threads have its elements than those that computed them */
+} Made;
+
+static Made
+find_made(const Estimate *e, const Op *dot, Value *operand)
+{
+	enum { MOST = 32, SHORT = 4 };                  /* instructions of an element that is read by less than a word */
+	bool flipped, gathers = false;
+	const Value *root = dot->out[0].type->rank == 2 ? dot_operand_root(operand, &flipped) : operand;
+	const Value *want[MOST] = {root};
+	Made m = {0};
 	int n = 1;
-	*sources = 0;
 	for (const Op *op = dot->prev; op; op = op->prev) {
-		const Value *v = op->nout == 1 ? &op->out[0] : NULL;
-		if (!v || !ANY_OF(i, n, want[i] == v) || type_count(v->type) < type_count(dot->in[0]->type))
+		const Value *v = op->nout == 1 ? &op->out[0] : NULL, *in = op->nin ? op->in[0] : NULL;
+		if (!v || !ANY_OF(i, n, want[i] == v) || type_count(v->type) < type_count(root->type))
 			continue;
-		*sources += op->kind == OP_READ;
+		bool moves = op->kind == OP_RESHAPE || op->kind == OP_REDUCE;
+		bool is_read = op->kind == OP_READ;
+		bool is_short = is_read && element_bytes(v->type) < element_bytes(root->type);
+		m.sources += is_read;
+		m.cycles += is_short ? SHORT * (double)type_count(v->type) / LANES : 0;
 		gathers |= op->kind == OP_READ && strchr(attr_index(op), 'g');
-		if (!op_has(op, ELEM) && op->kind != OP_PERMUTE)
+		if (!op_has(op, ELEM) && !moves && op->kind != OP_PERMUTE && op->kind != OP_BROADCAST)
 			continue;
-		cycles += estimate_cost(e, op) * (double)type_count(v->type) / LANES;
+		m.moves |= op->kind == OP_REDUCE;
+		double count = (double)type_count(op->kind == OP_REDUCE ? in->type : v->type);
+		m.cycles += made_cost(e, op) * count / LANES;
 		for (int i = 0; i < op->nin && n < MOST; i++)
 			want[n++] = op->in[i];
 	}
-	return gathers ? 0 : cycles;
+	m.cycles = gathers ? 0 : m.cycles;
+	return m;
+}
+
+static void
+note_made(Estimate *e, const Op *dot, const Made *m, int copies)
+{
+	enum { STEP_DEPTH = 64 };
+	const Type *a = dot->in[0]->type;
+	static const double SOURCE_WAIT = 400;          /* cycles: what is read with another is turned to its layout */
+	e->made += dot->in[0] != e->made_of ? copies * m->cycles : 0;   /* once for products that share it */
+	e->made_of = dot->in[0];
+	e->made_dots += m->cycles > 0;
+	e->made_wait += m->cycles > 0 && m->sources > 1 ? (m->sources - 1) * SOURCE_WAIT : 0;
+	e->made_steps = MAX(e->made_steps, (double)a->extent[a->rank - 1] / STEP_DEPTH);
+	e->made_moves |= m->moves;
 }
 
 /* A left operand in registers that is computed of several tiles: all but one of them are held beside it, widened.  Groups
@@ -129,11 +167,53 @@ left_cycles(const Estimate *e, const Op *dot, int *sources)
 void
 estimate_hold_sources(Estimate *e, const Op *dot, int copies, Use *u)
 {
-	int n;
-	double cycles = left_cycles(e, dot, &n);
-	e->makes_left |= cycles > 0;
-	e->sources += n > 1 ? (n - 1) * copies * (double)type_count(dot->in[0]->type) / (e->warps * e->t->lanes) : 0;
-	u->arithmetic += (copies - 1) * cycles;
+	Made m = find_made(e, dot, dot->in[0]);
+	double count = (double)type_count(dot->in[0]->type);
+	e->sources += m.sources > 1 ? (m.sources - 1) * copies * count / (e->warps * e->t->lanes) : 0;
+	u->arithmetic += (copies - 1) * m.cycles;
+	note_made(e, dot, &m, copies);
+}
+
+/* The right operand of a product that is transposed; what is but decoded add_decoded_rows has. */
+void
+estimate_hold_turned(Estimate *e, const Op *dot)
+{
+	Made m = find_made(e, dot, dot->in[1]);
+	if (m.cycles > 0 && m.moves)
+		note_made(e, dot, &m, 1);
+}
+
+/* Flat, of what makes operands, the part in which nothing multiplies. */
+double
+estimate_made_apart(const Estimate *e, const Use *u)
+{
+	static const double FLAT = 0.7, FLAT_WAIT = 60;
+	return e->parted || e->made_moves || !u->makes ? 0 : FLAT * MIN(e->made, u->products) + FLAT_WAIT;
+}
+
+/* A group of warps makes its operand, multiplies and waits for the product, one after the other.  In roles groups drift
+ * apart, and one makes while others multiply; flat, all of them have a barrier a trip, and instructions of both take
+ * registers' ports.  Where elements move between threads all wait for each other.
+ *
+ * 128 x 256 x 64 of bf16 by 8 warps, 4096 cubed on an H200, us in roles and flat, by instructions of an element: 4 (200
+ * and 209), 10 (221 and 248), 18 (268 and 283), 34 (332 and 424); an exponential 217 and 227, SiLU by a row's scale 324
+ * and 322, two tiles by a mask 252 and 249, a mix of two rows 8192 x 8960 x 2560 862 and 806.  128 of K by two slots take
+ * 254, 310 and 321 of 10 and 18 instructions and two exponentials in roles, 64 by three 240, 299 and 327. */
+double
+estimate_made_trip(const Estimate *e, const Use *u, double busy)
+{
+	/* the first for 64 of K; of rings of so few; of blocks that share copies, 0.98 to 1.04 of one's time */
+	static const double ROLES_WAIT = 550, STEPS_LEAST = 0.65, MOVES_WAIT = 800;
+	static const double TWO_SLOTS = 350, THREE_SLOTS = 60, CLUSTER_WAIT = 100;
+	double groups = e->warps >= 8 ? 2 : 1;          /* of more none was measured */
+	if (e->made_moves)
+		return MAX(busy, u->products + e->made + MOVES_WAIT);
+	if (!e->parted)
+		return busy;
+	double slots = e->stages <= 2 ? TWO_SLOTS : e->stages == 3 ? THREE_SLOTS : 0;
+	double wait = ROLES_WAIT * MAX(e->made_steps, STEPS_LEAST) + e->made_wait + slots +
+	    (e->ranks > 1 ? CLUSTER_WAIT : 0);
+	return MAX(busy, (u->products + e->made) / groups + wait);
 }
 
 /* Weights that are masked, of what a product gave: both branches around the mask hold them beside it (pass guard).  A
@@ -201,8 +281,6 @@ estimate_fills(const Estimate *e)
 	return e->filled + e->puts;
 }
 
-/* Left operands that threads make in registers are as those that they put, but in roles, where the groups drift apart:
- * a gated layer's gradient, 4096 x 2048 x 4096 in 128 x 256 x 32, takes an H200 383 us flat, 394 so; 319 in roles, 325. */
 double
 estimate_put_wait(const Estimate *e, const Use *u)
 {
@@ -214,9 +292,8 @@ estimate_put_wait(const Estimate *e, const Use *u)
 	    2 * shared > e->t->shared_bytes_unit;
 	bool runs_past = e->stages >= SLOTS_LEAST && u->products >= (e->filled > 0 ? 2 : 1) * PRODUCTS_LEAST &&
 	    shared + e->puts + (e->parted ? e->drain : 0) <= e->t->shared_bytes;
-	bool makes_left = e->makes_left && !e->parted;
-	if ((e->puts <= 0 && e->filled <= 0 && !makes_left) || e->decodes)
+	if ((e->puts <= 0 && e->filled <= 0) || e->decodes)
 		return 0;
-	double left = e->puts <= 0 && !makes_left ? FILLED : runs_past ? BEHIND : 1;
+	double left = e->puts <= 0 ? FILLED : runs_past ? BEHIND : 1;
 	return (e->puts > 0 ? MEET : 0) + (is_alone ? MIN(u->arithmetic, u->products) * left : 0);
 }

@@ -129,6 +129,7 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	const Type *c = op->out[0].type;
 	double threads = e->warps * e->t->lanes;
 	e->warpgroup_dots++;
+	estimate_hold_turned(e, op);
 	double decoding = padded_count(op->in[1]->type) * DECODED_ROWS;
 	double rows = (double)c->extent[1] / (e->warps >> WARPGROUP);
 	double sums = estimate_is_accumulated(op) ? 0 : (double)type_count(c) / LANES;
@@ -185,6 +186,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += taken + bytes_of(a) * columns / 64 / SHARED_RATE;
 		if (turns)
 			add_turned(e, op->in[1], true, u);
+		estimate_hold_turned(e, op);
 		return;
 	}
 	if (dot_wgmma_reason(op, e->t, log2_ceil(e->warps), false, &w) == NULL) {
@@ -222,8 +224,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 			estimate_hold_sources(e, op, 1 << w.along[1], u);
 		double copies = 1 << w.along[1];        /* groups along N have the same rows */
 		double made = (w.register_a && !is_in_place ? copies * bytes_of(a) / 4 : 0) / threads;
-		e->registers += made;
-		e->left += made;
+		e->registers += made, e->left += made;
 		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
 		e->decodes |= unpacks;
 		e->filled += unpacks ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
@@ -416,13 +417,10 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 static bool
 is_stored(const Op *op)
 {
-	if (op->kind != OP_CAST)
-		return false;
-	for (const Op *use = op->next; use; use = use->next)
-		for (int i = 0; i < use->nin; i++)
-			if (use->in[i] == &op->out[0] && use->kind != OP_WRITE)
-				return false;
-	return true;
+	const Op *use = op->kind == OP_CAST ? op->next : NULL;
+	while (use && !ANY_OF(i, use->nin, use->in[i] == &op->out[0] && use->kind != OP_WRITE))
+		use = use->next;
+	return op->kind == OP_CAST && !use;
 }
 
 /* Do products stand in loops within the block alone?  Threads read what it reads itself (pass pipeline): a teacher's scores
@@ -465,6 +463,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
+		bool is_own = in_loop && op->kind == OP_READ && t->rank == 2 && !access_fill_is_zero(op);
+		e->trip_wait += is_own ? MEMORY_LATENCY : 0;    /* copies bring zeros from outside alone */
 		bool behind = e->written_out || (!e->parted && e->trips > 0);   /* its room is no part of a ring */
 		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;

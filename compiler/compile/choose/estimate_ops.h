@@ -8,6 +8,7 @@
 typedef struct Use {
 	double products, shared, l2, arithmetic;        /* cycles */
 	double asked;                                   /* what l2 were if all rows began with a line */
+	double apart;                                   /* of arithmetic, what no product runs beside */
 	double special, slow; /* of arithmetic, by the unit of exponentials; that unit's own */
 	double after;                                   /* of arithmetic, what follows the products */
 	double written;                                 /* bytes of results */
@@ -16,6 +17,7 @@ typedef struct Use {
 	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */
 	double common;                                  /* bytes of small tensors, whose lines all blocks ask for */
 	bool gathers;                                   /* rows that indices say */
+	bool makes;                                     /* each of its products has such an operand that threads make */
 } Use;
 
 typedef struct Estimate {
@@ -54,7 +56,10 @@ typedef struct Estimate {
 	double puts;                                    /* bytes of operands that threads compute and put */
 	double turned;                                  /* bytes of operands that threads turn and put */
 	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
-	bool makes_left;                                /* left operands of sums that the loop carries, in registers */
+	double made, made_wait, made_steps;             /* left operands that threads make: cycles of a trip; 64 of K */
+	bool made_moves;                                /* through shared memory */
+	int made_dots;                                  /* products of these operands */
+	const Value *made_of;                           /* the last one's left operand */
 	bool decodes, adds_apart;                       /* an operand; sums of one more instruction, which hold none */
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
@@ -98,6 +103,10 @@ double estimate_put_wait(const Estimate *e, const Use *u);
 /* Registers beside sums. */
 void estimate_hold_decoded(Estimate *e, const Op *op, bool register_a);
 void estimate_hold_sources(Estimate *e, const Op *dot, int copies, Use *u);
+void estimate_hold_turned(Estimate *e, const Op *dot);
+double estimate_made_apart(const Estimate *e, const Use *u);
+/* Cycles of a trip that makes such operands, of which what it uses longest takes `busy`. */
+double estimate_made_trip(const Estimate *e, const Use *u, double busy);
 bool estimate_is_masked_weight(const Op *op);
 /* Is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);
