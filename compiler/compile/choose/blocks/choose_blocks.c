@@ -270,7 +270,7 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 		try_tile(s, most, warps_open, apart);
 	if (s->loops)
 		n += choose_steps(s->k, first, s->t, s->how, apart, s->tile + n);
-	s->best = s->now <= n ? CLEARLY * MIN(s->best, s->own) : s->best;
+	s->best = s->now <= n ? CLEARLY * (s->any ? MIN(s->best, s->own) : s->own) : s->best;
 	for (; s->now <= n; s->now++)
 		try_tile(s, most, warps_open, apart);
 	s->now = 0;
