@@ -126,9 +126,9 @@ holds cmp show.cpu show.simt:sm_90a
 expect 0 'warning: .ctas = 2. has no effect: sm_80 has no clusters of blocks .W1219' \
     check dot.tgl --device=simt:sm_80 -D ctas=2
 expect 0 'warning: .ctas = 2. has no effect: blocks of a cluster share copies of kernels that are parted.*W1219' check dot.tgl --device=simt:sm_90a -D ctas=2
-expect 0 'warning: .specialize = 1. has no effect: no product of warpgroups is in a loop over programs .W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
+expect 0 'warning: .specialize = true. has no effect: no product of warpgroups is in a loop over programs .W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
 # each of several
-expect 0 'warning: .specialize = 1. has no effect' build dot.tgl --target=sm_80 -D ctas=2 -D specialize=1 --emit=tir
+expect 0 'warning: .specialize = true. has no effect' build dot.tgl --target=sm_80 -D ctas=2 -D specialize=1 --emit=tir
 cat > sorted.tgl <<'END'
 kernel sorted<B = 8192, warps = 1, share = 16>(x: in f32[R, B], y: out f32[R, B]) grid(r: R) { y[r, :] = sort(x[r, :]); }
 reference sorted { y[:, :] = sort(x[:, :]); }
