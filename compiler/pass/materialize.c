@@ -286,7 +286,7 @@ build_rows(const Operands *all, const Operand *o, Value *tensor)
 	enum { PART = 2048, WARPS = 8 };
 	const MadeTensor *m = &o->made;
 	MadeRows r = {.f = all->f, .loop = o->loop, .v = o->value, .row = 0, .slice = o->slice};
-	if (m->along != 0 || m->begin != 0 || m->step != m->tile[1] || !made_rows_find(&r))
+	if (m->along != 0 || m->begin != 0 || m->step != m->tile[1] || m->tile[1] == 1 || !made_rows_find(&r))
 		return false;
 	Builder b = build_before(o->loop);
 	Value *shares, *share = number_along(&b, all, ((1u << all->f->naxis) - 1) & ~o->axes, &shares);
@@ -306,6 +306,13 @@ build_rows(const Operands *all, const Operand *o, Value *tensor)
 	return true;
 }
 
+/* Is it one of a group's that trips compute? */
+static bool
+is_by_trips(const Operand *o, int group)
+{
+	return o->group == group && !o->is_built;
+}
+
 /* What the operands of a group are computed from in the loop's body, and their writes. */
 static void
 build_trips(const Operands *all, int group, Value *const *tensor)
@@ -323,11 +330,12 @@ build_trips(const Operands *all, int group, Value *const *tensor)
 	Value **map = NEW_ARRAY(b.m->cx->tmp, Value *, f->nvalues), *trip = &loop->region[0]->arg[0];
 	map[body->arg[0].id] = build2(&in, OP_ADD, times(&in, trip, m->step), build_index(&in, m->begin));
 	for (const Op *op = body->first; op; op = op->next)
-		if (ANY_OF(i, all->n, all->at[i].group == group && ANY_OF(k, op->nout, all->at[i].slice[op->out[k].id])))
+		if (ANY_OF(i, all->n, is_by_trips(&all->at[i], group) &&
+		    ANY_OF(k, op->nout, all->at[i].slice[op->out[k].id])))
 			op_clone(&in, op, map);
 	for (int i = group; i < all->n; i++) {
 		const Operand *o = &all->at[i];
-		if (o->group != group)
+		if (!is_by_trips(o, group))
 			continue;
 		Value *to[4];
 		in.place = o->value->def->place;
@@ -343,12 +351,9 @@ static void
 build_group(Operands *all, int group, Value *const *tensor)
 {
 	Operand *o = all->at;
-	int n = 0;
 	for (int i = group; i < all->n; i++)
 		o[i].is_built = o[i].group == group && build_rows(all, &o[i], tensor[i]);
-	for (int i = group; i < all->n; i++)
-		n += o[i].group == group && !o[i].is_built;
-	if (n > 0)
+	if (ANY_OF(i, all->n, is_by_trips(&o[i], group)))
 		build_trips(all, group, tensor);
 }
 

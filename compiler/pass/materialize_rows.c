@@ -114,8 +114,8 @@ follow_read(MadeRows *r, const Op *op)
 		return false;
 	for (int d = 0; d < rank; d++) {
 		const Value *v = op->in[1 + d];
-		bool along = index[d] == 'p' && is[at[d]] == COLUMN;
-		if (index[d] == 'g' ? !label(r, v, is + at[d]) : varies(r, v) && (!along || !is_offset(r, v)))
+		bool along = index[d] == 'p' && is[at[d]] == COLUMN;        /* whose tiles begin where the loop's do */
+		if (index[d] == 'g' ? !label(r, v, is + at[d]) : along ? !varies(r, v) || !is_offset(r, v) : varies(r, v))
 			return false;
 	}
 	for (int i = 1 + rank; i < op->nin; i++)        /* what stands for elements outside */
