@@ -331,35 +331,47 @@ us_now(const Variants *v)
 	return v->own->bill.cycles / v->t->rates->clock;
 }
 
-/* Two changes together, where they do not name the same. */
+/* Is a value one that a change is named by, and not one that it leaves as it was chosen? */
+static bool
+is_said(const Variants *v, int nth, const char *name)
+{
+	const char *all = json_string_value(json_object_get(json_array_get(v->all, (size_t)nth), "values"));
+	size_t n = strlen(name);
+	for (const char *at = all; (at = strstr(at, name)); at += n)
+		if ((at == all || at[-1] == ' ') && strncmp(at + n, " = ", 3) == 0)
+			return true;
+	return false;
+}
+
+/* Two changes together, where they do not change the same. */
 static void
 want_both(Variants *v, int first, int second)
 {
 	const With *a = &v->with.at[first], *b = &v->with.at[second];
 	Arena *mem = v->k->program->cx->mem;
-	if (a->n && b->n && ANY_OF(i, b->n, named_const(a->value, a->n, b->value[i].name)))
-		return;
 	NamedConst *value = NEW_ARRAY(mem, NamedConst, a->n + b->n);
-	for (int i = 0; i < a->n + b->n; i++)
-		value[i] = i < a->n ? a->value[i] : b->value[i - a->n];
-	With both = {.value = value, .n = a->n + b->n, .fast = a->fast || b->fast};
+	With both = {.value = value, .fast = a->fast || b->fast};
+	for (int i = 0; i < a->n + b->n; i++) {
+		const NamedConst *c = i < a->n ? &a->value[i] : &b->value[i - a->n];
+		bool is_both = i < a->n ? named_const(b->value, b->n, c->name) : named_const(a->value, a->n, c->name);
+		bool by_second = is_both && is_said(v, second, c->name);
+		if (by_second && is_said(v, first, c->name))
+			return;
+		if (!is_both || by_second == (i >= a->n))
+			value[both.n++] = *c;
+	}
 	const char *said = arena_printf(mem, "%s, %s",
 	    json_string_value(json_object_get(json_array_get(v->all, (size_t)first), "values")),
 	    json_string_value(json_object_get(json_array_get(v->all, (size_t)second), "values")));
 	want(v, variant_add(v, both, said, false), both.fast ? "fast" : NULL);
 }
 
-/* Where values made it faster, more of them the same way, two steps, and the best together with what
- * is not slower: of records' checksums by one warp each an H200 takes 61 us for 128 records a program,
- * 49 for 64, 18 for 32; of 33 taps 0.80 of the time by one warp, and 0.53 for four times as many
- * results, which by two warps take as long as before. */
+/* The two fastest of those that take at most so many us and spill no more than the kernel; -1: there are none. */
 static void
-want_further(Variants *v)
+two_best(const Variants *v, double most, int best[2])
 {
-	enum { BEST = 2 };
-	int best[BEST] = {-1, -1};
-	double us[BEST];
-	us[0] = us[1] = LESS * us_now(v);
+	double us[2] = {most, most};
+	best[0] = best[1] = -1;
 	for (int i = 0; i < v->with.n; i++) {
 		const json_t *j = json_array_get(v->all, (size_t)i);
 		double built = json_number_value(json_object_get(j, "built_us"));
@@ -372,7 +384,24 @@ want_further(Variants *v)
 		best[0] = first ? i : best[0];
 		us[0] = first ? built : us[0];
 	}
-	for (int k = 0; k < BEST && best[k] >= 0; k++) {
+}
+
+/* Where values made it faster, more of them the same way, two steps, and the best together with what
+ * is not slower: of records' checksums by one warp each an H200 takes 61 us for 128 records a program,
+ * 49 for 64, 18 for 32; of 33 taps 0.80 of the time by one warp, and 0.53 for four times as many
+ * results, which by two warps take as long as before.  Where none did, the closest with the next: a
+ * product of gathered rows' differences takes 1.01 by the model with longer steps and 1.07 without
+ * roles, and 0.82 with both (0.79, 0.76 and 0.69 on an H200). */
+static void
+want_further(Variants *v)
+{
+	enum { BEST = 2 };
+	int best[BEST], had = v->order.n;
+	two_best(v, LESS * us_now(v), best);
+	bool better = best[0] >= 0;
+	if (!better)
+		two_best(v, VARIANT_CLOSE * us_now(v), best);
+	for (int k = 0; k < BEST && better && best[k] >= 0; k++) {
 		const NamedConst *c = v->with.at[best[k]].n == 1 ? v->with.at[best[k]].value : NULL;
 		Const now;
 		bool known = c && c->value.kind == CONST_INT &&
@@ -384,10 +413,11 @@ want_further(Variants *v)
 				false),
 			    NULL);
 	}
-	for (int i = 0; i < v->with.n && best[0] >= 0; i++) {
+	double most = (better ? NO_MORE : VARIANT_CLOSE) * us_now(v);
+	for (int i = 0, n = v->with.n; i < n && best[0] >= 0 && (better || v->order.n < had + BEST); i++) {
 		const json_t *j = json_array_get(v->all, (size_t)i);
 		double built = json_number_value(json_object_get(j, "built_us"));
-		if (i != best[0] && built > 0 && (i == best[1] || built <= NO_MORE * us_now(v)))
+		if (i != best[0] && built > 0 && (i == best[1] || built <= most))
 			v->with.at[i].fast ? want_both(v, i, best[0]) : want_both(v, best[0], i); /* said first */
 	}
 }

@@ -384,6 +384,9 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		    is_copier(own) ? "copy" : "compute",
 		    json_string_value(json_object_get(own, "read")),
 		    100 * json_number_value(json_object_get(own, "reads")));
+	if (own && !is_copier(own) && func_find(s->x->f, OP_ROLES))
+		text_put(&t, " Of seven such kernels an H200 took 0.72 to 0.81 of the time without roles (specialize = "
+			     "false) for four, and 1.06 to 1.51 for three: to be timed.");
 	if (alone > s->us)
 		text_printf(&t,
 		    " The estimate overlaps that with their other work; without any overlap "

@@ -92,8 +92,9 @@ add_variants(const Explain *s, Suggestions *all)
 	json_array_foreach(s->variants, i, v)
 	{
 		double us = explain_built_us(s, v);
-		bool warps = strncmp(json_string_value(json_object_get(v, "values")), "warps = ", 8) == 0;
-		double less = json_is_true(json_object_get(v, "fast")) ? FAST : warps ? WARPS : LESS;
+		const char *values = json_string_value(json_object_get(v, "values"));
+		bool warps = strncmp(values, "warps = ", 8) == 0, fast = json_is_true(json_object_get(v, "fast"));
+		double less = fast && !strchr(values, ',') ? FAST : warps ? WARPS : LESS;
 		if (us > 0 && us <= less * explain_even(s) &&
 		    (is_schedule(s, v) || !*explain_guessed(s)))
 			add(s, all, us, -1, said_of(s, v), true);
