@@ -21,6 +21,25 @@ expect 0 '8 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=5
 expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
 refuse 'roles'
 expect 1 "'a' is a tensor, which has no value here" inspect untuned.tgl -D a=3
+# Two products that a loop sums up hold so many registers that a block is alone: its rings take the shared memory of two.  In
+# single rounds roles are compared, but with no more sums than their registers hold.
+cat >gated.tgl <<'END'
+kernel gated<BM = 128, BN = 128, BK = 64>(x: in bf16[M, K], w: in bf16[N, K], v: in bf16[N, K], y: out bf16[M, N])
+    grid(i: cdiv(M, BM), j: cdiv(N, BN))
+{
+    var g = zeros([BM, BN], f32);
+    var u = zeros([BM, BN], f32);
+    for k in range(0, K, BK) {
+        g += x[i * BM +: BM, k +: BK] @ w[j * BN +: BN, k +: BK].T;
+        u += x[i * BM +: BM, k +: BK] @ v[j * BN +: BN, k +: BK].T;
+    }
+    y[i * BM +: BM, j * BN +: BN] = max(g, 0) * u;
+}
+example gated "large" bench { M = 256; N = 8192; K = 2048; }
+END
+expect 0 '  buffer<4 x bf16' inspect gated.tgl --example large --explain
+refuse 'refused .*pays from two programs'
+expect 0 "combinations, 29 of them refused" inspect gated.tgl --example large --explain -D BM=256 -D BN=96 -D warps=16
 # Tiles of products that the header gives as numbers are chosen, unless it gives a schedule too or the caller says them.
 cat >sides.tgl <<'END'
 kernel sides<BM = 64, BN = 64, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], c: out bf16[M, N])

@@ -69,7 +69,10 @@ static const double PAIRS_PLACED = 0.975;
 static const double PAIRS_LEAST = 0.75;                          /* 80 programs: 27.6 us, 19.5 alone (300 x 2000 x 3000) */
 enum { REGISTERS_OTHER = 44, REGISTERS_MOST = 216, REGISTERS_APART = 240, CHAIN_REGISTERS = 28,
        DRIFT_REGISTERS = 24 };     /* the last with what rounding up to eights adds */
-enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4, BESIDE_SUMS = 16 };    /* the last: registers beside sums, as spill.c has it */
+enum { SYSTEM_BYTES = 1024, STAGES_MOST = 4 };
+/* Registers beside one product's sums, as spill.c has it; beside those of several.  Two sums of 40 registers and three of
+ * 28 fit in 112, two of 44 spill 912 bytes and three of 32 896; in 232 two of 100 fit, of 104 they do not. */
+enum { BESIDE_SUM = 16, BESIDE_SUMS = 28 };
 static const double BESIDE = 0.1;               /* of what waits for memory, that which uses less beside it is chosen */
 static const double UNEVEN = 1.1;                                /* blocks that fill buffers themselves */
 static const double UNEVEN_SET = 1.15;          /* all at once: 497 us, not 402 (f32, 512 x 4096 x 4096, 64 x 128) */
@@ -201,7 +204,7 @@ resident(const Estimate *e)
 	if (e->chained)
 		return shared <= t->shared_bytes && fits_role(e);
 	const int *roles = e->parted ? target_role_registers(t, e->warps / 4) : NULL;
-	if (roles && e->registers + e->sources + BESIDE_SUMS > roles[1])
+	if (roles && e->registers + e->sources + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM) > roles[1])
 		return 0;
 	bool is_apart = e->adds_apart || estimate_fills(e) > 0;
 	if (shared > t->shared_bytes || registers > (is_apart ? REGISTERS_APART : REGISTERS_MOST))
@@ -361,7 +364,7 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && (e->filled > 0 || (e->puts > 0 && e->slot <= 0)))
 		return "a producer warp (specialize) copies by tensor maps, and an operand has none";
-	if (e->parted && !e->chained && is_few && !is_plain && e->puts <= 0)
+	if (e->parted && !e->chained && is_few && !is_plain && e->puts <= 0 && (e->dots < 2 || e->loops > 1))
 		return "a producer warp (specialize) pays from two programs a multiprocessor on";
 	return NULL;
 }
@@ -411,7 +414,9 @@ use_all(Estimate *e, bool chain, int each)
 	e->drifts = chain && (e->dots == 2 || dots_part(e->f)) && !e->parted && each > 1 && e->warpgroup_dots == e->dots &&
 	    estimate_fills(e) <= 0 && !e->restarts;
 	int stages = e->stages;
-	double room = is_plain_product(e) ? own_room(e) : e->t->shared_bytes;
+	bool is_read = !chain && e->warpgroup_dots == e->dots && e->loops == 1 && e->mapped && !e->decodes &&
+	    estimate_fills(e) == 0;
+	double room = is_read ? own_room(e) : e->t->shared_bytes;
 	while (!reason && e->b->schedule.stages <= 0 && e->stages > 2 && shared_bytes(e) > room)
 		e->stages--;
 	if (e->stages == stages || chain)               /* what chains wait for is estimate_chain.c's */

@@ -201,6 +201,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
+		e->loops += e->home != op->home, e->home = op->home;
 		e->rows = MAX(e->rows, rows);
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		/* turned, of what was the right operand threads take fragments */
@@ -217,15 +218,15 @@ add_dot(Estimate *e, Op *op, Use *u)
 		    !dot_unpacks(op, dot_mma(op, e->t)), unpacks = w.decodes && !is_put;
 		/* others have all columns that were added (pass pad); what threads compute is negated for the same sums */
 		bool goes_on = (w.register_a || is_put) && op->in[2]->def && op->in[2]->def->kind == OP_DOT;
-		if (!goes_on && !continues_sum(op))
-			e->registers += (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
+		bool is_own = !goes_on && !continues_sum(op);
+		double sums = (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
+		e->own_sums += is_own, e->registers += is_own ? sums : 0;
 		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
 		if (w.register_a && !is_in_place && !dot_is_chained(e->f, op))
 			estimate_hold_sources(e, op, 1 << w.along[1], u);
 		double copies = 1 << w.along[1];        /* groups along N have the same rows */
 		double made = (w.register_a && !is_in_place ? copies * bytes_of(a) / 4 : 0) / threads;
-		e->registers += made, e->left += made;
-		e->registers += is_added_later(e, op) ? padded_count(c) / threads : 0;
+		e->registers += made + (is_added_later(e, op) ? padded_count(c) / threads : 0), e->left += made;
 		e->decodes |= unpacks;
 		e->filled += unpacks ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
 		if (w.decodes)
@@ -241,8 +242,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 			u->arithmetic += (double)type_count(c) / LANES;
 			u->products += e->parted ? 0 : (double)type_count(c) / LANES;
 			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
-			e->apart = MAX(e->apart, (double)w.info->n / 2);
-			e->adds_apart = true;
+			e->apart = MAX(e->apart, (double)w.info->n / 2), e->adds_apart = true;
 		}
 		return;
 	}

@@ -71,6 +71,9 @@ typedef struct Estimate {
 	bool is_narrow;                                 /* a product of no more than 64 rows or columns */
 	bool is_fma;                                    /* the lone product is by multiplications */
 	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
+	int own_sums;                                   /* products of warpgroups whose sums no other one adds to */
+	int loops;                                      /* blocks of the function that hold such products */
+	const Block *home;                              /* the last one's */
 	int streams;                                    /* loops of one product each; 0: a product takes another's result */
 	double scratch;                                 /* bytes of these products' operands that are in no slot */
 	double trip_wait;                               /* cycles of an iteration that their loads are waited for */

@@ -210,21 +210,23 @@ build_pipeline(Pipeline *p, int stages)
 	pipeline_yield(p, more, own + counters);
 }
 
-/* 32-bit registers that a thread needs at least: the greatest of the body's dots, and some for addresses. */
+/* 32-bit registers that a thread needs at least: the greatest of the body's dots, or all sums that its dots carry together,
+ * and some for addresses. */
 static int
 thread_registers(const Pipeline *p)
 {
 	enum { OTHERS = 32 };
-	int most = 0;
+	int most = 0, carried = 0;
 
 	for (const Op *op = p->body->first; op; op = op->next) {
-		int n = OTHERS;
-		for (int i = 0; i < op->nin && op->kind == OP_DOT; i++)
-			n += i < 2 && wgmma_named(attr_mma(op)) ? 0 :
+		int n = 0, last = 0;
+		for (int i = 0; i < op->nin && op->kind == OP_DOT; n += last, i++)
+			last = i < 2 && wgmma_named(attr_mma(op)) ? 0 :
 			    (dtype_tile_size(op->in[i]->type->elem) << op->in[i]->layout->in[IN_REGISTER]) / 4;
 		most = MAX(most, n);
+		carried += op->kind == OP_DOT && !op->in[2]->def ? last : 0;
 	}
-	return MIN(most, p->t->max_registers);
+	return MIN(MAX(most, carried) + OTHERS, p->t->max_registers);
 }
 
 /* Those of the tiles that double buffering holds; an element of 4 bits takes one, and one that is loaded by itself. */
