@@ -40,10 +40,6 @@ static const double PARTED_START = 4500, PARTED_WAIT = 130;      /* measured: 2 
  * and 42.9 of 768 x 768 x 16384; in pairs they are alike. */
 static const double PARTS_CACHED = 24 * 1024;
 static const double LONE_PROGRAM = 2500, FLAT_CHAIN = 1.28;
-/* More, of a flat block, whose query and first slot come alone: of 15 launches on 40 to 512 keys 64 x 64 take 0.83
- * to 1.14 of the estimate with it, without it 1.2 to 1.5.  Not where tiles are masked by rows and
- * columns (windows: 170 us, 177). */
-static const double FLAT_FILL = 2900;
 /* Products in roles that begin anew in a loop around theirs, whose producer is ahead across its iterations: eight losses
  * and searches over 8,192 to 200,000 columns took 0.82 to 0.91 of what flat blocks took in the same tile. */
 static const double FLAT_NEST = 1.2;
@@ -273,7 +269,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		    (e->warps <= 4 ? ONE_GROUP : 1) +
 		    estimate_join(e->t, e->split, e->sums, e->joins);
 	if (e->drifts)
-		return estimate_drifting(e, (e->masked > 0 ? 0 : FLAT_FILL) + FILL + EPILOGUE, programs, n, together);
+		return estimate_drifting(e, estimate_flat_fill(e) + FILL + EPILOGUE, programs, n, together);
 	if (estimate_fills(e) > 0 && together > 1)
 		return MAX(UNEVEN * programs / e->t->rates->multiprocessors / together, 1) *
 		    set_cycles(e, e->decodes_rows ? MIN(together, n) : together);

@@ -118,7 +118,8 @@ void estimate_fma(Estimate *e, const Op *dot, Use *u);
 /* estimate_chain.c: cycles of a trip of two chained products in roles; of masks of a loop's tiles by rows and columns; of
  * flat blocks, n programs of a multiprocessor, `together` at once, with what their ends take; instructions of a use. */
 double estimate_chain(const Estimate *e, const Use *u);
-double estimate_chain_ends(const Estimate *e), estimate_flat_groups(const Estimate *e);
+double estimate_chain_ends(const Estimate *e), estimate_flat_fill(const Estimate *e);
+double estimate_flat_groups(const Estimate *e);
 double estimate_masked(const Op *loop, double trips);
 double estimate_drifting(const Estimate *e, double ends, double programs, int n, int together);
 double estimate_chain_issue(const Use *u);
