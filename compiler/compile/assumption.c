@@ -430,6 +430,8 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 		set_assumptions(f, k, b, p);
 	f->no_windows = !p || p->no_windows;
 	/* Along one axis nothing is divided, and numbers of 64 bits, of which none are cut off, need no masks: top1 of
-	 * bench/warps took an H200 72.6 us, cut to 32 bits 74.7. */
-	f->few_programs = p && p->few_programs && f->naxis > 1;
+	 * bench/warps took an H200 72.6 us, cut to 32 bits 74.7.  Programs of products take long, and lack registers:
+	 * one spilled 92 bytes for the inverses. */
+	bool divides = f->naxis > 1 && !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
+	f->few_programs = p && p->few_programs && divides;
 }

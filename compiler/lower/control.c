@@ -127,15 +127,11 @@ scatter_carried(Lower *l, Value *v, int n, const Reg *all)
 	}
 }
 
-/* Trips of a loop whose step may be of any sign; with step 0 none.  Numbers of programs have 31 bits where they are few. */
+/* Trips of a loop whose step may be of any sign; with step 0 none. */
 static Reg
-count_trips(Lower *l, Reg lo, Reg hi, Reg step, bool few)
+count_trips(Lower *l, Reg lo, Reg hi, Reg step)
 {
-	RegType t = few ? REG_I32 : REG_I64;
-	Reg *in[] = {&lo, &hi, &step};
-	for (int i = 0; i < LEN(in) && few; i++)
-		*in[i] = lower_as(l, CAST_TRUNC, t, *in[i]);
-	Reg zero = thread_int_const(l->b, t, 0), one = thread_int_const(l->b, t, 1);
+	Reg zero = lower_i64(l, 0), one = lower_i64(l, 1);
 	Reg up = lower_op2(l, THREAD_SLT, zero, step), down = lower_op2(l, THREAD_SLT, step, zero);
 	Reg rises = lower_op2(l, THREAD_AND, up, lower_op2(l, THREAD_SLT, lo, hi));
 	Reg falls = lower_op2(l, THREAD_AND, down, lower_op2(l, THREAD_SLT, hi, lo));
@@ -145,8 +141,7 @@ count_trips(Lower *l, Reg lo, Reg hi, Reg step, bool few)
 	Reg reach = lower_op2(l, THREAD_SUB, span, one);
 	Reg trips = lower_op2(l, THREAD_UDIV, reach, lower_op2(l, THREAD_UMAX, size, one));
 	trips = lower_op2(l, THREAD_ADD, trips, one);
-	trips = lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_OR, rises, falls), trips, zero);
-	return few ? lower_as(l, CAST_ZEXT, REG_I64, trips) : trips;
+	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_OR, rises, falls), trips, zero);
 }
 
 /* Of an index that is what the iteration before yields first. */
@@ -180,8 +175,7 @@ lower_for(Lower *l, Op *op)
 	if (plain) {
 		index = thread_loop(l->b, lo, hi, step, init, inside, n);
 	} else {
-		bool few = l->f->few_programs && op->in[2]->def && op->in[2]->def->kind == OP_NUM_BLOCKS;
-		Reg trips = count_trips(l, lo, hi, step, few);
+		Reg trips = count_trips(l, lo, hi, step);
 		Reg i = thread_loop(l->b, lower_i64(l, 0), trips, lower_i64(l, 1), init, inside, n);
 		index = lower_op2(l, THREAD_ADD, lo, lower_op2(l, THREAD_MUL, i, step));
 	}
