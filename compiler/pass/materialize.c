@@ -285,7 +285,7 @@ build_rows(const Operands *all, const Operand *o, Value *tensor)
 {
 	enum { PART = 2048, WARPS = 8 };
 	const MadeTensor *m = &o->made;
-	MadeRows r = {.f = all->f, .loop = o->loop, .v = o->value, .row = 0, .slice = o->slice};
+	MadeRows r = {.f = all->f, .loop = o->loop, .v = o->value, .slice = o->slice};
 	if (m->along != 0 || m->begin != 0 || m->step != m->tile[1] || m->tile[1] == 1 || !made_rows_find(&r))
 		return false;
 	Builder b = build_before(o->loop);

@@ -4,12 +4,11 @@
 
 #include "ir/ir.h"
 
-/* An operand v of the loop's product, computed from what `slice` has by Value.id; `row`: its dimension of rows. */
+/* An operand v of the loop's product, computed from what `slice` has by Value.id. */
 typedef struct MadeRows {
 	Func *f;
 	Op *loop;
 	Value *v;
-	int row;
 	const bool *slice;
 	signed char (*label)[MAX_RANK];                 /* by Value.id: what each dimension goes along */
 	bool *is_known, gathers;

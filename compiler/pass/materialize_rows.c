@@ -178,7 +178,7 @@ made_rows_find(MadeRows *r)
 	Arena *tmp = r->f->module->cx->tmp;
 	signed char want[MAX_RANK];
 	for (int d = 0; d < 2; d++)
-		want[d] = d == r->row ? ROW : COLUMN;
+		want[d] = d == 0 ? ROW : COLUMN;
 	r->label = (signed char (*)[MAX_RANK])NEW_ARRAY(tmp, signed char, MAX_RANK * (size_t)r->f->nvalues);
 	r->is_known = NEW_ARRAY(tmp, bool, r->f->nvalues);
 	return label(r, r->v, want) && r->gathers && keeps_positions(r, r->f->body) &&

@@ -183,6 +183,13 @@ own_room(const Estimate *e)
 	return fits && !e->parted ? e->t->shared_bytes_unit / 2 : e->t->shared_bytes;
 }
 
+/* Do tensor maps bring all operands of a loop's products? */
+static bool
+reads_all(const Estimate *e)
+{
+	return e->warpgroup_dots == e->dots && e->loops == 1 && e->mapped && !e->decodes && estimate_fills(e) == 0;
+}
+
 static bool
 fits_role(const Estimate *e)
 {
@@ -360,7 +367,8 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && (e->filled > 0 || (e->puts > 0 && e->slot <= 0)))
 		return "a producer warp (specialize) copies by tensor maps, and an operand has none";
-	if (e->parted && !e->chained && is_few && !is_plain && e->puts <= 0 && (e->dots < 2 || e->loops > 1))
+	bool are_sums = e->dots > 1 && reads_all(e);
+	if (e->parted && !e->chained && is_few && !is_plain && e->puts <= 0 && !are_sums)
 		return "a producer warp (specialize) pays from two programs a multiprocessor on";
 	return NULL;
 }
@@ -410,9 +418,7 @@ use_all(Estimate *e, bool chain, int each)
 	e->drifts = chain && (e->dots == 2 || dots_part(e->f)) && !e->parted && each > 1 && e->warpgroup_dots == e->dots &&
 	    estimate_fills(e) <= 0 && !e->restarts;
 	int stages = e->stages;
-	bool is_read = !chain && e->warpgroup_dots == e->dots && e->loops == 1 && e->mapped && !e->decodes &&
-	    estimate_fills(e) == 0;
-	double room = is_read ? own_room(e) : e->t->shared_bytes;
+	double room = !chain && reads_all(e) ? own_room(e) : e->t->shared_bytes;
 	while (!reason && e->b->schedule.stages <= 0 && e->stages > 2 && shared_bytes(e) > room)
 		e->stages--;
 	if (e->stages == stages || chain)               /* what chains wait for is estimate_chain.c's */
