@@ -54,7 +54,7 @@ fiber_main(void *arg)
 	BlockScheduler *w = f->t.block->scheduler;
 	fiber_arrived(&w->stacks);
 	f->state = FIBER_RUNS;
-	w->launch->kernel(&f->t, w->launch->param);
+	w->launch->kernel(&f->t, w->param ? w->param : w->launch->param);
 	if (w->launch->checks && ++f->t.block->ended == w->per_block)
 		check_exit(w, f);
 	scheduler_end(w, f);

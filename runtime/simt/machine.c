@@ -1,7 +1,8 @@
 /* A launch: blocks are dealt to OS threads, each with fibers of its own.
  *
  * Blocks begin in order.  When one fails, those before it go on to their end, so that the report is that of the first
- * block in whose order the fault lies, however many OS threads there are; later ones stop. */
+ * block in whose order the fault lies, however many OS threads there are; later ones stop.  An assert that does not hold
+ * ends nothing: each OS thread has a FaultRecord of its own, and that of the first block is the launch's. */
 #include "runtime/simt/scheduler.h"
 
 #include "ir/interp/interp.h"
@@ -17,10 +18,10 @@ _Static_assert(offsetof(SimtThread, shared) == SIMT_FIELD_SHARED && offsetof(Sim
     offsetof(SimtThread, site) == SIMT_FIELD_SITE && offsetof(SimtThread, steps) == SIMT_FIELD_STEPS,
     "as compiled code has it");
 
-enum { WORKERS = 64, SHARED_UNIT = 4096 };
+enum { SHARED_UNIT = 4096 };
 
 struct SimtMachine {
-	BlockScheduler worker[WORKERS];
+	BlockScheduler worker[SIMT_WORKERS];
 };
 
 /* ---- of a thread while it runs ---- */
@@ -126,6 +127,21 @@ room_for(BlockScheduler *w, int n)
 }
 
 static bool
+own_faults(BlockScheduler *w)
+{
+	const SimtLaunch *l = w->launch;
+	free(w->param);
+	w->param = NULL;
+	w->asserted = INT64_MAX;
+	if (!w->faults)
+		return true;
+	w->param = calloc((size_t)l->nabi + 1, sizeof *w->param);
+	for (int i = 0; w->param && i < l->nabi; i++)
+		w->param[i] = l->abi[i].kind == ABI_FAULTS ? (uint64_t)(uintptr_t)w->faults : l->param[i];
+	return w->param != NULL;
+}
+
+static bool
 scheduler_prepare(BlockScheduler *w, Run *run)
 {
 	const SimtLaunch *l = run->launch;
@@ -147,7 +163,7 @@ scheduler_prepare(BlockScheduler *w, Run *run)
 	for (int i = 0; i < w->nblocks; i++)
 		if (!w->block[i].mem)
 			w->block[i].mem = arena_open();
-	return w->shared && room_for(w, w->nfibers) && guard_enter(w);
+	return w->shared && own_faults(w) && room_for(w, w->nfibers) && guard_enter(w);
 }
 
 static void
@@ -160,6 +176,7 @@ scheduler_close(BlockScheduler *w)
 	free(w->released);
 	free(w->shared);
 	free(w->signal_stack);
+	free(w->param);
 	for (int i = 0; i < SIMT_CLUSTER; i++)
 		if (w->block[i].mem)
 			arena_close(w->block[i].mem);
@@ -206,6 +223,8 @@ work(void *arg)
 		if (next >= blocks_run(run->launch) || first >= atomic_load(&run->failed))
 			break;
 		scheduler_run(w, first);
+		if (w->faults && w->faults->number && w->asserted == INT64_MAX)
+			w->asserted = first;
 	}
 	guard_leave(w);
 	return NULL;
@@ -246,7 +265,19 @@ static int
 workers_for(const SimtLaunch *l)
 {
 	int64_t clusters = blocks_run(l) / cluster_of(l), n = l->workers ? l->workers : sysconf(_SC_NPROCESSORS_ONLN);
-	return (int)MAX(MIN(MIN(n, WORKERS), clusters), 1);
+	return (int)MAX(MIN(MIN(n, SIMT_WORKERS), clusters), 1);
+}
+
+/* To faults[0]: what the first block found. */
+static void
+first_faults(const SimtMachine *m, int n, FaultRecord *faults)
+{
+	int least = 0;
+	for (int i = 1; faults && i < n; i++)
+		if (m->worker[i].asserted < m->worker[least].asserted)
+			least = i;
+	if (least)
+		faults[0] = faults[least];
 }
 
 bool
@@ -261,13 +292,16 @@ simt_run(SimtMachine *m, const SimtLaunch *l, SimtReport *report)
 	if (l->checks)
 		run.check = simt_check_open(l);
 	shown_begin(&run);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		m->worker[i].run = &run;
+		m->worker[i].faults = l->faults ? &l->faults[i] : NULL;
+	}
 	while (started < n && thread_start(&m->worker[started].os, work, &m->worker[started]))
 		started++;
 	work(&m->worker[0]);
 	for (int i = 1; i < started; i++)
 		pthread_join(m->worker[i].os, NULL);
+	first_faults(m, started, l->faults);
 	if (l->checks)
 		simt_check_close(run.check);
 	shown_end(&run);
@@ -286,7 +320,7 @@ simt_close(SimtMachine *m)
 {
 	if (!m)
 		return;
-	for (int i = 0; i < WORKERS; i++)
+	for (int i = 0; i < SIMT_WORKERS; i++)
 		scheduler_close(&m->worker[i]);
 	free(m);
 }

@@ -96,6 +96,9 @@ typedef struct Run {
 struct BlockScheduler {
 	Run *run;
 	const SimtLaunch *launch;
+	uint64_t *param;                                /* launch->param with a FaultRecord of its own */
+	FaultRecord *faults;                            /* NULL: the launch has none */
+	int64_t asserted;                               /* the first block that wrote to it */
 	Stacks stacks;
 	Fiber *fiber;
 	Warp *warp;

@@ -25,7 +25,7 @@ struct Loaded {
 	void *maps;                             /* of the last launch; see simt_maps */
 	bool prints;
 	bool is_costed;                 /* the cost of its accesses was reported */
-	FaultRecord faults;
+	FaultRecord faults[SIMT_WORKERS];
 	uint64_t counter;
 	uint32_t *arrivals;                     /* of the launch under way, with what blocks that share a program leave */
 	char *parts;
@@ -145,7 +145,7 @@ static uint64_t
 value_of(const AbiParam *p, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES])
 {
 	switch (p->kind) {
-	case ABI_FAULTS: return (uint64_t)(uintptr_t)&l->faults;
+	case ABI_FAULTS: return (uint64_t)(uintptr_t)l->faults;
 	case ABI_COUNTER: return (uint64_t)(uintptr_t)&l->counter;
 	case ABI_ARRIVALS: return (uint64_t)(uintptr_t)l->arrivals;
 	case ABI_PARTS: return (uint64_t)(uintptr_t)l->parts;
@@ -159,10 +159,10 @@ report_assert(const Loaded *l, Fault *fault)
 	uint32_t n = 0;
 	const Op *found = NULL;
 	for (Op *op = l->func->body->first; op; op = op_after(op, l->func->body))
-		if (op->kind == OP_ASSERT && ++n == l->faults.number)
+		if (op->kind == OP_ASSERT && ++n == l->faults[0].number)
 			found = op;
 	*fault = (Fault){.kind = FAULT_ASSERT, .place = found->place, .other = NOWHERE};
-	device_assert_fault(&l->faults, l->func->naxis, attr_text(found), fault);
+	device_assert_fault(l->faults, l->func->naxis, attr_text(found), fault);
 }
 
 /* What a launch may touch: nothing is known where the allocation of an argument is not. */
@@ -170,7 +170,7 @@ static int
 fill_ranges(Loaded *l, const PlanArg *args, SimtRange *range)
 {
 	int n = 0;
-	uint64_t faults = (uint64_t)(uintptr_t)&l->faults, counter = (uint64_t)(uintptr_t)&l->counter;
+	uint64_t faults = (uint64_t)(uintptr_t)l->faults, counter = (uint64_t)(uintptr_t)&l->counter;
 	uint64_t maps = (uint64_t)(uintptr_t)l->maps;
 	range[n++] = (SimtRange){.low = faults, .high = faults + sizeof l->faults};
 	range[n++] = (SimtRange){.low = counter, .high = counter + sizeof l->counter};
@@ -239,7 +239,7 @@ run_blocks(Device *d, Loaded *l, const uint64_t *value, const SimtRange *range, 
 	SimtState *s = d->state;
 	SimtReport report;
 	SimtLaunch launch = {.param = value, .abi = l->abi, .nabi = l->nabi, .nblocks = blocks, .seed = s->opt.schedule,
-	    .iterations_most = s->opt.iterations, .range = range, .nrange = nrange,
+	    .faults = l->faults, .iterations_most = s->opt.iterations, .range = range, .nrange = nrange,
 	    .workers = l->prints ? 1 : s->opt.threads, .print = s->hooks->print, .print_user = s->hooks->print_user};
 	simt_findings_close(&s->findings);
 	s->findings.counts = s->programs_most || (s->opt.costs && !l->is_costed);
@@ -307,7 +307,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	                                      : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
 	blocks = (blocks + share - 1) / share;
 	bool ok = value && range && l->maps && open_parts(l, blocks);
-	l->faults = (FaultRecord){0};
+	memset(l->faults, 0, sizeof l->faults);
 	l->counter = 0;
 	if (!ok)
 		d->error.what = DEVICE_NO_MEMORY;
@@ -318,7 +318,7 @@ launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_
 	free(value);
 	free(range);
 	close_parts(l, ok);
-	if (ok && l->faults.number) {
+	if (ok && l->faults[0].number) {
 		report_assert(l, fault);
 		return false;
 	}

@@ -179,9 +179,12 @@ typedef struct SimtRange {
 	int64_t dim[KERNEL_RANK], stride[KERNEL_RANK];        /* in elements */
 } SimtRange;
 
+enum { SIMT_WORKERS = 64 };                             /* OS threads, at most */
+
 struct SimtLaunch {
 	SimtKernel *kernel;
 	const uint64_t *param;
+	FaultRecord *faults;                            /* SIMT_WORKERS, empty: param[]'s ABI_FAULTS; NULL: none */
 	const AbiParam *abi;                            /* what each of param[] is; NULL: not said */
 	int nabi;
 	const Target *target;
