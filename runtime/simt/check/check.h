@@ -88,6 +88,7 @@ typedef struct Check {
 	uint32_t floor, next, record_room;
 	bool has_bulk;                                  /* something of the async proxy's was there */
 	uint32_t *hint;                                 /* records by their contents, where one was lately */
+	struct AddedRead *added;                        /* lists by what was added to which, the same */
 	SameValue same_value;
 	const SimtRange *range;                         /* of global memory, where the last access was */
 	Costs *costs;                                   /* NULL: they are not asked for */

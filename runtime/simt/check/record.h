@@ -16,7 +16,14 @@ struct Cell {
 	uint32_t write, touch;
 };
 
-enum { SHARED_WORD = 4 };
+enum { SHARED_WORD = 4, RECORD_HINTS = 1 << 12, RECORDS_FIRST = 1 << 14 };
+
+/* Of all blocks of the cluster, side by side. */
+static inline size_t
+shared_cells(const Check *c)
+{
+	return (size_t)c->step * (size_t)c->blocks;
+}
 
 static inline const Cell *
 shared_cell(const Check *c, uint32_t i)
@@ -28,6 +35,28 @@ static inline Record *
 record_at(const Check *c, uint32_t number)
 {
 	return number >= c->floor ? &c->record[number - c->floor] : NULL;
+}
+
+static inline bool
+record_over(const Check *c, const Record *r)
+{
+	return r->agent < c->threads && r->clock < c->epoch;
+}
+
+static inline bool
+record_equal(const Record *a, const Record *b)
+{
+	return a->clock == b->clock && a->prev == b->prev && a->mask == b->mask && a->site == b->site &&
+	    a->agent == b->agent && a->access == b->access && a->turn == b->turn;
+}
+
+static inline uint32_t
+record_hash(const Record *r)
+{
+	uint64_t when = (uint64_t)r->clock << 32 | r->prev, what = (uint64_t)r->site << 32 | r->agent << 16 | r->access;
+	uint64_t h = when * 0x9e3779b97f4a7c15u ^ what * 0xc2b2ae3d27d4eb4fu ^
+	    ((uint64_t)r->mask << 32 | r->turn) * 0x165667b19e3779f9u;
+	return h >> 32 & (RECORD_HINTS - 1);
 }
 
 /* The thread that a report names for an access; -1: a copy. */
@@ -50,5 +79,11 @@ record_covered(const VectorClock *v, const Record *r, int but)
 	}
 	return true;
 }
+
+/* ---- record.c ---- */
+
+uint32_t record_make(Check *c, const Record *r);       /* its number; one that exists already is given again */
+/* Keeps the records that cells need and makes room for as many again. */
+void records_collect(Check *c);
 
 #endif

@@ -20,8 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD = SHARED_WORD, HINTS = 1 << 12, FIRST_RECORDS = 1 << 14, LIST_LONG = 8 };
+enum { WORD = SHARED_WORD, LIST_LONG = 8 };
 static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
+
+/* What add_touch gave for a thread's read after the list `read.prev`, in which nothing conflicts with a read.  Its clock
+ * is at least the epoch that was, and numbers below `floor` mean nothing: so no entry is ever wrong. */
+typedef struct AddedRead {
+	Record read;
+	uint32_t list;
+} AddedRead;
 
 /* An access as its record will have it. */
 typedef struct Touching {
@@ -35,23 +42,17 @@ typedef struct Touching {
 	bool reported;
 } Touching;
 
-/* Of all blocks of the cluster, side by side. */
-static size_t
-cells_of(const Check *c)
-{
-	return (size_t)c->step * (size_t)c->blocks;
-}
-
 void
 shared_open(Check *c)
 {
-	c->record_room = FIRST_RECORDS;
-	c->cell = calloc(cells_of(c), sizeof *c->cell);
-	c->split = calloc(cells_of(c) / WORD, 1);
-	c->defined = calloc(cells_of(c), 1);
+	c->record_room = RECORDS_FIRST;
+	c->cell = calloc(shared_cells(c), sizeof *c->cell);
+	c->split = calloc(shared_cells(c) / WORD, 1);
+	c->defined = calloc(shared_cells(c), 1);
 	c->record = malloc(sizeof *c->record * c->record_room);
-	c->hint = calloc(HINTS, sizeof *c->hint);
-	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint)
+	c->hint = calloc(RECORD_HINTS, sizeof *c->hint);
+	c->added = calloc(RECORD_HINTS, sizeof *c->added);
+	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint || !c->added)
 		die("no memory for the checks of a block");
 	c->floor = c->next = 1;
 }
@@ -64,102 +65,23 @@ shared_close(Check *c)
 	free(c->defined);
 	free(c->record);
 	free(c->hint);
+	free(c->added);
 }
 
 void
 shared_begin(Check *c)
 {
-	memset(c->defined, 0, cells_of(c));
-	memset(c->split, 0, cells_of(c) / WORD);
+	memset(c->defined, 0, shared_cells(c));
+	memset(c->split, 0, shared_cells(c) / WORD);
 	c->floor = c->next;
 	c->same_value.at = NULL;
 	c->has_bulk = false;
 	if (c->next < LAST_NUMBER)
 		return;
-	memset(c->cell, 0, sizeof *c->cell * cells_of(c));
-	memset(c->hint, 0, sizeof *c->hint * HINTS);
+	memset(c->cell, 0, sizeof *c->cell * shared_cells(c));
+	memset(c->hint, 0, sizeof *c->hint * RECORD_HINTS);
+	memset(c->added, 0, sizeof *c->added * RECORD_HINTS);
 	c->floor = c->next = 1;
-}
-
-/* ---- records ---- */
-
-static bool
-is_over(const Check *c, const Record *r)
-{
-	return r->agent < c->threads && r->clock < c->epoch;
-}
-
-/* Marks what is still needed of a list, the first last, so that a record comes after those that it follows. */
-static void
-keep_list(Check *c, uint32_t *number, Record *kept, uint32_t *map, uint32_t *n)
-{
-	uint32_t *link = number;
-	bool any = false;
-	for (const Record *r = record_at(c, *number); r; r = record_at(c, r->prev))
-		any |= !is_over(c, r);
-	if (!any) {
-		*number = 0;
-		return;
-	}
-	while (*link >= c->floor) {
-		uint32_t old = *link - c->floor;
-		bool is_new = map[old] == UINT32_MAX;
-		if (is_new) {
-			map[old] = (*n)++;
-			kept[map[old]] = c->record[old];
-		}
-		*link = c->next + map[old];
-		if (!is_new)
-			return;
-		link = &kept[map[old]].prev;
-	}
-	*link = 0;
-}
-
-/* Keeps the records that cells need and makes room for as many again. */
-static void
-collect(Check *c)
-{
-	uint32_t used = c->next - c->floor, n = 0;
-	uint32_t *map = malloc(sizeof *map * used);
-	Record *kept = malloc(sizeof *kept * used);
-	if (!map || !kept)
-		die("no memory for the checks of a block");
-	memset(map, 0xff, sizeof *map * used);
-	for (uint32_t i = 0; i < cells_of(c); i += c->split[i / WORD] ? 1 : WORD) {
-		keep_list(c, &c->cell[i].write, kept, map, &n);
-		keep_list(c, &c->cell[i].touch, kept, map, &n);
-	}
-	while (c->record_room < 2 * n + FIRST_RECORDS)
-		c->record_room *= 2;
-	free(c->record);
-	free(map);
-	c->record = realloc(kept, sizeof *kept * c->record_room);
-	if (!c->record)
-		die("no memory for the checks of a block");
-	c->floor = c->next;
-	c->next += n;
-	memset(c->hint, 0, sizeof *c->hint * HINTS);
-}
-
-static bool
-record_equal(const Record *a, const Record *b)
-{
-	return a->clock == b->clock && a->prev == b->prev && a->mask == b->mask && a->site == b->site &&
-	    a->agent == b->agent && a->access == b->access && a->turn == b->turn;
-}
-
-static uint32_t
-record_make(Check *c, const Record *r)
-{
-	uint32_t h = r->clock * 0x9e3779b1u ^ r->prev * 0x85ebca6bu ^ r->mask * 0xc2b2ae35u ^ r->turn * 0x2545f491u ^
-	    (uint32_t)r->site * 0x27d4eb2fu ^ r->agent * 0x165667b1u ^ r->access;
-	uint32_t *hint = &c->hint[(h ^ h >> 15) % HINTS];
-	const Record *known = record_at(c, *hint);
-	if (known && record_equal(known, r))
-		return *hint;
-	c->record[c->next - c->floor] = *r;
-	return *hint = c->next++;
 }
 
 /* ---- order ---- */
@@ -180,7 +102,7 @@ happens_before(const Check *c, const Touching *a, const Record *r, bool *by_prox
 	if (r->agent == c->agents)
 		return false;
 	*by_proxy = crosses && !record_covered(before->fenced, r, -1);
-	return !*by_proxy && (is_over(c, r) || record_covered(before->vector, r, a->agent));
+	return !*by_proxy && (record_over(c, r) || record_covered(before->vector, r, a->agent));
 }
 
 static bool
@@ -279,7 +201,7 @@ add_touch(Check *c, Touching *a, uint32_t number)
 		bool same = r->clock == a->r.clock && r->agent == a->r.agent && r->access == a->r.access;
 		if (same && covers(c, r, &a->r))
 			return number;
-		all_over &= is_over(c, r);
+		all_over &= record_over(c, r);
 	}
 	Record r = a->r;
 	if (first && first->clock == r.clock && first->agent == r.agent && first->site == r.site &&
@@ -301,13 +223,36 @@ write_record(Check *c, Touching *a)
 	return a->ct->record;
 }
 
+/* The same for a read, which most often was added to that list before. */
+static uint32_t
+add_read(Check *c, Touching *a, uint32_t number)
+{
+	bool conflicts = false;
+	a->r.prev = number >= c->floor ? number : 0;
+	AddedRead *known = &c->added[record_hash(&a->r)];
+	if (known->list >= c->floor && record_equal(&known->read, &a->r))
+		return known->list;
+	for (const Record *r = record_at(c, number); r; r = record_at(c, r->prev)) {
+		conflicts |= !no_conflict(a->r.access, r->access);
+		look(c, a, r);
+	}
+	const Record read = a->r;
+	a->r.prev = 0;
+	uint32_t list = add_touch(c, a, number);
+	if (!conflicts)
+		*known = (AddedRead){read, list};
+	return list;
+}
+
 static Cell
 touch(Check *c, Touching *a, Cell cell)
 {
 	const Record *w = record_at(c, cell.write);
 	bool writes = (a->r.access & SIMT_WRITE) && !(a->r.access & SIMT_ATOMIC);
-	if (w)
+	if (w && (!record_over(c, w) || (a->r.access & SIMT_TENSOR)))
 		look(c, a, w);
+	if (a->r.access == SIMT_READ)
+		return (Cell){cell.write, add_read(c, a, cell.touch)};
 	for (const Record *r = record_at(c, cell.touch); r; r = record_at(c, r->prev))
 		look(c, a, r);
 	if (writes)
@@ -321,7 +266,14 @@ touch(Check *c, Touching *a, Cell cell)
 static bool
 is_defined(const Check *c, uint32_t offset, int bytes, uint32_t *first)
 {
-	const uint8_t *from = c->defined + offset, *undefined = memchr(from, 0, (size_t)bytes);
+	static const uint8_t yes[WORD] = {1, 1, 1, 1};
+	const uint8_t *from = c->defined + offset;
+	int words = 0;                                  /* most accesses are a few of them */
+	while (words < 4 && (words + 1) * WORD <= bytes && memcmp(from + words * WORD, yes, WORD) == 0)
+		words++;
+	if (words * WORD == bytes)
+		return true;
+	const uint8_t *undefined = memchr(from, 0, (size_t)bytes);
 	*first = undefined ? offset + (uint32_t)(undefined - from) : 0;
 	return !undefined;
 }
@@ -335,7 +287,7 @@ in_flight(const Check *c, const SimtThread *t, unsigned access)
 	return (uint32_t)(agent_of(c, t) - (access & SIMT_TENSOR ? t->lane : 0)) + 1;
 }
 
-static Record
+static inline Record
 record_of(const Check *c, const SimtThread *t, unsigned access)
 {
 	Record r = {.site = t->site, .access = (uint16_t)access, .turn = access & SIMT_WRITE ? (uint32_t)t->steps : 0};
@@ -355,35 +307,44 @@ static void
 make_room(Check *c)
 {
 	if (c->next - c->floor + 8 * LIST_LONG > c->record_room)
-		collect(c);
+		records_collect(c);
 }
 
 static inline bool
 cells_equal(Cell a, Cell b)
 {
-	return a.write == b.write && a.touch == b.touch;
+	return memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* Cells that are equal, from i on: those of whole words, or else of bytes of one word, which is split for it. */
+/* Cells of bytes of one word, which is split for it, that are equal. */
 static uint32_t
-run_of_equals(Check *c, uint32_t i, uint32_t end)
+run_of_bytes(Check *c, uint32_t i, uint32_t end)
 {
-	uint32_t n = WORD, word = i - i % WORD;
-	if (i == word && end - i >= WORD && !c->split[i / WORD]) {
-		while (end - i - n >= WORD && !c->split[(i + n) / WORD] && cells_equal(c->cell[i + n], c->cell[i]))
-			n += WORD;
-		return n;
-	}
+	uint32_t n = 1, word = i - i % WORD;
 	for (uint32_t k = 1; k < WORD && !c->split[word / WORD]; k++)
 		c->cell[word + k] = c->cell[word];
 	c->split[word / WORD] = 1;
-	for (n = 1; i + n < MIN(end, word + WORD) && cells_equal(c->cell[i + n], c->cell[i]);)
+	while (i + n < MIN(end, word + WORD) && cells_equal(c->cell[i + n], c->cell[i]))
 		n++;
 	return n;
 }
 
+/* Cells that are equal, from i on: those of whole words, or else of bytes of one. */
+static inline uint32_t
+run_of_equals(Check *c, uint32_t i, uint32_t end)
+{
+	uint32_t n = WORD;
+	const uint8_t *split = &c->split[i / WORD];
+	const Cell *cell = &c->cell[i];
+	if (i % WORD || end - i < WORD || *split)
+		return run_of_bytes(c, i, end);
+	while (end - i - n >= WORD && !*++split && cells_equal(cell[n], *cell))
+		n += WORD;
+	return n;
+}
+
 /* Makes `cell` that of such a run. */
-static void
+static inline void
 set_run(Check *c, uint32_t i, uint32_t n, Cell cell)
 {
 	uint32_t word = i - i % WORD, step = c->split[i / WORD] ? 1 : WORD;
