@@ -62,10 +62,8 @@ static bool
 is_modelled(const Func *f)
 {
 	int n = 0;
-	for (const Op *op = f->body->first; op; op = op->next)
-		if (op->nregion > 0 || has_unmodelled_pressure(op) || is_tested(op) || n++ >= OPS_MAX)
-			return false;
-	return true;
+	return !ANY_OP_HERE(op, f->body, op->nregion > 0 || has_unmodelled_pressure(op) || is_tested(op) ||
+	    n++ >= OPS_MAX);
 }
 
 static bool

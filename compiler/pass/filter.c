@@ -52,9 +52,8 @@ is_scalar(const Pick *p, const Op *op)
 	if (ANY_OF(i, op->nin, is_carried(p, op->in[i])))
 		return false;
 	for (int r = 0; r < op->nregion; r++)
-		for (const Op *in = op->region[r]->first; in; in = in->next)
-			if (in->kind == OP_YIELD ? is_carried(p, in->in[0]) : !is_scalar(p, in))
-				return false;
+		if (ANY_OP_HERE(in, op->region[r], in->kind == OP_YIELD ? is_carried(p, in->in[0]) : !is_scalar(p, in)))
+			return false;
 	const Type *t = op->out[0].type;
 	return t->kind == TYPE_TILE && t->rank == 0;
 }

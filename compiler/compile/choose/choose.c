@@ -61,7 +61,7 @@ take_schedule(Search *s)
 static double
 cycles_of(const Search *s, Bill *bill)
 {
-	Func *f = s->module->funcs.at[0];
+	Func *f = s->f;
 	Schedule open = s->bound.schedule;
 	open.specialize = -1;
 	if (s->adds_roles && s->bound.schedule.specialize == 0 && (choose_count_dots(f) == 2 || dots_part(f)) &&
@@ -93,7 +93,7 @@ try_clusters(Search *s, bool shares)
 	Bill bill;
 	int ctas = s->bound.schedule.ctas;
 	for (int ranks = CLUSTER; ranks <= (shares ? CLUSTER : CLUSTER_MOST); ranks *= 2) {
-		if (estimate_pairs(s->module->funcs.at[0], &s->bound, ranks) < search_share_least(ranks))
+		if (estimate_pairs(s->f, &s->bound, ranks) < search_share_least(ranks))
 			continue;
 		s->bound.schedule.ctas = ranks;
 		s->value[s->n++] = choose_word(SCHEDULE_CTAS, ranks);
@@ -146,10 +146,8 @@ static bool
 take_parameters(Search *s)
 {
 	candidates_next(&s->apart);
-	s->module = NULL;
-	if (s->how->bind(s->how->user, s->value, s->parameters, &s->bound))
-		s->module = choose_simplified(s->k, &s->bound, s->t);
-	return s->module != NULL;
+	s->f = choose_with(s->k, s->t, s->how, s->value, s->parameters, true, &s->bound);
+	return s->f != NULL;
 }
 
 static void
@@ -200,9 +198,9 @@ add_word(Search *s, Arena *mem, ScheduleName which, ConstKind kind, const int *v
 static int
 count_warps(Search *s, const int *warps, int n)
 {
-	Module *module = s->module;
+	Func *f = s->f;
 	Arena *keep = s->k->program->cx->mem;
-	int fits = choose_warps(module->funcs.at[0], s->t, warps, n);
+	int fits = choose_warps(f, s->t, warps, n);
 	for (int i = 0; i < s->parameters; i++) {
 		const TuneName *name = &s->name[i];
 		int greatest = 0;
@@ -210,9 +208,9 @@ count_warps(Search *s, const int *warps, int n)
 			greatest = name->value[v].i > name->value[greatest].i ? v : greatest;
 		s->value[i] = (NamedConst){name->name, name->value[greatest], NOWHERE};
 	}
-	if (s->parameters > 0 && (fits == 0 || choose_count_dots(module->funcs.at[0]) > 1) && take_parameters(s))
-		fits = MAX(fits, choose_warps(s->module->funcs.at[0], s->t, warps, n));
-	s->module = module;
+	if (s->parameters > 0 && (fits == 0 || choose_count_dots(f) > 1) && take_parameters(s))
+		fits = MAX(fits, choose_warps(s->f, s->t, warps, n));
+	s->f = f;
 	s->k->program->cx->mem = keep;
 	return fits;
 }
@@ -226,7 +224,7 @@ add_forms(Search *s, Arena *mem)
 	static const int chain[] = {4, 3, 2};           /* of flat blocks, fewer slots let more be resident */
 	int fit = count_warps(s, warps, LEN(warps));
 	add_word(s, mem, SCHEDULE_WARPS, CONST_INT, warps, fit);
-	const Func *f = s->module->funcs.at[0];
+	const Func *f = s->f;
 	bool is_one = choose_count_dots(f) == 1;
 	if (s->is_lone || (is_one && (s->leaves || (fit > 0 && choose_sums(f)))))
 		add_word(s, mem, SCHEDULE_STAGES, CONST_INT, stages, LEN(stages));
@@ -251,8 +249,7 @@ Func *
 search_parted(Search *s, Bound *b)
 {
 	s->k->program->cx->mem = s->apart.mem;
-	Module *m = s->how->bind(s->how->user, s->chosen, s->n, b) ? choose_compile(s->k, b, s->t, NULL) : NULL;
-	Func *f = m ? m->funcs.at[0] : NULL;
+	Func *f = choose_with(s->k, s->t, s->how, s->chosen, s->n, false, b);
 	bool shares = f && (f->stream || !search_shares_last(s, b)) && (!s->joins || !f->split_reason);
 	bool fits = f && f->shared_bytes <= s->t->shared_bytes;
 	return shares && fits && !f->whole_reason && !f->cluster_reason ? f : NULL;
@@ -339,19 +336,19 @@ product_with(void *user, const NamedConst *value)
 	Search *s = user;
 	s->value[0] = *value;
 	s->parameters = 1;
-	const Func *f = take_parameters(s) ? s->module->funcs.at[0] : NULL;
+	take_parameters(s);
 	s->parameters = 0;
-	return f;
+	return s->f;
 }
 
-/* The module and the memory of what is bound are as before. */
+/* The function and the memory of what is bound are as before. */
 static void
 find_between(Search *s, TuneName *all, int n, Arena *mem)
 {
-	Module *module = s->module;
+	Func *f = s->f;
 	Arena *keep = s->k->program->cx->mem;
 	s->is_lone = choose_between(s->k, s->first, s->how, s->t, product_with, s, mem, all, n);
-	s->module = module;
+	s->f = f;
 	s->k->program->cx->mem = keep;
 }
 
@@ -361,8 +358,8 @@ stay_undivided(Search *s)
 {
 	Bound b;
 	s->k->program->cx->mem = s->apart.mem;
-	const Module *m = s->how->bind(s->how->user, s->chosen, s->n, &b) ? choose_simplified(s->k, &b, s->t) : NULL;
-	if (m && choose_slices_badly(m->funcs.at[0], &b, s->t) && !stands(s, SCHEDULE_SLICES))
+	const Func *f = choose_with(s->k, s->t, s->how, s->chosen, s->n, true, &b);
+	if (f && choose_slices_badly(f, &b, s->t) && !stands(s, SCHEDULE_SLICES))
 		s->chosen[s->n++] = choose_word(SCHEDULE_SLICES, 1);
 	return true;
 }
@@ -380,16 +377,16 @@ search(Search *s, Arena *mem)
 {
 	TuneName *all;
 	int n;
-	s->module = choose_simplified(s->k, s->first, s->t);
-	s->products = !s->module || choose_count_dots(s->module->funcs.at[0]) > 0;
-	if (!s->module || !s->products || !kernel_tune(s->k, s->first, &all, &n))
+	s->f = choose_simplified(s->k, s->first, s->t);
+	s->products = !s->f || choose_count_dots(s->f) > 0;
+	if (!s->f || !s->products || !kernel_tune(s->k, s->first, &all, &n))
 		return false;
-	s->leaves = choose_leaves(s->module->funcs.at[0]);
-	s->decodes = choose_decodes(s->module->funcs.at[0]);
-	choose_add_sides(s->k, s->first, s->t, s->how, s->module->funcs.at[0], mem, &all, &n);
+	s->leaves = choose_leaves(s->f);
+	s->decodes = choose_decodes(s->f);
+	choose_add_sides(s->k, s->first, s->t, s->how, s->f, mem, &all, &n);
 	if (s->is_merged)
 		return take_few(s, all, n, mem);
-	bool few = choose_few_rows(s->k, s->module->funcs.at[0], s->first, s->how, s->t, mem, all, n, !s->is_whole);
+	bool few = choose_few_rows(s->k, s->f, s->first, s->how, s->t, mem, all, n, !s->is_whole);
 	if (few && !s->is_whole)
 		return take_few(s, all, n, mem);
 	s->divides = search_divides(s);
@@ -403,7 +400,7 @@ search(Search *s, Arena *mem)
 	}
 	if (s->n == 0)
 		return false;
-	double first = estimate_cycles(s->module->funcs.at[0], s->first, s->t, &s->bill);
+	double first = estimate_cycles(s->f, s->first, s->t, &s->bill);
 	why_tried(s->how->why, NULL, 0, first, &s->bill, NULL);
 	double limit = first >= 0 && !few ? first * BETTER : -1;
 	NamedConst **const of[] = {&s->chosen, &s->divided[0], &s->divided[1], &s->in_pairs, &s->in_shares};

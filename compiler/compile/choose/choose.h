@@ -81,8 +81,11 @@ Candidates candidates_open(Kernel *k);
 void candidates_next(Candidates *c);
 void candidates_close(Candidates *c);
 /* By all passes, by those of opt, or by those before an estimate; NULL: it does not compile. */
-Module *choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt);
-Module *choose_simplified(Kernel *k, const Bound *b, const Target *t);
+Func *choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt);
+Func *choose_simplified(Kernel *k, const Bound *b, const Target *t);
+/* The same with values beside what the caller has, which are bound in *b; NULL, too: the header refuses them. */
+Func *choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n, bool simplified,
+    Bound *b);
 /* A value of the name, or of a schedule's word; does the caller say that word's, or the header speak of it? */
 NamedConst choose_number(const char *name, int64_t v), choose_word(ScheduleName which, int64_t v);
 bool choose_is_said(const Kernel *k, const ChooseBinding *how, ScheduleName which);

@@ -30,18 +30,27 @@ candidates_close(Candidates *c)
 	arena_close(c->mem);
 }
 
-Module *
+Func *
 choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt)
 {
 	ArgAssumptions a = assumptions_of_dims(k->program->cx->mem, b);
-	return compile_kernel(k, b, t->name, &a, opt);
+	Module *m = compile_kernel(k, b, t->name, &a, opt);
+	return m ? m->funcs.at[0] : NULL;
 }
 
-Module *
+Func *
 choose_simplified(Kernel *k, const Bound *b, const Target *t)
 {
 	const PassOptions opt = {.only = CHOOSE_PASSES};
 	return choose_compile(k, b, t, &opt);
+}
+
+Func *
+choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n, bool simplified, Bound *b)
+{
+	if (!how->bind(how->user, values, n, b))
+		return NULL;
+	return simplified ? choose_simplified(k, b, t) : choose_compile(k, b, t, NULL);
 }
 
 NamedConst

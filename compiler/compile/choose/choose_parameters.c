@@ -75,8 +75,8 @@ cost_with(Choice *s, const NamedConst *values, int n, Bill *bill)
 	if (!s->how->bind(s->how->user, values, n, &b))
 		return -1;
 	const PassOptions opt = {.stop_after = s->row ? NULL : "coalesce"};     /* which chooses simdgroups */
-	Module *m = choose_compile(s->k, &b, s->t, &opt);
-	return m ? cost_of(s, m->funcs.at[0], &b, bill) : -1;
+	Func *f = choose_compile(s->k, &b, s->t, &opt);
+	return f ? cost_of(s, f, &b, bill) : -1;
 }
 
 static void

@@ -127,15 +127,12 @@ bill_of(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
 	Kernel *k = (Kernel *)b->kernel;
 	Compile *cx = k->program->cx;
-	bool by_warpgroups = false;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		by_warpgroups |= op_family(op) == FAMILY_DOT_ASYNC;
-	if (!by_warpgroups)
+	if (!ANY_OP(op, f->body, op_family(op) == FAMILY_DOT_ASYNC))
 		return estimate_bill(f, b, t, mem, NULL, out);
 	cx->muted++;
-	Module *m = choose_simplified(k, b, t);
+	Func *simplified = choose_simplified(k, b, t);
 	cx->muted--;
-	return m && estimate_cycles(m->funcs.at[0], b, t, out) > 0;
+	return simplified && estimate_cycles(simplified, b, t, out) > 0;
 }
 
 /* With the kernel before, if it has one. */

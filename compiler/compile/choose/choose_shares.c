@@ -16,9 +16,8 @@ bool
 search_divides(Search *s)
 {
 	Found found;
-	const Func *f = s->module->funcs.at[0];
-	bool can = (s->t->has & HAS_CLUSTER) && !split_find(f, s->t, &found);
-	s->joins = can && split_joins(f);
+	bool can = (s->t->has & HAS_CLUSTER) && !split_find(s->f, s->t, &found);
+	s->joins = can && split_joins(s->f);
 	return can && (!found.merge || s->joins);
 }
 
@@ -34,8 +33,7 @@ search_split(Search *s, bool merged)
 	int split = 1;
 	Candidates apart = candidates_open(s->k);
 	candidates_next(&apart);
-	Module *m = choose_simplified(s->k, s->first, s->t);
-	Func *f = m ? m->funcs.at[0] : NULL;
+	Func *f = choose_simplified(s->k, s->first, s->t);
 	s->products = f && choose_count_dots(f) > 0;
 	s->is_lone_decode = s->products && choose_count_dots(f) == 1;
 	s->is_whole = f && choose_is_whole(s->k, f, s->first, s->t);
@@ -115,19 +113,19 @@ search_may_pair(Search *s, const Bound *b)
 {
 	enum { AXES_MOST = 2, CHAINED_WARPS = 8 };      /* 3 spill in a producer's 40 registers (batched_matmul) */
 	Schedule open = b->schedule;
-	const Module *m = choose_simplified(s->k, b, s->t);
+	const Func *f = choose_simplified(s->k, b, s->t);
 	open.specialize = -1;
-	bool chained = m && choose_roles(m->funcs.at[0], &open, s->t) > 0;
+	bool chained = f && choose_roles(f, &open, s->t) > 0;
 	bool fits = chained ? open.warps <= CHAINED_WARPS : b->naxis <= AXES_MOST;
-	return m && fits && !choose_gathers(m->funcs.at[0]);
+	return f && fits && !choose_gathers(f);
 }
 
 bool
 search_waits_for_memory(Search *s, const Bound *b)
 {
 	Bill bill;
-	const Module *m = choose_simplified(s->k, b, s->t);
-	double cycles = m ? estimate_cycles(m->funcs.at[0], b, s->t, &bill) : -1;
+	Func *f = choose_simplified(s->k, b, s->t);
+	double cycles = f ? estimate_cycles(f, b, s->t, &bill) : -1;
 	return cycles > 0 && bill.part[BILL_MEMORY] * bill.programs > MEMORY_MOST * cycles;
 }
 
@@ -174,9 +172,8 @@ search_fit_stages(Search *s)
 		stages = schedule_named(s->chosen[i].name) == SCHEDULE_STAGES ? &s->chosen[i] : stages;
 	while (stages && stages->value.i > 1) {
 		s->k->program->cx->mem = s->apart.mem;
-		bool binds = s->how->bind(s->how->user, s->chosen, s->n, &b);
-		const Module *m = binds ? choose_compile(s->k, &b, s->t, NULL) : NULL;
-		if (m && m->funcs.at[0]->shared_bytes <= s->t->shared_bytes)
+		const Func *f = choose_with(s->k, s->t, s->how, s->chosen, s->n, false, &b);
+		if (f && f->shared_bytes <= s->t->shared_bytes)
 			return;
 		stages->value.i--;
 	}

@@ -84,7 +84,7 @@ typedef struct Sizes {
 	int element;                                    /* bytes */
 } Sizes;
 
-static Module *
+static Func *
 elaborate(Kernel *k, const Bound *b, const Target *t)
 {
 	const char *passes = target_named(t->name) ? "simplify,licm,simplify,concat,simplify,flatten,contract,simplify"
@@ -127,8 +127,8 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 		x->written = x->stepped = 0;
 		if (!bind_one(how, x->name, x->size, &once) || !bind_one(how, x->name, 2 * x->size, &twice))
 			break;
-		Module *one = elaborate(k, &once, t), *two = elaborate(k, &twice, t);
-		free = one && two && tile_cuts_freely(x, one->funcs.at[0], two->funcs.at[0], mem);
+		Func *one = elaborate(k, &once, t), *two = elaborate(k, &twice, t);
+		free = one && two && tile_cuts_freely(x, one, two, mem);
 	}
 	x->size = size;
 	return free;
@@ -242,17 +242,17 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		Pair *x = &s->at[s->n];
 		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
 			continue;
-		Module *one = elaborate(k, b, t);
+		Func *one = elaborate(k, b, t);
 		if (!one)
 			continue;
 		x->least = least_that_holds(x, k, b);
-		x->most = takes_wide_side(x, one->funcs.at[0], t) ? SIDE_WIDE : SIDE_MOST;
+		x->most = takes_wide_side(x, one, t) ? SIDE_WIDE : SIDE_MOST;
 		Source source = only;
 		if (!only_places(x, &source, mem)) {
 			say_stays(x, how);
 			continue;
 		}
-		measure(s, one->funcs.at[0]);
+		measure(s, one);
 		s->n++;
 	}
 	keep_joint(s, &only, how, mem);

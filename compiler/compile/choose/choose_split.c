@@ -175,8 +175,8 @@ choose_reads_beside(const Func *f)
 static double
 cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *chosen, int n, Bound *b)
 {
-	Module *m = how->bind(how->user, chosen, n, b) ? choose_simplified(k, b, t) : NULL;
-	return m && !choose_reads_beside(m->funcs.at[0]) ? choose_cycles(m->funcs.at[0], b, t, NULL) : -1;
+	Func *f = choose_with(k, t, how, chosen, n, true, b);
+	return f && !choose_reads_beside(f) ? choose_cycles(f, b, t, NULL) : -1;
 }
 
 void
@@ -193,8 +193,8 @@ choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *
 		return;
 	chosen[at].value.i = 2;
 	double shared = cycles_of(k, t, how, chosen, n, &b);
-	bool pays = shared >= 0 && shared <= STREAM_SHARE * alone && how->bind(how->user, chosen, n, &b);
-	Module *m = pays ? choose_compile(k, &b, t, NULL) : NULL;
-	if (!m || !m->funcs.at[0]->stream)
+	bool pays = shared >= 0 && shared <= STREAM_SHARE * alone;
+	const Func *f = pays ? choose_with(k, t, how, chosen, n, false, &b) : NULL;
+	if (!f || !f->stream)
 		chosen[at].value.i = 1;
 }

@@ -39,38 +39,54 @@ typedef struct Trim {
 } Trim;
 
 /* By all passes, or elaborated and simplified; NULL: the header refuses the values, or they do not compile. */
-static Module *
+static Func *
 built(const Trim *x, bool simplified)
 {
 	Bound b;
-	if (!x->how->bind(x->how->user, x->value, x->n, &b))
-		return NULL;
-	return simplified ? choose_simplified(x->k, &b, x->t) : choose_compile(x->k, &b, x->t, NULL);
+	return choose_with(x->k, x->t, x->how, x->value, x->n, simplified, &b);
+}
+
+/* By all passes, with so many slots. */
+static Func *
+built_with_slots(const Trim *x, int slots)
+{
+	Trim more = *x;
+	more.value[more.n++] = choose_word(SCHEDULE_STAGES, slots);
+	return built(&more, false);
+}
+
+/* Blocks of a multiprocessor, by shared memory and the thread IR's registers; below 0: not known. */
+static double
+resident(Func *f, const Target *t)
+{
+	Inspection of = {.f = f, .t = t};
+	Pressure p;
+	if (!pressure_estimate(f, t, &p))
+		return -1;
+	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
+	return of.blocks;
 }
 
 static bool
 has_warpgroups(const Trim *x)
 {
-	const Module *m = built(x, false);
-	return m && block_find(m->funcs.at[0]->body, OP_DOT_START);
+	const Func *f = built(x, false);
+	return f && block_find(f->body, OP_DOT_START);
 }
 
 /* Is that true of the kernel as elaborated and simplified? */
 static bool
 holds(const Trim *x, bool (*what)(const Func *f))
 {
-	const Module *m = built(x, true);
-	return m && what(m->funcs.at[0]);
+	const Func *f = built(x, true);
+	return f && what(f);
 }
 
 /* The first loop that warpgroups multiply in. */
 static const Op *
 find_loop(const Func *f)
 {
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START))
-			return op;
-	return NULL;
+	return FIND_OP(op, f->body, op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START));
 }
 
 /* How much of K an iteration adds to each of the loop's sums. */
@@ -171,22 +187,19 @@ find_shares(const Trim *x, Shares *s)
 	static const double DEPTH = 128;
 	double multiprocessors = x->t->rates->multiprocessors;
 	Bound b;
-	Pressure p;
 	*s = (Shares){0};
 	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.ctas > 1)
 		return false;
 	s->programs = choose_programs(&b);
-	const Module *m = built(x, false);
-	Func *f = m ? m->funcs.at[0] : NULL;
-	if (!f || f->schedule.warps != ONE || f->schedule.specialize == 1 || !pressure_estimate(f, x->t, &p))
+	Func *f = built(x, false);
+	double blocks = f && f->schedule.warps == ONE && f->schedule.specialize != 1 ? resident(f, x->t) : -1;
+	if (blocks < 0)
 		return false;
-	Inspection of = {.f = f, .t = x->t};
-	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
 	const Op *loop = find_loop(f);
 	s->trips = loop ? estimate_trips(f, &b, loop) : 0;
 	s->join = loop ? fmin(DEPTH / depth_of(loop), 1) : 1;
 	s->may_widen = may_widen(f);
-	s->places = of.blocks * multiprocessors;
+	s->places = blocks * multiprocessors;
 	for (int parts = 1; parts <= MOST && s->trips > 0; parts *= 2)
 		share(s, multiprocessors, parts, false);
 	return s->trips > 0;
@@ -226,8 +239,7 @@ deepen(Trim *x, const Bound *first, double blocks)
 static bool
 stands(const Trim *x, int warps)
 {
-	const Module *m = built(x, false);
-	const Func *f = m ? m->funcs.at[0] : NULL;
+	const Func *f = built(x, false);
 	return f && f->schedule.warps == warps && block_find(f->body, OP_DOT_START) && blocks_by_shared(f, x->t) >= 1;
 }
 
@@ -277,8 +289,8 @@ static bool
 trims_little(const Trim *x, int64_t tile, int64_t was)
 {
 	enum { ROWS = 64, SHARE = 6 };                  /* the share of the rows that has to be left out: a sixth */
-	const Module *m = was > ROWS && (was - tile) * SHARE < was ? built(x, false) : NULL;
-	return m && count_products(m->funcs.at[0]) > 1;
+	const Func *f = was > ROWS && (was - tile) * SHARE < was ? built(x, false) : NULL;
+	return f && count_products(f) > 1;
 }
 
 void
@@ -333,29 +345,18 @@ takes_eight(const Trim *x)
 	if (at == x->n || x->value[at].value.i != FOUR)
 		return false;
 	x->value[at].value.i = EIGHT;
-	x->value[x->n] = choose_word(SCHEDULE_STAGES, SLOTS);
-	const Trim more = {x->k, x->t, x->how, x->value, x->n + 1};
-	const Module *m = built(&more, false);
-	const Func *f = m ? m->funcs.at[0] : NULL;
+	const Func *f = built_with_slots(x, SLOTS);
 	bool fits = f && f->schedule.slices == EIGHT && blocks_by_shared(f, x->t) == BLOCKS;
 	x->value[at].value.i = fits ? EIGHT : FOUR;
 	return fits;
 }
 
-/* Do so many blocks with so many slots stand on a multiprocessor, by shared memory and the thread IR's registers? */
+/* Do so many blocks with so many slots stand on a multiprocessor? */
 static bool
 stand(const Trim *x, int slots, double blocks)
 {
-	x->value[x->n] = choose_word(SCHEDULE_STAGES, slots);
-	const Trim more = {x->k, x->t, x->how, x->value, x->n + 1};
-	const Module *m = built(&more, false);
-	Func *f = m ? m->funcs.at[0] : NULL;
-	Inspection of = {.f = f, .t = x->t};
-	Pressure p;
-	if (!f || !pressure_estimate(f, x->t, &p))
-		return false;
-	inspect_resources(&of, MIN(2 * p.held / 3, p.limit), 0, 0);
-	return of.blocks >= blocks;
+	Func *f = built_with_slots(x, slots);
+	return f && resident(f, x->t) >= blocks;
 }
 
 /* As many slots as keep some 64 KB under way on a multiprocessor, if those are fewer than pass pipeline takes; else 0.  Of
@@ -372,8 +373,7 @@ wanted_slots(const Trim *x)
 	Bound b;
 	if (!x->how->bind(x->how->user, x->value, x->n, &b) || b.schedule.split > 1 || !holds(x, choose_computes))
 		return 0;
-	const Module *m = built(x, false);
-	const Func *f = m ? m->funcs.at[0] : NULL;
+	const Func *f = built(x, false);
 	int64_t each = f && f->schedule.slices > 1 ? ring_of(f, &slots) : 0;
 	double blocks = ceil(choose_programs(&b) / x->t->rates->multiprocessors);
 	if (each && blocks == TWO && func_waits_late(f) && takes_eight(x))

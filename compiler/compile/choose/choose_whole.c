@@ -140,15 +140,14 @@ bill_of(Whole *s, Bill *bill)
 	*bill = (Bill){.cycles = -1, .refused = "the header refuses it, or it does not compile"};
 	if (!s->how->bind(s->how->user, s->value, s->n, &b))
 		return -1;
-	Module *m = choose_compile(s->k, &b, s->t, NULL);
-	Func *f = m ? m->funcs.at[0] : NULL;
-	double beyond = m ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged, s->is_plain) : 1;
+	Func *f = choose_compile(s->k, &b, s->t, NULL);
+	double beyond = f ? choose_beyond(f, s->t, s->is_few || decodes_in_warps(s, f), s->is_merged, s->is_plain) : 1;
 	bool is_open = b.schedule.stages <= 0 && !s->how->is_fixed(s->how->user, schedule_info[SCHEDULE_STAGES].text);
-	s->slots = m && s->is_plain && is_open ? choose_deeper(f, &b, s->t) : 0;
-	if (m && !(s->is_built ? estimate_bill(f, &b, s->t, s->apart.mem, NULL, bill)
+	s->slots = f && s->is_plain && is_open ? choose_deeper(f, &b, s->t) : 0;
+	if (f && !(s->is_built ? estimate_bill(f, &b, s->t, s->apart.mem, NULL, bill)
 				 : bill_lowered(s, &b, f, bill, &beyond)))
 		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
-	if (m && s->is_by_warps && block_find(f->body, OP_DOT_START))
+	if (f && s->is_by_warps && block_find(f->body, OP_DOT_START))
 		*bill = (Bill){.cycles = -1, .refused = "warpgroups multiply: the estimate chooses among those"};
 	return bill->cycles < 0 ? -1 : bill->cycles * beyond;
 }
@@ -186,9 +185,9 @@ compare_roles(Whole *s)
 	if (choose_is_said(s->k, s->how, SCHEDULE_WARPS) || s->n == NAMES_MOST ||
 	    !s->how->bind(s->how->user, s->value, s->n, &b) || b.schedule.warps > 0)
 		return;
-	Module *m = choose_simplified(s->k, &b, s->t);
+	Func *f = choose_simplified(s->k, &b, s->t);
 	b.schedule.warps = WARPS;
-	if (!m || !choose_roles(m->funcs.at[0], &b.schedule, s->t))
+	if (!f || !choose_roles(f, &b.schedule, s->t))
 		return;
 	s->value[s->n++] = choose_word(SCHEDULE_WARPS, WARPS);
 	compare(s, ROLES, 1);
@@ -238,8 +237,8 @@ add_parts(Whole *s)
 	if (s->n == NAMES_MOST || !s->how->bind(s->how->user, s->value, s->n, &b))
 		return;
 	bool stands = split_stands(s, &b);
-	Module *m = stands ? NULL : choose_simplified(s->k, &b, s->t);
-	int64_t split = m ? choose_split_of(m->funcs.at[0], &b, s->t) : b.schedule.split;
+	const Func *f = stands ? NULL : choose_simplified(s->k, &b, s->t);
+	int64_t split = f ? choose_split_of(f, &b, s->t) : b.schedule.split;
 	if (split > 1 && !stands)
 		s->value[s->n++] = choose_word(SCHEDULE_SPLIT, split);
 	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split))
@@ -352,10 +351,10 @@ search(Whole *s, const Bound *first, Arena *apart)
 	s->k->program->cx->mem = apart;
 	if (!kernel_tune(s->k, first, &all, &n))
 		return;
-	Module *m = choose_simplified(s->k, first, s->t);
-	s->gathers = m && choose_gathers(m->funcs.at[0]);
-	if (m)
-		choose_add_sides(s->k, first, s->t, s->how, m->funcs.at[0], apart, &all, &n);
+	const Func *f = choose_simplified(s->k, first, s->t);
+	s->gathers = f && choose_gathers(f);
+	if (f)
+		choose_add_sides(s->k, first, s->t, s->how, f, apart, &all, &n);
 	choose_join_rows(s->k, first, s->how, apart, all, n);
 	s->n = 0;
 	if (s->is_built)
@@ -378,10 +377,9 @@ static double
 other_bill(Whole *s, const NamedConst *values, int n)
 {
 	Bill bill;
-	for (int i = 0; i < n; i++)
-		if (n > NAMES_MOST ||
-		    (schedule_named(values[i].name) == SCHEDULE_SPLIT && values[i].value.i > SPLIT_BILLED))
-			return INFINITY;
+	if (ANY_OF(i, n, n > NAMES_MOST || (schedule_named(values[i].name) == SCHEDULE_SPLIT &&
+	    values[i].value.i > SPLIT_BILLED)))
+		return INFINITY;
 	memcpy(s->value, values, sizeof *values * (size_t)n);
 	s->n = n;
 	s->is_by_warps = false;
@@ -448,8 +446,8 @@ choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	    .is_merged = is_merged};
 	TuneName name[NAMES_MOST];
 	candidates_next(&s.apart);
-	const Module *m = is_merged ? NULL : choose_simplified(k, b, t);
-	s.decodes = m && choose_decodes(m->funcs.at[0]);
+	const Func *f = is_merged ? NULL : choose_simplified(k, b, t);
+	s.decodes = f && choose_decodes(f);
 	s.is_plain = !is_merged && !s.decodes;
 	double own = is_merged || how->why ? bill_of(&s, header) : -1;
 	if (how->why)                                   /* the choice is explained beside it */

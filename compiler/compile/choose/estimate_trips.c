@@ -348,10 +348,9 @@ static double
 issued_branch(const Issued *x, const ThreadNode *n)
 {
 	static const double SELDOM = 0.1;
-	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body))
-		if (op->nregion == 0 && op_info[op->kind].cost == COST_LONG && op->place.line == n->place.line &&
-		    op->place.col == n->place.col)
-			return SELDOM;
+	if (ANY_OP(op, x->f->body, op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
+	    op->place.line == n->place.line && op->place.col == n->place.col))
+		return SELDOM;
 	return 1;
 }
 

@@ -29,7 +29,7 @@ typedef struct Search {
 	bool header_of_schedule;                                /* the header speaks of the others, as in `where` */
 	NamedConst value[NAMES_MOST];
 	Bound bound;                                            /* for the present parameters */
-	Module *module;                                         /* of that; NULL: not made, or not to be had */
+	Func *f;                                                /* of that; NULL: not made, or not to be had */
 	Candidates apart;
 	Bill bill;                                              /* of the header's defaults */
 	double best, least[2];                                  /* of programs as they are; shared by blocks, by two */

@@ -42,10 +42,9 @@ may_run_always(const Block *b)
 		    (op_has(op, WRITES | EFFECT) && uses_results(op)))
 			return false;
 		for (int r = 0; r < op->nregion && op->kind == OP_IF; r++)
-			for (const Op *in = op->region[r]->first; in; in = op_after(in, op->region[r]))
-				if (op_is_loop(in) || (op_is_access(in) && !access_is_tensor(in)) ||
-				    (op->nout && op_has(in, WRITES | EFFECT)))
-					return false;
+			if (ANY_OP(in, op->region[r], op_is_loop(in) || (op_is_access(in) && !access_is_tensor(in)) ||
+			    (op->nout && op_has(in, WRITES | EFFECT))))
+				return false;
 	}
 	return true;
 }

@@ -50,9 +50,8 @@ held_slots(const Op *roles)
 {
 	const Block *body = roles->region[1];
 
-	for (const Op *op = body->first; op; op = op_after(op, body))
-		if (op->kind == OP_DOT_WAIT && op->nin == 0)
-			return 1;
+	if (ANY_OP(op, body, op->kind == OP_DOT_WAIT && op->nin == 0))
+		return 1;
 	return 0;
 }
 

@@ -217,10 +217,7 @@ split(const Bundle *x, Builder *b, Value *wide, const Type *each, int d, Value *
 static int
 tile_dim(const Op *read, int at)
 {
-	int d = 0;
-	for (int i = 0; i < at; i++)
-		d += attr_index(read)[i] == 'p';
-	return d;
+	return COUNT_OF(i, at, attr_index(read)[i] == 'p');
 }
 
 /* What a product takes as it was read comes by tensor maps. */

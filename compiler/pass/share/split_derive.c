@@ -375,9 +375,7 @@ split_find_columns(Func *f, const Op *loop, Derive *d)
 	if (n == 0 || !loop_steps_up(loop) || !ALL_OF(i, n, is_state(loop->out[i].type)))
 		return false;
 	find_varying(d);
-	bool *known = NEW_ARRAY(tmp, bool, n);
-	for (int i = 0; i < n; i++)
-		known[i] = take_fold(d, i);
+	bool *known = MAP_OF(tmp, bool, i, n, take_fold(d, i));
 	return ALL_OF(i, n, known[i] || ANY_OF(key, n, known[key] && is_key(d, key) &&
 	    (take_pick(d, i, key) || take_scaled(d, i, key))));
 }

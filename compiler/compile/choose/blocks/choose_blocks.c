@@ -98,8 +98,8 @@ try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 	Bound b;
 	if (!blocks_is_open(s, SCHEDULE_KEEP) || first->schedule.keep > 0)
 		return;
-	Module *m = compile_form(s, first, form, &b);
-	form.keep = m ? blocks_repeated_trips(m->funcs.at[0], &b) : 0;
+	const Func *f = compile_form(s, first, form, &b);
+	form.keep = f ? blocks_repeated_trips(f, &b) : 0;
 	for (int i = 0; i < LEN(reads) && form.keep > 1; i++)
 		for (int warps = least; warps <= most; warps *= 2) {
 			form.warps = warps == s->rule && !form.strip ? 0 : warps;
@@ -231,11 +231,11 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	s->k->program->cx->mem = apart;                 /* what is bound outlives candidates */
 	if (!s->how->bind(s->how->user, tile->value, tile->n, &with))
 		return;
-	Module *m = compile_form(s, &with, (Form){0}, &b);
-	if (!m || !estimate_bill(m->funcs.at[0], &b, s->t, s->apart.mem, NULL, &bill))
+	Func *f = compile_form(s, &with, (Form){0}, &b);
+	if (!f || !estimate_bill(f, &b, s->t, s->apart.mem, NULL, &bill))
 		return;
-	int rule = s->rule = m->funcs.at[0]->schedule.warps;
-	bool starts = starts_long(&bill), flips = block_find(m->funcs.at[0]->body, OP_FLIP);
+	int rule = s->rule = f->schedule.warps;
+	bool starts = starts_long(&bill), flips = block_find(f->body, OP_FLIP);
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
@@ -303,13 +303,12 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
 	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	Module *m = compile_form(s, first, (Form){0}, &b);
-	const Func *f = m ? m->funcs.at[0] : NULL;
+	Func *f = compile_form(s, first, (Form){0}, &b);
 	bool is_rough = f && !blocks_modelled(f);
 	s->tallies = f && blocks_privatize(f);
 	s->merges = f && !s->tallies && blocks_merge(f);
-	const char *none = !m      ? "it does not compile"
-	    : !estimate_bill(m->funcs.at[0], &b, s->t, s->apart.mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
+	const char *none = !f      ? "it does not compile"
+	    : !estimate_bill(f, &b, s->t, s->apart.mem, NULL, &s->bill) ? CHOOSE_NO_BLOCK
 	    : s->bill.cycles <= LEAST_CYCLES ? "the launch takes no longer than what it costs to begin one"
 	    : is_rough && !s->tallies && !starts_longest(s)
 	    ? "the model knows its operations, or loops with products, too little: warps follow from the tiles' sizes"

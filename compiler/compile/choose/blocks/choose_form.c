@@ -50,7 +50,7 @@ say(Form x, int value[LEN(said)])
 	    x.split, x.keep, x.share}, sizeof *value * LEN(said));
 }
 
-Module *
+Func *
 compile_form(Blocks *s, const Bound *first, Form x, Bound *b)
 {
 	int value[LEN(said)];
@@ -131,10 +131,10 @@ try_form(Blocks *s, const Bound *first, Form x)
 	Bound b;
 	Bill bill;
 	NamedConst values[VALUES_MOST];
-	Module *m = compile_form(s, first, x, &b);
-	const char *reason = m ? refusal(s, m->funcs.at[0], &b, x, &bill) : "it does not compile";
+	Func *f = compile_form(s, first, x, &b);
+	const char *reason = f ? refusal(s, f, &b, x, &bill) : "it does not compile";
 	double cycles = -1;
-	bool shares = !reason && may_share(s, m->funcs.at[0], &bill, x);
+	bool shares = !reason && may_share(s, f, &bill, x);
 	if (!reason) {
 		int warps = x.warps ? x.warps : s->rule;
 		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;

@@ -39,8 +39,8 @@ typedef struct Blocks {
 
 /* Did neither the header nor the caller say that? */
 bool blocks_is_open(const Blocks *s, ScheduleName name);
-/* The module after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
-Module *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
+/* The function after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
+Func *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
  * costs, are fewer than s->best. */
 void try_form(Blocks *s, const Bound *first, Form x);

@@ -43,9 +43,8 @@ choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 	Bound first = *b;
 	Bill bill;
 	first.schedule.materialize = MATERIALIZE_FIRST;
-	Module *m = choose_compile((Kernel *)b->kernel, &first, t, NULL);
-	const Func *f = m ? m->funcs.at[0] : NULL;
-	bool is_known = f && f->nmade && estimate_bill(m->funcs.at[0], &first, t, mem, NULL, &bill);
+	Func *f = choose_compile((Kernel *)b->kernel, &first, t, NULL);
+	bool is_known = f && f->nmade && estimate_bill(f, &first, t, mem, NULL, &bill);
 	return is_known ? bill.cycles + NEXT : -1;
 }
 
@@ -79,10 +78,10 @@ is_shared(const Func *f, const Bound *b)
 static bool
 may_be_made(Kernel *k, const Bound *b, const Target *t)
 {
-	Module *m = choose_simplified(k, b, t);
-	if (!m || !is_shared(m->funcs.at[0], b) || !choose_sums(m->funcs.at[0]))
+	const Func *f = choose_simplified(k, b, t);
+	if (!f || !is_shared(f, b) || !choose_sums(f))
 		return false;
-	double bytes = made_bytes(m->funcs.at[0], b, k->program->cx->mem);
+	double bytes = made_bytes(f, b, k->program->cx->mem);
 	return bytes <= ROOM * estimate_bytes(b) && bytes <= ROOM_MOST;
 }
 
@@ -91,8 +90,8 @@ static double
 cycles_of(Kernel *k, const Bound *b, const Target *t)
 {
 	Bill bill;
-	Module *m = choose_compile(k, b, t, NULL);
-	return m && choose_bill(b, m->funcs.at[0], t, k->program->cx->mem, &bill) ? bill.cycles : -1;
+	Func *f = choose_compile(k, b, t, NULL);
+	return f && choose_bill(b, f, t, k->program->cx->mem, &bill) ? bill.cycles : -1;
 }
 
 static void

@@ -191,10 +191,8 @@ visit_dot(const Pair *x, const Op *a)
 	    !sums_over(x, left, r + 1, right, r) || !tile_take_axis(x, out, r, left, r) ||
 	    !tile_take_axis(x, out, r + 1, right, r + 1))
 		return false;
-	for (int d = 0; d < r; d++)
-		if (tile_is_part(x, out, d) || tile_is_part(x, left, d) || tile_is_part(x, right, d))
-			return false;
-	return ALL_OF(d, rank, tile_take_axis(x, out, d, a->in[2], d));
+	return ALL_OF(d, r, !(tile_is_part(x, out, d) || tile_is_part(x, left, d) || tile_is_part(x, right, d))) &&
+	    ALL_OF(d, rank, tile_take_axis(x, out, d, a->in[2], d));
 }
 
 static bool visit_block(Pair *x, const Block *first, const Block *second);

@@ -194,9 +194,8 @@ tile_visit_write(Pair *x, const Op *a)
 		gathered |= index[i] == 'g';
 		d += n;
 	}
-	for (int axis = 0; axis < MAX_AXES; axis++)
-		if (x->count[axis] && !covers[axis])
-			return false;
+	if (ANY_OF(axis, MAX_AXES, x->count[axis] && !covers[axis]))
+		return false;
 	note_last(x, a, tile);
 	x->written++;
 	return true;
