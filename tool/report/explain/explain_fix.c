@@ -159,11 +159,13 @@ fix_bytes(const Explain *s, const ExplainLine *own)
 	int now = MIN(explain_blocks_with(s, 0), explain_resident(s)),
 	    then = explain_blocks_with(s, (double)own->x->smem_bytes);
 	const char *fits =
-	    then >= now ? "as many blocks fit"
-			: arena_printf(s->mem, "a multiprocessor holds %d block%s and not %d", then,
+	    then <= 0     ? "no block would fit"
+	    : then >= now ? "as many blocks would fit"
+			  : arena_printf(s->mem, "a multiprocessor would hold %d block%s and not %d", then,
 			      then == 1 ? "" : "s", now);
 	return arena_printf(s->mem,
-	    " (there is none where both have bytes of their own: %lld more, with which %s)",
+	    " (both have the same bytes, as neither needs them when the other does; with %lld more there were none, and "
+	    "%s: no word of the header asks for that)",
 	    (long long)own->x->smem_bytes, fits);
 }
 
@@ -226,7 +228,14 @@ fix_exchange(const Explain *s, const ExplainLine *l)
 	OpFamily family = use ? op_family(use) : op_family(l->x->op);
 	bool stores = use && (use->kind == OP_WRITE || use->kind == OP_SEND ||
 				 use->kind == OP_STORE || use->kind == OP_PUT);
-	const char *why = family == FAMILY_DOT ? "products take their operands so"
+	const Op *from = l->x->op->in[0]->def;
+	while (from && (from->kind == OP_CONVERT || from->kind == OP_CAST))
+		from = from->in[0]->def;
+	bool reads = from && from->kind == OP_READ;
+	const char *why = family == FAMILY_DOT && reads
+			      ? "products take their operands so; of a loop over K whose trips copy them ahead there is one "
+				"a trip in its place, or mbarriers"
+			  : family == FAMILY_DOT ? "products take their operands so, and nothing in the header removes it"
 			  : stores             ? "so that each thread writes neighbours"
 					       : "what takes it holds other elements in a thread";
 	return arena_printf(s->mem, " (other threads compute an element than use it: %s%s)", why,
@@ -275,7 +284,7 @@ fix_put(const Explain *s, const ExplainLine *l)
 	const BarrierPair *p = l->x->pair;
 	if (p && (p->after->kind == OP_TALLY || p->before->kind == OP_TALLY))
 		return " (the block's threads add to one table in shared memory, which is set to 0 once and "
-		       "goes to memory once)";
+		       "goes to memory once: with persistent = false there is none, and each program adds to device memory)";
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_SEND)
 		return " (what a tensor map sends lies in shared memory first: nothing in the schedule removes it)";
 	if (p && p->before->kind == OP_SENT && p->after->kind == OP_PUT)
@@ -288,9 +297,12 @@ fix_put(const Explain *s, const ExplainLine *l)
 	int now = MIN(explain_blocks_with(s, 0), explain_resident(s)),
 	    then = explain_blocks_with(s, (double)bytes);
 	return arena_printf(s->mem,
-	    " (two buffers in turn need none: %lld bytes more, with which %s)", (long long)bytes,
-	    then >= now ? "as many blocks fit"
-			: arena_printf(s->mem, "a multiprocessor holds %d and not %d", then, now));
+	    " (a trip puts where other warps may still read what the one before has put; two buffers in turn, %lld bytes "
+	    "more, would need none, and %s: no word of the header asks for that)",
+	    (long long)bytes,
+	    then <= 0     ? "no block would fit"
+	    : then >= now ? "as many blocks would fit"
+			  : arena_printf(s->mem, "a multiprocessor would hold %d and not %d", then, now));
 }
 
 /* Nothing else is known: which threads the two accesses are of, and whether a trip or a program
