@@ -368,19 +368,72 @@ measured_us(const Cli *cli, const json_t *tuning, const json_t *profile)
 	return 1e6 * json_number_value(json_object_get(profile, "seconds"));
 }
 
-/* The example that is marked bench, where none was asked for and the first is another; NULL. */
-static const char *
-other_benchmark(const Cli *cli, const Kernel *k)
+/* Bytes of an example's tensors, and a scalar's each; -1: it cannot be bound. */
+static double
+example_bytes(Kernel *k, const ExampleItem *ex)
 {
-	const ExampleItem *bench = kernel_first_example(k, true);
-	bool asked = cli_has(cli, OPT_EXAMPLE) || cli->define.n > 0;
-	return !asked && bench && bench->is_bench && bench != k->examples.at ? bench->label : NULL;
+	Compile *cx = k->program->cx;
+	Bound b;
+	double bytes = 0;
+	cx->muted++;
+	bool ok = example_bind(k, ex, NULL, 0, NEW_ARRAY(cx->mem, ArgInfo, k->params.n), &b);
+	cx->muted--;
+	for (int i = 0; ok && i < k->params.n; i++) {
+		double of = dtype_info[b.param[i].dtype].bits / 8.;
+		for (int d = 0; d < b.param[i].rank; d++)
+			of *= (double)b.param[i].dim[d];
+		bytes += of;
+	}
+	return ok ? bytes : -1;
+}
+
+/* Where neither an example nor sizes were asked for, nor a run, which takes long with many: the largest of those that
+ * are marked bench; NULL: there is none. */
+static const ExampleItem *
+benchmark_of(const Cli *cli, Kernel *k)
+{
+	const ExampleItem *best = NULL;
+	double most = -1;
+	if (cli_has(cli, OPT_EXAMPLE) || cli_has(cli, OPT_RUN) || cli->strides.n > 0)
+		return NULL;
+	for (int i = 0; i < cli->define.n; i++) {
+		const char *name = cli->define.at[i].name;
+		bool of_schedule = schedule_named(name) >= 0 ||
+		    ANY_OF(c, k->item->ctparams.n, strcmp(k->item->ctparams.at[c].name, name) == 0);
+		if (!of_schedule)
+			return NULL;
+	}
+	for (int i = 0; i < k->examples.n; i++) {
+		double bytes = k->examples.at[i].is_bench ? example_bytes(k, &k->examples.at[i]) : -1;
+		best = bytes > most ? &k->examples.at[i] : best;
+		most = MAX(most, bytes);
+	}
+	return best;
+}
+
+/* Of what sizes all is, where the kernel has several examples: "example \"large\", the largest that is marked bench". */
+static const char *
+sizes_of(const Cli *cli, const Kernel *k, const ExampleItem *bench, Arena *mem)
+{
+	if (k->examples.n < 2)
+		return NULL;
+	const char *label = bench ? bench->label : cli_has(cli, OPT_EXAMPLE) ? cli->value[OPT_EXAMPLE] : k->examples.at->label;
+	const char *which = *label ? arena_printf(mem, "example \"%s\"", label) : "the example without a name";
+	int marked = 0;
+	for (int i = 0; i < k->examples.n; i++)
+		marked += k->examples.at[i].is_bench;
+	return arena_printf(mem, "%s%s%s", which, !bench ? "" : marked > 1 ? ", the largest marked bench" : ", marked bench",
+	    cli->define.n ? ", but for -D" : "");
 }
 
 json_t *
-report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
+report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 {
 	Compile *cx = k->program->cx;
+	const ExampleItem *bench = benchmark_of(asked, k);
+	Cli with = *asked, *cli = &with;
+	if (bench)
+		with.value[OPT_EXAMPLE] = bench->label;
 	const SourceFile *f = &cx->files.at[k->item->place.file];
 	Text dumps = {0};
 	PassOptions passes = {.dump = "all", .dump_to = &dumps, .own_file = true};
@@ -409,11 +462,12 @@ report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse)
 		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text), json_is_object(counted)));
+		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text), code.listing.n > 0,
+			json_is_object(counted)));
 	if (out) {
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
-		json_object_set_new(out, "benchmark", json_string(other_benchmark(cli, k)));
+		json_object_set_new(out, "sizes_of", json_string(sizes_of(asked, k, bench, cx->mem)));
 	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);

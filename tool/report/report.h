@@ -45,9 +45,9 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
 
 /* variants.c: estimates of the launch with other tiles, a list; empty where there are none.  What the choice had no
  * room for, or took to be slower, is left out.  Of the fastest, `built_us` is the estimate of their code, and other warps
- * where code is `counted`. */
+ * where there is a listing: by its instructions, where those of the kernel are counted, else by its registers. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines, bool counted);
+    const ChooseWhy *why, int lines, bool listed, bool counted);
 /* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
 bool report_is_barrier(const char *line);
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?

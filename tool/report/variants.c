@@ -248,9 +248,9 @@ variant_try(Variants *v, const char *name, int64_t value, bool may_spill)
 
 json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines, bool counted)
+    const ChooseWhy *why, int lines, bool listed, bool counted)
 {
-	Variants v = {cli, k, t, clock(), why, b, x, json_array(), {0}, {0}, 0};
+	Variants v = {cli, k, t, clock(), why, b, x, json_array(), {0}, {0}, 0, counted};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	for (int i = 0; i < b->nct; i++) {
@@ -268,6 +268,6 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 	}
 	v.begun = clock();
 	variants_build(
-	    &v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, counted);
+	    &v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, listed);
 	return v.all;
 }

@@ -33,6 +33,7 @@ typedef struct Variants {
 	VEC(With) with;                                         /* of each of all */
 	VEC(int) order; /* which are to be compiled, the most important first */
 	size_t bytes;   /* of PTX, so far */
+	bool is_counted; /* the kernel's machine code says what it takes, so that that of others is counted, too */
 } Variants;
 
 bool variant_is_given(const Variants *v, const char *name);
@@ -42,7 +43,7 @@ bool variant_is_given(const Variants *v, const char *name);
 int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
 /* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of
- * tiles before there is code; `counted`: machine code tells. */
-void variants_build(Variants *v, int lines, double most, bool counted);
+ * tiles before there is code; `listed`: there is machine code, with whose registers and spills, at least, all are estimated. */
+void variants_build(Variants *v, int lines, double most, bool listed);
 
 #endif

@@ -11,8 +11,9 @@ enum { TILES = 4, WORDS = 3 };                            /* of each so many */
 enum { LINE = 128 };                                      /* bytes of memory */
 enum {
 	PTX_MOST = 300000,
-	PTX_FURTHER = 400000
-}; /* bytes in all, which ptxas takes two seconds for */
+	PTX_FURTHER = 400000,
+	PTX_OVER = 80000
+}; /* bytes in all, which ptxas takes two seconds for; the last may go beyond so far */
 static const double NO_MORE = 1.01;                       /* of the kernel's own: not slower */
 static const double LESS = 0.95;                          /* of the kernel's own: worth going further the same way */
 
@@ -127,7 +128,11 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 		  least_row(&x) >= MIN(LINE, least_row(v->own));
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
-		json_decref(report_count_code(stages, lines, &x, cx->mem));
+		if (v->is_counted) {
+			json_t *counted = report_count_code(stages, lines, &x, cx->mem);
+			ok = json_is_object(counted); /* else its time is on another scale */
+			json_decref(counted);
+		}
 	}
 	json_object_set_new(j, "built_us", json_real(ok ? x.bill.cycles / v->t->rates->clock : 0));
 	json_object_set_new(j, "spills", json_integer(ok ? MAX(x.spills, 0) : 0));
@@ -157,7 +162,8 @@ build_wanted(Variants *v, int lines, size_t most)
 		f->name = arena_printf(cx->mem, "%s_%d", f->name, i);
 		code[of] = (CliCode){.name = f->name};
 		if (!(had || !func_find(f, OP_ROLES)) ||
-		    !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL))
+		    !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL) ||
+		    (v->bytes > 0 && v->bytes + code[of].ptx.n > most + PTX_OVER)) /* others may be shorter */
 			text_close(&code[of].ptx);
 		v->bytes += code[of].ptx.n;
 		nth[of++] = i;
@@ -188,7 +194,17 @@ want_warps(Variants *v)
 		    NULL);
 }
 
-/* The most warps with which each row that warps share is of one, so that they exchange nothing at barriers. */
+/* Do both accesses stay in one warp's threads where rows do?  Not of what is put where any thread takes it from. */
+static bool
+is_of_rows(const InspectLine *l)
+{
+	const BarrierPair *p = l->pair;
+	return !p || strcmp(l->what, "barrier") != 0 ||
+	       !(p->is_global || p->before->kind == OP_PUT || p->before->kind == OP_TALLY);
+}
+
+/* The most warps with which each row that warps share is of one, so that they exchange nothing at barriers; one, where any
+ * thread may take what another has put. */
 static void
 want_alone(Variants *v)
 {
@@ -196,11 +212,11 @@ want_alone(Variants *v)
 	int now = func_warps(v->own->f), alone = now;
 	for (int i = 0; i < v->own->lines.n; i++) {
 		const InspectLine *l = &v->own->lines.at[i];
+		bool passes = (l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE || l->kind == INSPECT_REDUCE) &&
+			      l->smem_bytes > 0;
 		if (l->across > 1)
 			alone = MIN(alone, now % l->across == 0 ? now / l->across : 1);
-		else if ((l->kind == INSPECT_CONVERT || l->kind == INSPECT_MOVE ||
-			     l->kind == INSPECT_REDUCE) &&
-			 l->smem_bytes > 0)
+		else if (passes || !is_of_rows(l))
 			alone = 1;
 	}
 	bool can = alone < now && !variant_is_given(v, name) && v->own->f->schedule.share <= 1 &&
@@ -261,10 +277,11 @@ want_compared(Variants *v, const Tried *taken, const Tried *c, const char *as)
 }
 
 /* The fastest of those that were compared beside the one that was taken, and the fastest with
- * another value of each word of the schedule. */
+ * another value of each word of the schedule: of warps, too, where products take another tile with them. */
 static void
 want_next(Variants *v)
 {
+	bool multiplies = v->own->bill.part[BILL_PRODUCTS] > 0;
 	const Tried *taken = NULL, *next = NULL, *of[SCHEDULE_COUNT] = {NULL};
 	for (int i = 0; i < v->why->tried.n; i++)
 		taken = v->why->tried.at[i].is_chosen ? &v->why->tried.at[i] : taken;
@@ -276,7 +293,7 @@ want_next(Variants *v)
 		next = !next || c->bill.cycles < next->bill.cycles ? c : next;
 		for (int k = 0; k < c->n; k++) {
 			int word = schedule_named(c->value[k].name);
-			bool other = word >= 0 && word != SCHEDULE_WARPS &&
+			bool other = word >= 0 && (word != SCHEDULE_WARPS || multiplies) &&
 				     !choose_has(taken->value, taken->n, &c->value[k]);
 			if (other && (!of[word] || c->bill.cycles < of[word]->bill.cycles))
 				of[word] = c;
@@ -298,7 +315,7 @@ static void
 want_words(Variants *v)
 {
 	const Schedule *own = &v->own->f->schedule;
-	static const ScheduleName doubles[] = {SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_COARSEN};
+	static const ScheduleName doubles[] = {SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_COARSEN, SCHEDULE_SHARE};
 	for (int i = 0; i < LEN(doubles); i++) {
 		const char *name = schedule_info[doubles[i]].text;
 		Const now;
@@ -423,20 +440,21 @@ want_further(Variants *v)
 }
 
 void
-variants_build(Variants *v, int lines, double most, bool counted)
+variants_build(Variants *v, int lines, double most, bool listed)
 {
 	want_fast(v);
-	if (counted)
+	if (listed)
 		want_alone(v);
 	int nth = next_built(v, most);
 	for (int n = 0; nth >= 0 && n < TILES; n++, nth = next_built(v, most))
 		want(v, nth, NULL);
-	if (counted) {
+	if (listed) {
 		want_next(v);
 		want_warps(v);
 		want_words(v);
 	}
 	build_wanted(v, lines, PTX_MOST);
+	v->begun = clock();
 	want_further(v);
 	build_wanted(v, lines, PTX_FURTHER);
 }

@@ -341,7 +341,7 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	    .timeline = json_object_get(kernel, "timeline"),
 	    .counted = json_object_get(kernel, "code"),
 	    .summary = json_string_value(json_object_get(kernel, "summary")),
-	    .benchmark = json_string_value(json_object_get(kernel, "benchmark")),
+	    .sizes_of = json_string_value(json_object_get(kernel, "sizes_of")),
 	    .us = x->bill.cycles > 0 ? x->bill.cycles / clock : 0,
 	    .measured = json_number_value(json_object_get(kernel, "measured_us")),
 	    .compared = x->compared / clock,

@@ -57,7 +57,7 @@ typedef struct Explain {
 	const Bound *b;
 	const json_t *limits, *variants, *profile, *warnings, *timeline, *counted; /* of the report */
 	const char *summary; /* what inspect --explain prints */
-	const char *benchmark; /* the example that has other sizes, for times; NULL */
+	const char *sizes_of; /* the example, where there are several; NULL */
 	TextList source;     /* lines of the text */
 	double us;           /* of the launch by the model; 0: not known */
 	double measured;     /* the same, µs; 0: it was not */

@@ -290,8 +290,8 @@ brief_of(const Explain *s, const Suggestions *all)
 		    explain_micro(s, least));
 	if (!explain_at_floor(s))
 		text_printf(&t, "; %s", explain_first(s, all));
-	if (s->benchmark)
-		text_printf(&t, "; with the sizes of the first example, not the benchmark's, \"%s\"", s->benchmark);
+	if (s->sizes_of)
+		text_printf(&t, "; with the sizes of %s", s->sizes_of);
 	text_put(&t, ".");
 	return text_take(&t, s->mem);
 }
