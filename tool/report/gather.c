@@ -417,13 +417,14 @@ sizes_of(const Cli *cli, const Kernel *k, const ExampleItem *bench, Arena *mem)
 {
 	if (k->examples.n < 2)
 		return NULL;
-	const char *label = bench ? bench->label : cli_has(cli, OPT_EXAMPLE) ? cli->value[OPT_EXAMPLE] : k->examples.at->label;
+	const char *label = bench ? bench->label : k->examples.at->label;
+	label = cli_has(cli, OPT_EXAMPLE) ? cli->value[OPT_EXAMPLE] : label;
 	const char *which = *label ? arena_printf(mem, "example \"%s\"", label) : "the example without a name";
 	int marked = 0;
 	for (int i = 0; i < k->examples.n; i++)
 		marked += k->examples.at[i].is_bench;
-	return arena_printf(mem, "%s%s%s", which, !bench ? "" : marked > 1 ? ", the largest marked bench" : ", marked bench",
-	    cli->define.n ? ", but for -D" : "");
+	const char *why = !bench ? "" : marked > 1 ? ", the largest marked bench" : ", marked bench";
+	return arena_printf(mem, "%s%s%s", which, why, cli->define.n ? ", but for -D" : "");
 }
 
 json_t *

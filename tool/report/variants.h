@@ -43,7 +43,8 @@ bool variant_is_given(const Variants *v, const char *name);
 int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
 /* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of
- * tiles before there is code; `listed`: there is machine code, with whose registers and spills, at least, all are estimated. */
+ * tiles before there is code; `listed`: there is machine code, by whose registers and spills, at least, all
+ * are estimated. */
 void variants_build(Variants *v, int lines, double most, bool listed);
 
 #endif

@@ -212,8 +212,9 @@ explain_time(const Explain *s)
 		    explain_micro(s, s->us), explain_guessed(s));
 	else if (*explain_most_trips(s))
 		text_printf(&t,
-		    "The estimate, %s, is for the most trips: %s. Data says how many there are, and the time goes with it; "
-		    "of %d measured kernels %s, whose trips were known, eight in ten took %.2f to %.2f times their estimate (H200).",
+		    "The estimate, %s, is for the most trips: %s. Data says how many there are, and the time goes "
+		    "with it; of %d measured kernels %s, whose trips were known, eight in ten took %.2f to %.2f "
+		    "times their estimate (H200).",
 		    explain_micro(s, s->us), explain_most_trips(s), e->n, e->of, e->least, e->most);
 	else if (s->x->t->rates->is_public)
 		text_printf(&t,

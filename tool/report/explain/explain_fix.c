@@ -233,8 +233,8 @@ fix_exchange(const Explain *s, const ExplainLine *l)
 		from = from->in[0]->def;
 	bool reads = from && from->kind == OP_READ;
 	const char *why = family == FAMILY_DOT && reads
-			      ? "products take their operands so; of a loop over K whose trips copy them ahead there is one "
-				"a trip in its place, or mbarriers"
+			      ? "products take their operands so; a loop over K whose trips copy them ahead has one a "
+				"trip in its place, or mbarriers"
 			  : family == FAMILY_DOT ? "products take their operands so, and nothing in the header removes it"
 			  : stores             ? "so that each thread writes neighbours"
 					       : "what takes it holds other elements in a thread";
@@ -284,7 +284,8 @@ fix_put(const Explain *s, const ExplainLine *l)
 	const BarrierPair *p = l->x->pair;
 	if (p && (p->after->kind == OP_TALLY || p->before->kind == OP_TALLY))
 		return " (the block's threads add to one table in shared memory, which is set to 0 once and "
-		       "goes to memory once: with persistent = false there is none, and each program adds to device memory)";
+		       "goes to memory once: with persistent = false there is none, and each program adds to "
+		       "device memory)";
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_SEND)
 		return " (what a tensor map sends lies in shared memory first: nothing in the schedule removes it)";
 	if (p && p->before->kind == OP_SENT && p->after->kind == OP_PUT)
@@ -297,8 +298,8 @@ fix_put(const Explain *s, const ExplainLine *l)
 	int now = MIN(explain_blocks_with(s, 0), explain_resident(s)),
 	    then = explain_blocks_with(s, (double)bytes);
 	return arena_printf(s->mem,
-	    " (a trip puts where other warps may still read what the one before has put; two buffers in turn, %lld bytes "
-	    "more, would need none, and %s: no word of the header asks for that)",
+	    " (a trip puts where other warps may still read what the one before has put; two buffers in turn, "
+	    "%lld bytes more, would need none, and %s: no word of the header asks for that)",
 	    (long long)bytes,
 	    then <= 0     ? "no block would fit"
 	    : then >= now ? "as many blocks would fit"
