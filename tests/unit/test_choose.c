@@ -25,6 +25,7 @@ typedef struct Case {
 	ArgInfo args[5];
 	NamedConst fixed[6];
 	int nfixed, binds;
+	bool launches_both;
 	NamedConst *chosen;
 	int n;
 } Case;
@@ -59,7 +60,7 @@ static bool
 choose_for(Case *c, const char *text)
 {
 	Bound b;
-	const ChooseBinding how = {is_fixed, bind, c, NULL, false};
+	const ChooseBinding how = {is_fixed, bind, c, NULL, c->launches_both};
 	c->cx = compile_open();
 	Program *p = program_open(c->cx, source_text(c->cx, "<test>", text, strlen(text)));
 	assert_int_equal(c->cx->nerrors, 0);
@@ -850,6 +851,25 @@ test_columns(void **state)
 	compile_close(filled.cx);
 }
 
+/* Columns that indices say are computed before, where they are fewer than such a row's part of 2,048, too. */
+static void
+test_gathered_columns(void **state)
+{
+	static const char text[] =
+	    "kernel mm<BM = 128, BN = 128, BK = 64>(a: in bf16[M, L], b: in bf16[K, N], p: in i32[K], c: out bf16[M, N])\n"
+	    "grid(i: cdiv(M, BM), j: cdiv(N, BN))\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[i * BM +: BM, p[k +: BK]] @ b[k +: BK, j * BN +: BN]; }\n"
+	    "  c[i * BM +: BM, j * BN +: BN] = acc as bf16; }\n";
+	Case c = {.launches_both = true, .args = {{.given = true, .dtype = TY_BF16, .rank = 2, .dim = {4096, 4096}},
+	    {.given = true, .dtype = TY_BF16, .rank = 2, .dim = {128, 4096}},
+	    {.given = true, .dtype = TY_I32, .rank = 1, .dim = {128}},
+	    {.given = true, .dtype = TY_BF16, .rank = 2, .dim = {4096, 4096}}}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "materialize"), 1);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -862,6 +882,7 @@ main(void)
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_gathered_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ double estimate_in_sectors(const BoundParam *p);
 bool estimate_is_displaced(const Op *access);
 /* Bytes that the L2 cache gives beside those of pieces that data places, which a read takes of sectors. */
 double estimate_beside_pieces(const Bound *b, const Target *t, const Op *op);
+/* Bytes of the tensors that the function itself uses, from that parameter on. */
+double estimate_used(const Func *f, const InspectArg *arg, int from);
 /* Has a parameter rows, or elements, that data names? */
 bool estimate_is_table(const Func *f, const Bound *b, const InspectArg *arg, int param);
 /* A line of text for each tensor that they read or write again and again. */

@@ -4,6 +4,7 @@
 #include "compile/choose/estimate.h"
 #include "compile/inspect.h"
 #include "lower/lower.h"
+#include "model/digits/digits.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
@@ -286,7 +287,8 @@ launch_sectors(void *user, const Op *op)
 	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
 	double all = inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
 	all = estimate_at_random(l->b, op, all);
-	return picks(op) ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
+	bool is_part = picks(op) || l->f->schedule.materialize == MATERIALIZE_FIRST;
+	return is_part ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
 }
 
 static int
@@ -352,7 +354,8 @@ launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 	for (int i = 0; i < l->f->nparam; i++)
 		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
 	double bytes = cost_bytes(c);
-	double rest = MAX(estimate_bytes(l->b) - tables, 0);
+	bool is_first = l->f->schedule.materialize == MATERIALIZE_FIRST;
+	double all = is_first ? estimate_used(l->f, l->arg, 0) : estimate_bytes(l->b), rest = MAX(all - tables, 0);
 	return has_pointers ? bytes * programs : MIN(rest, (bytes - c->again) * programs) + scattered;
 }
 

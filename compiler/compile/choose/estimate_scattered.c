@@ -12,6 +12,7 @@
  * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
  * 64 MB 197 (191; 39), 1 M to one of 32 MB 52 (42). */
 #include "compile/choose/estimate.h"
+#include "model/digits/digits.h"
 #include "pass/layout/axis.h"
 
 #include <math.h>
@@ -57,6 +58,20 @@ table_bytes(const Bound *b, int param)
 	double bytes = dtype_info[b->param[param].dtype].bits / 8.0;
 	for (int d = 0; d < b->param[param].rank; d++)
 		bytes *= (double)b->param[param].dim[d];
+	return bytes;
+}
+
+double
+estimate_used(const Func *f, const InspectArg *arg, int from)
+{
+	double bytes = 0;
+	for (int i = from; i < f->nparam; i++) {
+		const Value *v = &f->body->arg[i];
+		double n = v->type->kind == TYPE_TENSOR && v->nuses > 0 ? dtype_info[v->type->elem].bits / 8.0 : 0;
+		for (int d = 0; n > 0 && d < v->type->rank; d++)
+			n *= (double)arg[i].dim[d];
+		bytes += n;
+	}
 	return bytes;
 }
 
@@ -335,7 +350,8 @@ blocks_of(const Func *f, const Bound *b, const InspectArg *arg, const Op *first,
 			continue;
 		const Type *tile = access_tile(op)->type;
 		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
-		n += all / piece * ceil(piece / BLOCK_BYTES) * programs * times_of(f, b, op);
+		n += all / piece * ceil(piece / BLOCK_BYTES) * programs * times_of(f, b, op) *
+		    (f->schedule.materialize == MATERIALIZE_FIRST ? estimate_inside(f, b, op) : 1);
 	}
 	return n;
 }

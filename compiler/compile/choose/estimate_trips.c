@@ -3,6 +3,7 @@
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "lower/lower.h"
+#include "model/digits/digits.h"
 
 #include <math.h>
 #include <string.h>
@@ -229,6 +230,18 @@ data_part(const Func *f, const Bound *b, const Op *loop)
 	return (double)all / programs;
 }
 
+/* Places of a loop whose ends the launch says, of a kernel that computes operands before: rows of 128 columns in parts of
+ * 2,048 (pass materialize); below 0: it is none. */
+static double
+span(const Func *f, const Bound *b, const Op *loop)
+{
+	Scalars s = {.f = f, .b = b, .at = MIDDLE};
+	bool is_first = f->schedule.materialize == MATERIALIZE_FIRST;
+	int64_t lo = is_first ? scalar(&s, loop->in[0], INT64_MIN, DEPTH) : INT64_MIN;
+	int64_t hi = is_first ? scalar(&s, loop->in[1], INT64_MIN, DEPTH) : INT64_MIN;
+	return lo == INT64_MIN || hi == INT64_MIN ? -1 : (double)MAX(hi - lo, 0);
+}
+
 double
 estimate_inside(const Func *f, const Bound *b, const Op *access)
 {
@@ -236,7 +249,8 @@ estimate_inside(const Func *f, const Bound *b, const Op *access)
 	for (const Op *at = access->home->parent; at; at = at->home->parent) {
 		int64_t step;
 		bool steps = at->kind == OP_FOR && value_int(at->in[2], &step) && step > 0 && attr_unrolled(at) <= 0;
-		double part = steps ? data_part(f, b, at) : -1, trips = part > 0 ? estimate_trips(f, b, at) : 0;
+		double part = steps ? MAX(data_part(f, b, at), span(f, b, at)) : -1;
+		double trips = part > 0 ? estimate_trips(f, b, at) : 0;
 		if (trips > 0 && part <= trips * (double)step)
 			share *= part / (trips * (double)step);
 	}

@@ -48,19 +48,6 @@ choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 	return is_known ? bill.cycles + NEXT : -1;
 }
 
-/* Bytes of the operands. */
-static double
-made_bytes(const Func *f, const Bound *b, Arena *mem)
-{
-	const InspectArg *arg = inspect_args(b, f, mem);
-	double n = 0;
-	for (int i = 0; i < f->nmade; i++) {
-		const InspectArg *a = &arg[f->nparam - f->nmade + i];
-		n += (double)a->dim[0] * (double)a->dim[1] * dtype_info[f->made[i].elem].bits / 8;
-	}
-	return n;
-}
-
 /* Would several programs compute each? */
 static bool
 is_shared(const Func *f, const Bound *b)
@@ -81,7 +68,7 @@ may_be_made(Kernel *k, const Bound *b, const Target *t)
 	const Func *f = choose_simplified(k, b, t);
 	if (!f || !is_shared(f, b) || !choose_sums(f))
 		return false;
-	double bytes = made_bytes(f, b, k->program->cx->mem);
+	double bytes = estimate_used(f, inspect_args(b, f, k->program->cx->mem), f->nparam - f->nmade);
 	return bytes <= ROOM * estimate_bytes(b) && bytes <= ROOM_MOST;
 }
 
