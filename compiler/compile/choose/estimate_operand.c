@@ -112,7 +112,7 @@ made_cost(const Estimate *e, const Op *op)
 
 /* An operand that a loop's product takes from registers, of what is computed there. */
 typedef struct Made {
-	double cycles;                                  /* of its instructions; 0: it gathers some */
+	double cycles;                                  /* of its instructions */
 	int sources;                                    /* reads of elements in order */
 	bool moves;                                     /* other threads have its elements than those that computed them */
 } Made;
@@ -121,7 +121,7 @@ static Made
 find_made(const Estimate *e, const Op *dot, Value *operand)
 {
 	enum { MOST = 32, SHORT = 4 };                  /* instructions of an element that is read by less than a word */
-	bool flipped, gathers = false;
+	bool flipped;
 	const Value *root = dot->out[0].type->rank == 2 ? dot_operand_root(operand, &flipped) : operand;
 	const Value *want[MOST] = {root};
 	Made m = {0};
@@ -135,7 +135,6 @@ find_made(const Estimate *e, const Op *dot, Value *operand)
 		bool is_short = is_read && element_bytes(v->type) < element_bytes(root->type);
 		m.sources += is_read;
 		m.cycles += is_short ? SHORT * (double)type_count(v->type) / LANES : 0;
-		gathers |= op->kind == OP_READ && strchr(attr_index(op), 'g');
 		if (!op_has(op, ELEM) && !moves && op->kind != OP_PERMUTE && op->kind != OP_BROADCAST)
 			continue;
 		m.moves |= op->kind == OP_REDUCE;
@@ -144,7 +143,6 @@ find_made(const Estimate *e, const Op *dot, Value *operand)
 		for (int i = 0; i < op->nin && n < MOST; i++)
 			want[n++] = op->in[i];
 	}
-	m.cycles = gathers ? 0 : m.cycles;
 	return m;
 }
 
