@@ -29,6 +29,11 @@ typedef struct VectorClock {
 	uint32_t at[];
 } VectorClock;
 
+/* What of shared vectors, which nothing changes, one was joined to another: lanes that wait for the same have one result. */
+typedef struct JoinedClock {
+	VectorClock *to, *from, *both;
+} JoinedClock;
+
 /* What a thread acquired from other blocks through atomics: a graph, read when accesses of two blocks conflict. */
 typedef struct Acquired Acquired;
 
@@ -76,11 +81,12 @@ typedef struct Check {
 	uint32_t epoch;                                 /* clocks below it happen before everything that threads do now */
 	CheckThread *thread;
 	VectorClock *unused;
+	JoinedClock joined[8];                          /* by their operands, where one was lately */
 	CheckObject *object;
 	int nobject, object_room;
 	int copy_agents;                                /* given out */
 	/* shared.c */
-	Cell *cell;                                     /* of each byte, or of a word that is not split (shared_cell) */
+	Cell *cell;                                     /* of each byte, or of a word that is not split (cell_at) */
 	uint8_t *split;                                 /* of each word: 1 if its bytes' cells differ */
 	uint8_t *defined;                               /* of each byte: 1 once it was written */
 	uint32_t shared_bytes, step;                    /* of a block; cells from one block's to the next one's */
@@ -88,7 +94,7 @@ typedef struct Check {
 	uint32_t floor, next, record_room;
 	bool has_bulk;                                  /* something of the async proxy's was there */
 	uint32_t *hint;                                 /* records by their contents, where one was lately */
-	struct AddedRead *added;                        /* lists by what was added to which, the same */
+	struct KnownList *known;                        /* lists by what made them of which, the same */
 	SameValue same_value;
 	const SimtRange *range;                         /* of global memory, where the last access was */
 	Costs *costs;                                   /* NULL: they are not asked for */

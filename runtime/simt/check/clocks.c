@@ -83,6 +83,26 @@ vector_own(Check *c, VectorClock **s)
 }
 
 static void
+joined_drop(Check *c, JoinedClock *j)
+{
+	vector_drop(c, j->to);
+	vector_drop(c, j->from);
+	vector_drop(c, j->both);
+	*j = (JoinedClock){0};
+}
+
+static void
+join_steps(Check *c, VectorClock *to, const VectorClock *from)
+{
+	ClockStep *at = (ClockStep *)to->at;
+	const ClockStep *other = (const ClockStep *)from->at;
+	for (int i = 0; i < vector_steps(c); i++) {
+		ClockStep later = (ClockStep)(other[i] > at[i]);
+		at[i] = (other[i] & later) | (at[i] & ~later);
+	}
+}
+
+static void
 vector_join(Check *c, VectorClock **to, VectorClock *from)
 {
 	if (!from || from == *to)
@@ -91,12 +111,20 @@ vector_join(Check *c, VectorClock **to, VectorClock *from)
 		*to = vector_share(from);
 		return;
 	}
-	ClockStep *at = (ClockStep *)vector_own(c, to)->at;
-	const ClockStep *other = (const ClockStep *)from->at;
-	for (int i = 0; i < vector_steps(c); i++) {
-		ClockStep later = (ClockStep)(other[i] > at[i]);
-		at[i] = (other[i] & later) | (at[i] & ~later);
+	JoinedClock *j = &c->joined[((uintptr_t)*to >> 4 ^ (uintptr_t)from >> 7) % LEN(c->joined)];
+	if (j->to == *to && j->from == from) {
+		*to = vector_share(j->both);
+		vector_drop(c, j->to);                  /* which *to was */
+		return;
 	}
+	bool kept = (*to)->refs > 1 && !(*to)->is_kept && !from->is_kept;
+	if (kept) {
+		joined_drop(c, j);
+		*j = (JoinedClock){vector_share(*to), vector_share(from), NULL};
+	}
+	join_steps(c, vector_own(c, to), from);
+	if (kept)
+		j->both = vector_share(*to);
 }
 
 void
@@ -141,6 +169,8 @@ clocks_begin(Check *c)
 void
 clocks_end(Check *c)
 {
+	for (int i = 0; i < LEN(c->joined); i++)
+		joined_drop(c, &c->joined[i]);
 	for (int i = 0; i < c->threads; i++)
 		hb_drop(c, &c->thread[i].before);
 	for (int i = 0; i < c->nobject; i++) {

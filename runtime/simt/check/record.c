@@ -42,8 +42,8 @@ records_collect(Check *c)
 		die("no memory for the checks of a block");
 	memset(map, 0xff, sizeof *map * used);
 	for (uint32_t i = 0; i < shared_cells(c); i += c->split[i / SHARED_WORD] ? 1 : SHARED_WORD) {
-		keep_list(c, &c->cell[i].write, kept, map, &n);
-		keep_list(c, &c->cell[i].touch, kept, map, &n);
+		keep_list(c, &cell_at(c, i)->write, kept, map, &n);
+		keep_list(c, &cell_at(c, i)->touch, kept, map, &n);
 	}
 	while (c->record_room < 2 * n + RECORDS_FIRST)
 		c->record_room *= 2;

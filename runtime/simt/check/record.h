@@ -25,10 +25,18 @@ shared_cells(const Check *c)
 	return (size_t)c->step * (size_t)c->blocks;
 }
 
+/* Cells of words lie together, as few words are split: those of their second bytes behind them, and so on. */
+static inline Cell *
+cell_at(const Check *c, uint32_t i)
+{
+	uint32_t byte = i % SHARED_WORD, word = i / SHARED_WORD;
+	return &c->cell[byte ? byte * (shared_cells(c) / SHARED_WORD) + word : word];
+}
+
 static inline const Cell *
 shared_cell(const Check *c, uint32_t i)
 {
-	return &c->cell[c->split[i / SHARED_WORD] ? i : i - i % SHARED_WORD];
+	return cell_at(c, c->split[i / SHARED_WORD] ? i : i - i % SHARED_WORD);
 }
 
 static inline Record *
@@ -53,10 +61,9 @@ record_equal(const Record *a, const Record *b)
 static inline uint32_t
 record_hash(const Record *r)
 {
-	uint64_t when = (uint64_t)r->clock << 32 | r->prev, what = (uint64_t)r->site << 32 | r->agent << 16 | r->access;
-	uint64_t h = when * 0x9e3779b97f4a7c15u ^ what * 0xc2b2ae3d27d4eb4fu ^
-	    ((uint64_t)r->mask << 32 | r->turn) * 0x165667b19e3779f9u;
-	return h >> 32 & (RECORD_HINTS - 1);
+	uint32_t h = r->prev * 0x9e3779b1u ^ r->mask * 0x85ebca6bu ^ (r->clock + r->turn) * 0xc2b2ae35u ^
+	    ((uint32_t)r->site << 16 ^ r->agent ^ r->access) * 0x27d4eb2fu;
+	return (h ^ h >> 15) % RECORD_HINTS;
 }
 
 /* The thread that a report names for an access; -1: a copy. */

@@ -23,12 +23,12 @@
 enum { WORD = SHARED_WORD, LIST_LONG = 8 };
 static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
 
-/* What add_touch gave for a thread's read after the list `read.prev`, in which nothing conflicts with a read.  Its clock
- * is at least the epoch that was, and numbers below `floor` mean nothing: so no entry is ever wrong. */
-typedef struct AddedRead {
-	Record read;
+/* The list that `by`, a read, made of the list by.prev: such steps are pure functions of both (and of what `turn`, which reads
+ * have not, says beside), and numbers below `floor` mean nothing, so that no entry is ever wrong. */
+typedef struct KnownList {
+	Record by;
 	uint32_t list;
-} AddedRead;
+} KnownList;
 
 /* An access as its record will have it. */
 typedef struct Touching {
@@ -51,8 +51,8 @@ shared_open(Check *c)
 	c->defined = calloc(shared_cells(c), 1);
 	c->record = malloc(sizeof *c->record * c->record_room);
 	c->hint = calloc(RECORD_HINTS, sizeof *c->hint);
-	c->added = calloc(RECORD_HINTS, sizeof *c->added);
-	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint || !c->added)
+	c->known = calloc(RECORD_HINTS, sizeof *c->known);
+	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint || !c->known)
 		die("no memory for the checks of a block");
 	c->floor = c->next = 1;
 }
@@ -65,7 +65,7 @@ shared_close(Check *c)
 	free(c->defined);
 	free(c->record);
 	free(c->hint);
-	free(c->added);
+	free(c->known);
 }
 
 void
@@ -80,7 +80,7 @@ shared_begin(Check *c)
 		return;
 	memset(c->cell, 0, sizeof *c->cell * shared_cells(c));
 	memset(c->hint, 0, sizeof *c->hint * RECORD_HINTS);
-	memset(c->added, 0, sizeof *c->added * RECORD_HINTS);
+	memset(c->known, 0, sizeof *c->known * RECORD_HINTS);
 	c->floor = c->next = 1;
 }
 
@@ -223,24 +223,37 @@ write_record(Check *c, Touching *a)
 	return a->ct->record;
 }
 
-/* The same for a read, which most often was added to that list before. */
+static inline KnownList *
+known_list(const Check *c, const Record *by)
+{
+	return &c->known[record_hash(by)];
+}
+
+static inline bool
+is_known(const Check *c, const KnownList *k, const Record *by)
+{
+	return k->list >= c->floor && record_equal(&k->by, by);
+}
+
+/* The same for a read, which most often was added to that list before, in this epoch. */
 static uint32_t
 add_read(Check *c, Touching *a, uint32_t number)
 {
-	bool conflicts = false;
 	a->r.prev = number >= c->floor ? number : 0;
-	AddedRead *known = &c->added[record_hash(&a->r)];
-	if (known->list >= c->floor && record_equal(&known->read, &a->r))
+	a->r.turn = c->epoch;
+	KnownList *known = known_list(c, &a->r);
+	if (is_known(c, known, &a->r))
 		return known->list;
+	const Record by = a->r;
+	bool conflicts = false;
+	a->r.prev = a->r.turn = 0;
 	for (const Record *r = record_at(c, number); r; r = record_at(c, r->prev)) {
-		conflicts |= !no_conflict(a->r.access, r->access);
+		conflicts |= !no_conflict(by.access, r->access);
 		look(c, a, r);
 	}
-	const Record read = a->r;
-	a->r.prev = 0;
 	uint32_t list = add_touch(c, a, number);
 	if (!conflicts)
-		*known = (AddedRead){read, list};
+		*known = (KnownList){by, list};
 	return list;
 }
 
@@ -251,7 +264,7 @@ touch(Check *c, Touching *a, Cell cell)
 	bool writes = (a->r.access & SIMT_WRITE) && !(a->r.access & SIMT_ATOMIC);
 	if (w && (!record_over(c, w) || (a->r.access & SIMT_TENSOR)))
 		look(c, a, w);
-	if (a->r.access == SIMT_READ)
+	if (!(a->r.access & (SIMT_WRITE | SIMT_ATOMIC)))
 		return (Cell){cell.write, add_read(c, a, cell.touch)};
 	for (const Record *r = record_at(c, cell.touch); r; r = record_at(c, r->prev))
 		look(c, a, r);
@@ -322,9 +335,9 @@ run_of_bytes(Check *c, uint32_t i, uint32_t end)
 {
 	uint32_t n = 1, word = i - i % WORD;
 	for (uint32_t k = 1; k < WORD && !c->split[word / WORD]; k++)
-		c->cell[word + k] = c->cell[word];
+		*cell_at(c, word + k) = *cell_at(c, word);
 	c->split[word / WORD] = 1;
-	while (i + n < MIN(end, word + WORD) && cells_equal(c->cell[i + n], c->cell[i]))
+	while (i + n < MIN(end, word + WORD) && cells_equal(*cell_at(c, i + n), *cell_at(c, i)))
 		n++;
 	return n;
 }
@@ -335,10 +348,10 @@ run_of_equals(Check *c, uint32_t i, uint32_t end)
 {
 	uint32_t n = WORD;
 	const uint8_t *split = &c->split[i / WORD];
-	const Cell *cell = &c->cell[i];
+	const Cell *cell = &c->cell[i / WORD], *next = cell;
 	if (i % WORD || end - i < WORD || *split)
 		return run_of_bytes(c, i, end);
-	while (end - i - n >= WORD && !*++split && cells_equal(cell[n], *cell))
+	while (end - i - n >= WORD && !*++split && cells_equal(*++next, *cell))
 		n += WORD;
 	return n;
 }
@@ -347,11 +360,15 @@ run_of_equals(Check *c, uint32_t i, uint32_t end)
 static inline void
 set_run(Check *c, uint32_t i, uint32_t n, Cell cell)
 {
-	uint32_t word = i - i % WORD, step = c->split[i / WORD] ? 1 : WORD;
-	for (uint32_t k = 0; k < n; k += step)
-		c->cell[i + k] = cell;
-	if (step == 1)
-		c->split[word / WORD] = !ALL_OF(k, WORD, cells_equal(c->cell[word + (uint32_t)k], cell));
+	uint32_t word = i - i % WORD;
+	if (!c->split[i / WORD]) {
+		for (Cell *at = &c->cell[i / WORD], *end = at + n / WORD; at < end; at++)
+			*at = cell;
+		return;
+	}
+	for (uint32_t k = 0; k < n; k++)
+		*cell_at(c, i + k) = cell;
+	c->split[i / WORD] = !ALL_OF(k, WORD, cells_equal(*cell_at(c, word + (uint32_t)k), cell));
 }
 
 void
@@ -371,7 +388,7 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 		make_room(c);
 		uint32_t n = run_of_equals(c, i, end);
 		a.offset = i;
-		set_run(c, i, n, touch(c, &a, c->cell[i]));
+		set_run(c, i, n, touch(c, &a, *cell_at(c, i)));
 		i += n;
 	}
 	if (access & SIMT_WRITE)
@@ -382,9 +399,15 @@ shared_touch(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int
 static uint32_t
 landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
 {
-	Record all[4 * LIST_LONG];
-	bool any = false;
+	Record all[4 * LIST_LONG], by = *now;
+	bool any = false, reads = !(now->access & SIMT_WRITE);
 	int n = 0;
+	by.prev = number;
+	by.site = 0;
+	by.turn = mask;
+	KnownList *known = known_list(c, &by);
+	if (reads && is_known(c, known, &by))
+		return known->list;
 	for (const Record *r = record_at(c, number); r && n < LEN(all); r = record_at(c, r->prev)) {
 		all[n] = *r;
 		if (r->agent == c->agents && r->mask == mask && r->access == now->access) {
@@ -401,6 +424,8 @@ landed(Check *c, uint32_t number, const Record *now, uint32_t mask)
 		all[n].prev = rest;
 		rest = record_make(c, &all[n]);
 	}
+	if (reads)
+		*known = (KnownList){by, rest};
 	return rest;
 }
 
@@ -420,7 +445,7 @@ shared_land(Check *c, SimtThread *t, const SimtThread *of, uint32_t offset, int 
 	for (uint32_t i = offset, end = offset + (uint32_t)bytes; i < end;) {
 		make_room(c);
 		uint32_t n = run_of_equals(c, i, end);
-		Cell cell = c->cell[i];
+		Cell cell = *cell_at(c, i);
 		if (access & SIMT_WRITE)
 			cell.write = landed(c, cell.write, &now, mask);
 		else
