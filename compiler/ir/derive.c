@@ -139,6 +139,24 @@ type_with_extent(Module *m, const Type *t, int d, int64_t extent)
 	return type_with_shape(m, t, t->rank, to);
 }
 
+bool
+reshape_from(const Op *op, int from[MAX_RANK])
+{
+	const Type *in = op->in[0]->type, *out = op->out[0].type;
+	int k = 0;
+	for (int d = 0; d < out->rank; d++) {
+		from[d] = -1;
+		if (out->extent[d] == 1)
+			continue;
+		while (k < in->rank && in->extent[k] == 1)
+			k++;
+		if (k == in->rank || in->extent[k] != out->extent[d])
+			return false;
+		from[d] = k++;
+	}
+	return true;
+}
+
 Value *
 build_iota(Builder *b, const Type *t, int axis)
 {

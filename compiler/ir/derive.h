@@ -51,6 +51,9 @@ Value *build_permute(Builder *b, Value *v, const int64_t *dims);
 /* Of the last two dimensions; of a constant a constant. */
 Value *build_exchange(Builder *b, Value *v);
 Value *build_reshape(Builder *b, Value *v, int rank, const int64_t *extent);
+/* Does the reshape only add and drop dimensions of one element?  Then from[d] is the operand's dimension that d of the
+ * result is, or -1. */
+bool reshape_from(const Op *op, int from[MAX_RANK]);
 /* Dimension d as two, of which the second has that extent. */
 Value *build_split_dim(Builder *b, Value *v, int d, int64_t extent);
 /* The tile n times along a new dimension d. */

@@ -84,22 +84,16 @@ label(MadeRows *r, const Value *v, const signed char *want)
 	return v->def && follow(r, v->def);
 }
 
-/* Dimensions of one element come or go. */
 static bool
 follow_reshape(MadeRows *r, const Op *op)
 {
-	const Type *from = op->in[0]->type, *to = op->out->type;
 	signed char want[MAX_RANK] = {0};
-	int d = 0;
-	for (int i = 0; i < from->rank; i++) {
-		while (d < to->rank && to->extent[d] == 1 && from->extent[i] != 1)
-			d++;
-		if (from->extent[i] == 1)
-			continue;
-		if (d == to->rank || to->extent[d] != from->extent[i])
-			return false;
-		want[i] = r->label[op->out->id][d++];
-	}
+	int from[MAX_RANK];
+	if (!reshape_from(op, from))
+		return false;
+	for (int d = 0; d < op->out->type->rank; d++)
+		if (from[d] >= 0)
+			want[from[d]] = r->label[op->out->id][d];
 	return label(r, op->in[0], want);
 }
 

@@ -2,6 +2,7 @@
  *
  * Divisibility and contiguity are facts modulo 2^64 (or the type's width): sums may wrap.  Ranges are facts about the
  * numbers; where a result may leave its type, its range is the type's. */
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 
@@ -314,27 +315,14 @@ rule_broadcast(const Op *op, const Type *t)
 static AxisInfo
 rule_reshape(const Op *op, const Type *t)
 {
-	const Type *from = op->in[0]->type;
 	AxisInfo s = in(op, 0), x = axis_unknown(t);
-	int unit = axis_unit(t), all = axis_div(&s, unit), j = 0;
-	bool plain = true;
-	for (int d = 0; d < t->rank; d++)
-		x.div[d] = all;
-	for (int d = 0; d < t->rank && plain; d++) {
-		if (t->extent[d] == 1)
-			continue;
-		while (j < from->rank && from->extent[j] == 1)
-			j++;
-		plain = j < from->rank && from->extent[j] == t->extent[d];
-		if (!plain)
-			break;
-		x.contig[d] = s.contig[j];
-		x.div[d] = s.div[j];
-		x.equal[d] = s.equal[j++];
-	}
-	for (int d = 0; !plain && d < t->rank; d++) {
-		x.contig[d] = x.equal[d] = 0;
-		x.div[d] = all;
+	int all = axis_div(&s, axis_unit(t)), from[MAX_RANK];
+	bool plain = reshape_from(op, from);
+	for (int d = 0; d < t->rank; d++) {
+		int k = plain ? from[d] : -1;
+		x.contig[d] = k < 0 ? 0 : s.contig[k];
+		x.equal[d] = k < 0 ? 0 : s.equal[k];
+		x.div[d] = k < 0 ? all : s.div[k];
 	}
 	x.lo = s.lo;
 	x.hi = s.hi;

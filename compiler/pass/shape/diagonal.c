@@ -39,7 +39,8 @@ slopes(const Value *v, int64_t *by, int depth)
 {
 	const Op *op = v->def;
 	const Type *t = v->type;
-	int64_t n, other[MAX_RANK], from = 0;
+	int64_t n, other[MAX_RANK];
+	int from[MAX_RANK];
 	if (!dtype_is_int(t->elem) || t->ptr != PTR_NONE || depth == DEEP)
 		return false;
 	for (int d = 0; d < t->rank; d++)
@@ -60,18 +61,10 @@ slopes(const Value *v, int64_t *by, int depth)
 			by[d] = op->in[0]->type->extent[d] == 1 ? 0 : other[d];
 		return true;
 	case OP_RESHAPE:
-		if (!slopes(op->in[0], other, depth + 1))
+		if (!slopes(op->in[0], other, depth + 1) || !reshape_from(op, from))
 			return false;
-		for (int d = 0; d < t->rank; d++) {
-			const Type *u = op->in[0]->type;
-			while (from < u->rank && u->extent[from] == 1)
-				from++;
-			if (t->extent[d] == 1)
-				continue;
-			if (from == u->rank || u->extent[from] != t->extent[d])
-				return false;
-			by[d] = other[from++];
-		}
+		for (int d = 0; d < t->rank; d++)
+			by[d] = from[d] < 0 ? 0 : other[from[d]];
 		return true;
 	case OP_PERMUTE:
 		if (!slopes(op->in[0], other, depth + 1))

@@ -166,20 +166,12 @@ static void
 from_reshape(Watch *w, const Op *op, Origin *out)
 {
 	const Origin *o = origin_of(w, op->in[0]);
-	const Type *from = op->in[0]->type, *to = op->out[0].type;
-	int map[MAX_RANK], next = 0, n = 0;
-	for (int d = 0; d < from->rank; d++)
-		if (from->extent[d] != 1)
-			map[n++] = d;
-	bool same = true;
-	for (int d = 0; d < to->rank; d++)
-		if (to->extent[d] != 1)
-			same &= next < n && from->extent[map[next++]] == to->extent[d];
-	next = 0;
-	for (int d = 0; d < to->rank; d++) {
-		if (same && to->extent[d] != 1)
-			out->dim[d] = o->dim[map[next++]];
-		out->dim[d].all |= !same && ANY_OF(k, from->rank, o->dim[k].all || o->dim[k].n > 0);
+	int from[MAX_RANK];
+	bool same = reshape_from(op, from);
+	for (int d = 0; d < op->out[0].type->rank; d++) {
+		if (same && from[d] >= 0)
+			out->dim[d] = o->dim[from[d]];
+		out->dim[d].all |= !same && ANY_OF(k, op->in[0]->type->rank, o->dim[k].all || o->dim[k].n > 0);
 	}
 }
 

@@ -78,33 +78,6 @@ along_same(const Along *a, const Along *b)
 	return ALL_OF(i, MAX_RANK, a->dim[i] == b->dim[i]);
 }
 
-/* Through a reshape that only adds or takes dimensions of one element. */
-static bool
-along_reshape(const Type *from, const Type *to, Along *a)
-{
-	int moved[MAX_RANK], d = 0;
-	for (int i = 0; i < from->rank; i++) {
-		moved[i] = -1;
-		if (from->extent[i] == 1)
-			continue;
-		while (d < to->rank && to->extent[d] == 1)
-			d++;
-		if (d == to->rank || to->extent[d] != from->extent[i])
-			return false;
-		moved[i] = d++;
-	}
-	for (int i = 0; i < MAX_RANK; i++)
-		a->dim[i] = a->dim[i] < 0 ? -1 : moved[a->dim[i]];
-	return true;
-}
-
-static void
-along_permute(const IntList *dims, Along *a)
-{
-	for (int i = 0; i < MAX_RANK; i++)
-		a->dim[i] = a->dim[i] < 0 ? -1 : VALUE_OF(k, dims->n, dims->at[k] == a->dim[i], k, -1);
-}
-
 static bool
 is_shape(const Op *op)
 {
@@ -115,9 +88,14 @@ is_shape(const Op *op)
 static bool
 along_shape(const Op *op, Along *a)
 {
-	if (op->kind == OP_PERMUTE)
-		along_permute(attr_dims(op), a);
-	return op->kind != OP_RESHAPE || along_reshape(op->in[0]->type, op->out[0].type, a);
+	const IntList *dims = op->kind == OP_PERMUTE ? attr_dims(op) : NULL;
+	int from[MAX_RANK];
+	if (op->kind == OP_RESHAPE && !reshape_from(op, from))
+		return false;
+	for (int i = 0; i < MAX_RANK && op->kind != OP_BROADCAST; i++)
+		a->dim[i] = a->dim[i] < 0 ? -1 : FIRST_OF(d, op->out[0].type->rank,
+						     (dims ? dims->at[d] : from[d]) == a->dim[i]);
+	return true;
 }
 
 /* Is v the value `of` in another shape?  Takes *a, of that, to v. */

@@ -59,25 +59,16 @@ affine_product(const Op *op, int depth, Affine *out)
 	return true;
 }
 
-/* Dimensions of extent 1 come and go. */
 static bool
 affine_reshaped(const Op *op, int depth, Affine *out)
 {
-	const Type *from = op->in[0]->type, *to = op->out[0].type;
 	Affine a;
-	int at = 0;
-	if (!affine_of(op->in[0], depth, &a))
+	int from[MAX_RANK];
+	if (!affine_of(op->in[0], depth, &a) || !reshape_from(op, from))
 		return false;
 	*out = (Affine){.root = a.root, .times = a.times, .plus = a.plus};
-	for (int d = 0; d < to->rank; d++) {
-		while (at < from->rank && from->extent[at] == 1)
-			at++;
-		if (to->extent[d] == 1)
-			continue;
-		if (at == from->rank || from->extent[at] != to->extent[d])
-			return false;
-		out->stride[d] = a.stride[at++];
-	}
+	for (int d = 0; d < op->out[0].type->rank; d++)
+		out->stride[d] = from[d] < 0 ? 0 : a.stride[from[d]];
 	return true;
 }
 
