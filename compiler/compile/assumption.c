@@ -140,12 +140,6 @@ assumption_multiple(int64_t assumed)
 	return assumed < 0 ? assumed : assumed & UINT32_MAX;
 }
 
-static int64_t
-assumption_least(int64_t assumed)
-{
-	return assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
-}
-
 /* The eighth's end: the tile is the least power of two that is more than half of it.  Of 1, what is unfolded has
  * at most, of 2 what bins have. */
 static int64_t
@@ -368,7 +362,7 @@ set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *
 		if (assumed < 0)
 			fix_symbol(f, i, -assumed);
 		f->param[i].multiple = assumed < 0 ? 0 : assumption_multiple(assumed);
-		f->param[i].least = assumption_least(assumed);
+		f->param[i].least = assumed < 0 ? 0 : assumed >> ASSUMED_LEAST;
 		f->param[i].most = assumption_most(f->param[i].least);
 	}
 }

@@ -66,12 +66,6 @@ is_modelled(const Func *f)
 	    n++ >= OPS_MAX);
 }
 
-static bool
-is_unrolled(const Func *f)
-{
-	return ANY_OP(op, f->body, op->kind == OP_FOR && attr_unrolled(op) > 0);
-}
-
 /* Products that are written out, whose operands threads read before the first. */
 static bool
 is_written_out(const Func *f)
@@ -128,7 +122,7 @@ min_blocks_per_sm(Func *f, const Target *t, Arena *mem)
 	func_number(f);
 	if (f->schedule.slices > 1)
 		return blocks_of_slices(f, t, mem);
-	if (is_unrolled(f))
+	if (ANY_OP(op, f->body, op->kind == OP_FOR && attr_unrolled(op) > 0))
 		return has_keys(f) ? 0 : blocks_ahead(f, t, mem);
 	if (is_written_out(f))
 		return MIN(MAX(blocks_by_shared(f, t), 1), blocks_ahead(f, t, mem));

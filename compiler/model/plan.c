@@ -53,13 +53,6 @@ operands_scratch(const Op *op, const Layout *want)
 	return most;
 }
 
-/* Elementwise ops take their operands in the result's layout. */
-static int64_t
-elementwise_scratch(const Op *op)
-{
-	return operands_scratch(op, op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL);
-}
-
 static int64_t
 split_scratch(const Op *op)
 {
@@ -295,7 +288,8 @@ scratch_of(const Op *op, const Target *t)
 		return move_scratch(op, t);
 	case FAMILY_ARITH: case FAMILY_COMPARE: case FAMILY_MATH: case FAMILY_CAST: case FAMILY_LOOKUP: case FAMILY_PHILOX:
 	case FAMILY_PTX:
-		return elementwise_scratch(op);
+		/* elementwise ops take their operands in the result's layout */
+		return operands_scratch(op, op->nout ? op->out[0].layout : op->nin ? op->in[0]->layout : NULL);
 	case FAMILY_DOT:
 		return dot_scratch(op, t);
 	case FAMILY_REDUCE: case FAMILY_SCAN:

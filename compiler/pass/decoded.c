@@ -187,12 +187,6 @@ without(Builder *b, Value *v, int axis)
 
 /* ---- both ---- */
 
-static bool
-is_term(const Op *op)
-{
-	return op && (op->kind == OP_ADD || op->kind == OP_SUB || op->kind == OP_MUL);
-}
-
 bool
 decoded_is(const Value *v, int axis, DType half)
 {
@@ -200,17 +194,11 @@ decoded_is(const Value *v, int axis, DType half)
 	if (holds(v, half, &h))
 		return h.decodes;
 	const Op *op = v->def;
-	if (!is_term(op) || decoded_is_even(v, axis))
+	if (!op || (op->kind != OP_ADD && op->kind != OP_SUB && op->kind != OP_MUL) || decoded_is_even(v, axis))
 		return false;
 	if (decoded_is_even(op->in[1], axis))
 		return decoded_is(op->in[0], axis, half);
 	return op->kind != OP_SUB && decoded_is_even(op->in[0], axis) && decoded_is(op->in[1], axis, half);
-}
-
-static Value *
-times(Builder *b, Value *a, Value *by)
-{
-	return !a ? by : build2(b, OP_MUL, a, by);
 }
 
 Decoded
@@ -224,7 +212,7 @@ decoded_build(Builder *b, Value *v, int axis, DType half)
 	Decoded d = decoded_build(b, op->in[w], axis, half);
 	Value *by = without(b, op->in[1 - w], axis);
 	if (op->kind == OP_MUL) {
-		d.scale = times(b, d.scale, by);
+		d.scale = d.scale ? build2(b, OP_MUL, d.scale, by) : by;
 		d.plus = d.plus ? build2(b, OP_MUL, d.plus, by) : NULL;
 	} else if (d.plus) {
 		d.plus = build2(b, op->kind, d.plus, by);

@@ -84,12 +84,12 @@ void candidates_close(Candidates *c);
 Func *choose_compile(Kernel *k, const Bound *b, const Target *t, const PassOptions *opt);
 Func *choose_simplified(Kernel *k, const Bound *b, const Target *t);
 /* The same with values beside what the caller has, which are bound in *b; NULL, too: the header refuses them. */
-Func *choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n, bool simplified,
-    Bound *b);
+Func *choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n,
+    bool simplified, Bound *b);
 /* A value of the name, or of a schedule's word; does the caller say that word's, or the header speak of it? */
 NamedConst choose_number(const char *name, int64_t v), choose_word(ScheduleName which, int64_t v);
 bool choose_is_said(const Kernel *k, const ChooseBinding *how, ScheduleName which);
-double choose_programs(const Bound *b);
+double choose_programs(const Bound *b), choose_programs_along(const Bound *b, unsigned axes);        /* of the grid */
 /* choose_roles.c */
 
 /* As choose_roles, of so many warps or more. */

@@ -46,7 +46,8 @@ choose_simplified(Kernel *k, const Bound *b, const Target *t)
 }
 
 Func *
-choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n, bool simplified, Bound *b)
+choose_with(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst *values, int n, bool simplified,
+    Bound *b)
 {
 	if (!how->bind(how->user, values, n, b))
 		return NULL;
@@ -73,12 +74,18 @@ choose_is_said(const Kernel *k, const ChooseBinding *how, ScheduleName which)
 }
 
 double
-choose_programs(const Bound *b)
+choose_programs_along(const Bound *b, unsigned axes)
 {
 	double n = 1;
 	for (int i = 0; i < b->naxis; i++)
-		n *= (double)MAX(b->grid[i], 1);
+		n *= axes >> i & 1 ? (double)MAX(b->grid[i], 1) : 1;
 	return n;
+}
+
+double
+choose_programs(const Bound *b)
+{
+	return choose_programs_along(b, ~0u);
 }
 
 /* ---- why ---- */

@@ -401,9 +401,7 @@ listed_least(const TuneName *t)
 static int64_t
 most_programs(const Kernel *k, const Bound *b, const TuneName *all, int n)
 {
-	int64_t programs = 1;
-	for (int d = 0; d < b->naxis; d++)
-		programs *= MAX(b->grid[d], 1);
+	int64_t programs = (int64_t)choose_programs(b);
 	for (int i = 0; i < n; i++) {
 		int64_t size, least = listed_least(&all[i]);
 		int d = least <= 0 ? -1 : axis_divided(k, b, all[i].name, &size);

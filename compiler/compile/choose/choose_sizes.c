@@ -235,9 +235,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
     Sizes *s)
 {
 	const Source only = {.k = k, .t = t, .how = how};
-	*s = (Sizes){.programs = 1};
-	for (int i = 0; i < b->naxis; i++)
-		s->programs *= MAX(b->grid[i], 1);
+	*s = (Sizes){.programs = (int64_t)choose_programs(b)};
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
 		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
@@ -427,13 +425,6 @@ parts_neighbours(const Func *f)
 	return ANY_OP(op, f->body, op->kind == OP_SPLIT && !precedes_product(op));
 }
 
-/* Does the header give a word of the schedule?  Then that was laid out for its tile. */
-static bool
-has_schedule(const Kernel *k)
-{
-	return ANY_OF(i, k->item->ctparams.n, schedule_named(k->item->ctparams.at[i].name) >= 0);
-}
-
 /* Products of 8-bit floats: attention in such took 478 us with 128 keys a trip, and 594 with the 64 that the estimate takes
  * for better. */
 static bool
@@ -442,12 +433,14 @@ adds_apart(const Func *f)
 	return ANY_OP(op, f->body, op->kind == OP_DOT && wgmma_adds_apart(op));
 }
 
+/* Not where the header gives a word of the schedule, which was laid out for its tile. */
 static void
 add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
     TuneName **all, int *n)
 {
 	Sizes s;
-	if (has_schedule(k) || parts_neighbours(f) || choose_writes_by_number(f))
+	if (ANY_OF(i, k->item->ctparams.n, schedule_named(k->item->ctparams.at[i].name) >= 0) ||
+	    parts_neighbours(f) || choose_writes_by_number(f))
 		return;
 	find_sizes(k, b, t, how, SIZE_CUTS | (adds_apart(f) ? 0 : SIZE_STEPS), mem, &s);
 	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);

@@ -80,15 +80,6 @@ tiles_written(const Bound *b, const Block *region)
 	return least;
 }
 
-static double
-planes_of(const Bound *b, unsigned axes)
-{
-	double n = 1;
-	for (int i = 0; i < b->naxis; i++)
-		n *= axes >> i & 1 ? (double)MAX(b->grid[i], 1) : 1;
-	return n;
-}
-
 /* In the mean, of groups that have as many in rows alone. */
 static double
 tiles_of_group(double tiles, double rows)
@@ -100,18 +91,16 @@ double
 estimate_acting(const Func *f, const Bound *b, double *planes)
 {
 	const Op *leave = exit_of(f->body);
-	double programs = 1;
+	double programs = choose_programs(b);
 	Sources s = {0};
 	*planes = 0;
 	if (!leave)
 		return 1;
 	find_sources(leave->in[0], 1, 0, &s);
-	for (int i = 0; i < b->naxis; i++)
-		programs *= (double)MAX(b->grid[i], 1);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
 	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;
 	if (is_grouped)
-		*planes = planes_of(b, s.axes & ~s.tiles);
+		*planes = choose_programs_along(b, s.axes & ~s.tiles);
 	if (tiles < 0 && is_grouped)
 		tiles = programs / *planes;
 	if (tiles < 0 || !is_grouped)
@@ -125,7 +114,7 @@ estimate_unwritten(const Func *f, const Bound *b, double acting)
 {
 	const Op *leave = acting < 1 ? exit_of(f->body) : NULL;
 	const Block *stays = leave ? leave->region[has_dot(leave->region[1])] : NULL;
-	double programs = acting * planes_of(b, ~0u), bytes = 0;
+	double programs = acting * choose_programs(b), bytes = 0;
 	for (const Op *op = stays ? stays->first : NULL; op; op = op_after(op, stays)) {
 		const Value *tensor = op->kind == OP_WRITE ? op->in[0] : NULL;
 		if (!tensor || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n)

@@ -225,9 +225,7 @@ data_part(const Func *f, const Bound *b, const Op *loop)
 	s.starts = true;
 	if (scalar(&s, loop->in[0], INT64_MIN, DEPTH) != INT64_MIN && places == 0)
 		return -1;
-	for (int i = 0; i < b->naxis; i++)
-		programs *= axes >> i & 1 ? (double)MAX(b->grid[i], 1) : 1;
-	return (double)all / programs;
+	return (double)all / (programs * choose_programs_along(b, axes));
 }
 
 /* Places of a loop whose ends the launch says, of a kernel that computes operands before: rows of 128 columns in parts of

@@ -331,12 +331,6 @@ stage_records(Pipeline *p, Op *first)
 	}
 }
 
-static bool
-is_found(const Pipeline *p, const Op *op)
-{
-	return ANY_OF(i, p->reads.n, p->reads.at[i].read == op);
-}
-
 /* Reads of products' operands by fewer than 4 bytes, with whatever else reads of the same records. */
 void
 pipeline_find_records(Pipeline *p)
@@ -346,8 +340,8 @@ pipeline_find_records(Pipeline *p)
 	if (!p->is_async || p->f->schedule.specialize == 1)
 		return;
 	for (Op *op = p->body->first; op; op = op->next)
-		if ((all || in_slice(p, op)) && reads_record(p, op) && !is_found(p, op) &&
-		    pipeline_access_bytes(op) < COPY_LEAST) {
+		if ((all || in_slice(p, op)) && reads_record(p, op) && pipeline_access_bytes(op) < COPY_LEAST &&
+		    !ANY_OF(i, p->reads.n, p->reads.at[i].read == op)) {
 			Op *first = op;
 			for (Op *at = p->body->first; first == op && at != op; at = at->next)
 				if (reads_record(p, at) && reads_same_records(at, op))

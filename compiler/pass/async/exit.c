@@ -25,12 +25,6 @@ region_of_products(const Op *branch)
 	return then == otherwise ? -1 : otherwise;
 }
 
-static bool
-uses_results(const Op *op)
-{
-	return ANY_OF(i, op->nout, op->out[i].nuses);
-}
-
 /* May it run, but for its effects, and with loops of no iteration? */
 static bool
 may_run_always(const Block *b)
@@ -39,7 +33,7 @@ may_run_always(const Block *b)
 		if (op->kind == OP_FOR)
 			continue;
 		if (op_is_loop(op) || (op_is_access(op) && !access_is_tensor(op)) ||
-		    (op_has(op, WRITES | EFFECT) && uses_results(op)))
+		    (op_has(op, WRITES | EFFECT) && ANY_OF(i, op->nout, op->out[i].nuses)))
 			return false;
 		for (int r = 0; r < op->nregion && op->kind == OP_IF; r++)
 			if (ANY_OP(in, op->region[r], op_is_loop(in) || (op_is_access(in) && !access_is_tensor(in)) ||

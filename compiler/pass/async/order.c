@@ -24,6 +24,7 @@
  * free from 512 programs a group on, and a block keeps its rings filled from one program to the next.
  *
  * Blocks that fetch programs (pass dynamic) take those of a group as they get free, the longest first. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 
 enum { ROUNDS = 4, DEEP = 16 };
@@ -109,14 +110,6 @@ can_leave_out(const Block *body)
 	return true;
 }
 
-/* a - a / b b, and the quotient. */
-static Value *
-remainder_of(Builder *b, Value *a, Value *by, Value **quotient)
-{
-	*quotient = build2(b, OP_DIV, a, by);
-	return build2(b, OP_SUB, a, build2(b, OP_MUL, *quotient, by));
-}
-
 /* A walk is computed in i32: a program of warpgroups stores half a KiB at least, and no GPU has 2^30 times as much. */
 static Value *
 narrow(Builder *b, Value *v)
@@ -183,11 +176,11 @@ make_rounds(Op *programs, Walk *w)
 static Value *
 in_group(const Walk *w, Builder *b, Value *group, Value *at, Value **size)
 {
-	Value *one = number(b, 1), *row, *from = build2(b, OP_MUL, group, w->width);
+	Value *one = number(b, 1), *column, *from = build2(b, OP_MUL, group, w->width);
 	Value *width = build2(b, OP_MIN, w->width, build2(b, OP_SUB, w->others, from));
 	*size = build2(b, OP_MUL, w->n, width);
 	Value *within = build2(b, OP_MIN, at, build2(b, OP_SUB, *size, one));
-	Value *other = build2(b, OP_ADD, from, remainder_of(b, within, width, &row));
+	Value *row = build_divide(b, within, width, &column), *other = build2(b, OP_ADD, from, column);
 	Value *on_first = w->longer < 0 ? row : build2(b, OP_SUB, build2(b, OP_SUB, w->n, one), row);
 	return widen(b, build2(b, OP_ADD, on_first, build2(b, OP_MUL, other, w->n)));
 }
@@ -197,8 +190,8 @@ static Value *
 fetched(const Walk *w, Op *programs)
 {
 	Builder b = build_before(programs->region[0]->first);
-	Value *group, *size, *p = narrow(&b, &programs->region[0]->arg[0]);
-	Value *at = remainder_of(&b, p, build2(&b, OP_MUL, w->n, w->width), &group);
+	Value *at, *size, *p = narrow(&b, &programs->region[0]->arg[0]);
+	Value *group = build_divide(&b, p, build2(&b, OP_MUL, w->n, w->width), &at);
 	return in_group(w, &b, group, at, &size);
 }
 
@@ -208,11 +201,12 @@ static Value *
 walked(const Walk *w, Op *programs, Value **exists)
 {
 	Builder b = build_before(programs->region[0]->first);
-	Value *one = number(&b, 1), *group, *half, *size;
+	Value *one = number(&b, 1), *odd, *rest, *size;
 	Value *round = build2(&b, OP_DIV, narrow(&b, &programs->region[0]->arg[0]), w->blocks);
-	Value *is_back = build2(&b, OP_EQ, remainder_of(&b, round, number(&b, 2), &half), one);
+	build_divide(&b, round, number(&b, 2), &odd);
+	Value *is_back = build2(&b, OP_EQ, odd, one);
 	Value *back = build2(&b, OP_SUB, build2(&b, OP_SUB, w->blocks, one), w->block);
-	Value *start = build2(&b, OP_MUL, remainder_of(&b, round, w->rounds, &group), w->blocks);
+	Value *group = build_divide(&b, round, w->rounds, &rest), *start = build2(&b, OP_MUL, rest, w->blocks);
 	Value *at = build2(&b, OP_ADD, start, build3(&b, OP_SELECT, is_back, back, w->block));
 	Value *p = in_group(w, &b, group, at, &size);
 	*exists = build2(&b, OP_LT, at, size);

@@ -42,17 +42,12 @@ typedef struct Persist {
 	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
 } Persist;
 
-static bool
-depends_on(const Op *op, const Block *body)
-{
-	return ANY_OF(i, op->nin, value_inside(op->in[i], body));
-}
-
 /* Scalars of the launch, and what is computed from them. */
 static bool
 stays_before(const Persist *p, const Op *op)
 {
-	if (!op_has(op, PURE) || op->nregion || op->kind == OP_PROGRAM_ID || depends_on(op, p->body))
+	if (!op_has(op, PURE) || op->nregion || op->kind == OP_PROGRAM_ID ||
+	    ANY_OF(i, op->nin, value_inside(op->in[i], p->body)))
 		return false;
 	return !ANY_OF(i, op->nout, op->out[i].type->rank);
 }

@@ -83,12 +83,6 @@ find_programs(Parting *p)
 	return !next || next->kind == OP_CLUSTER_BARRIER || refuse(p, "something follows the loop over programs");
 }
 
-static bool
-is_freed(const Parting *p, const Value *ring)
-{
-	return ANY_OF(i, p->free.n, p->free.at[i] == ring);
-}
-
 /* Is it in the program, or in loops of it alone? */
 static bool
 is_of_program(const Parting *p, const Op *loop)
@@ -280,7 +274,8 @@ need(Parting *p, const Value *v)
 static bool
 is_producers(const Parting *p, const Op *op)
 {
-	return op->kind == OP_EXPECT || op_is_counted_copy(op) || (op->kind == OP_AWAIT && is_freed(p, op->in[0]));
+	return op->kind == OP_EXPECT || op_is_counted_copy(op) ||
+	    (op->kind == OP_AWAIT && ANY_OF(i, p->free.n, p->free.at[i] == op->in[0]));
 }
 
 /* How often the loop runs, and those of the program around it. */
@@ -318,12 +313,6 @@ roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
 }
 
 static bool
-carries_tokens(const Op *loop)
-{
-	return ANY_OF(i, loop->nout, loop->out[i].type->kind == TYPE_TOKEN);
-}
-
-static bool
 can_part(Parting *p)
 {
 	int warps = p->f->schedule.warps;
@@ -333,7 +322,8 @@ can_part(Parting *p)
 		return false;
 	if (warps % WARPGROUP || !target_role_registers(p->t, warps / WARPGROUP))
 		return refuse(p, "registers are divided between warpgroups, of which 1 to 4 compute");
-	if (ANY_OP(op, p->programs->region[0], op_is_loop(op) && carries_tokens(op)))
+	if (ANY_OP(op, p->programs->region[0],
+		op_is_loop(op) && ANY_OF(i, op->nout, op->out[i].type->kind == TYPE_TOKEN)))
 		return refuse(p, "a loop carries tokens");
 	func_number(p->f);
 	p->seen = NEW_ARRAY(p->tmp, bool, p->f->nvalues);

@@ -131,12 +131,6 @@ fence_after(Module *m, Op *at)
 		op_make(&b, OP_PROXY_FENCE, NULL, 0, NULL, 0, NULL, 0);
 }
 
-static bool
-is_filled_by_bulk(const Func *f, const Op *buffer)
-{
-	return ANY_OP(op, f->body, op_is_bulk_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer);
-}
-
 /* Waits that are for the loop's next iteration. */
 static void
 fence_next(Module *m, Op *op)
@@ -165,7 +159,7 @@ fence_slot(Module *m, Func *f, const Value *slot, Op *product)
 {
 	const Op *buffer = buffer_owner(slot);
 	Op *in = product;
-	if (is_filled_by_bulk(f, buffer))
+	if (ANY_OP(op, f->body, op_is_bulk_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer))
 		return;
 	for (Op *op = product; op; op = op->prev ? op->prev : op->home->parent) {
 		if (op->home != in->home) {

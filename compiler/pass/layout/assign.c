@@ -17,12 +17,6 @@
 
 enum { ROUNDS = 6, CACHE_SIZE = 1024, EFFORT = 4000000 };
 
-static int
-log2_warps(const Func *f)
-{
-	return log2_ceil(MAX(f->schedule.warps, 1));
-}
-
 /* Bytes that an op moves, as often as it runs; dots before everything. */
 static double
 priority(const Var *x)
@@ -273,7 +267,7 @@ void
 pass_assign(Func *f, const Target *t)
 {
 	Assign a = {.m = f->module, .f = f, .t = t, .tmp = f->module->cx->tmp, .lanes = log2_ceil(t->lanes),
-	    .warps = log2_warps(f), .warpgroups = has_warpgroups(f)};
+	    .warps = log2_ceil(MAX(f->schedule.warps, 1)), .warpgroups = has_warpgroups(f)};
 	a.cache = NEW_ARRAY(a.tmp, CostEntry, CACHE_SIZE);
 	a.has_rings = a.warpgroups && (f->schedule.specialize == 1 || f->schedule.persistent == 1);
 	axis_keep(f);

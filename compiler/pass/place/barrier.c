@@ -253,12 +253,6 @@ visit(Barrier *k, Op *op)
 
 static void walk(Barrier *k, Block *b);
 
-static bool
-leaves_effects(const Barrier *k, const Op *loop)
-{
-	return ANY_OF(i, k->open.n, ANY_OF(r, loop->nregion, op_inside(k->open.at[i].op, loop->region[r])));
-}
-
 static void
 close_global(Effects *open)
 {
@@ -284,7 +278,7 @@ walk_iterations(Barrier *k, Op *op, bool is_cut)
 		if (i == 0)
 			at_exit = effects_copy(&k->open, k->tmp);
 		walk(k, body);
-		if (!leaves_effects(k, op))
+		if (!ANY_OF(e, k->open.n, ANY_OF(r, op->nregion, op_inside(k->open.at[e].op, op->region[r]))))
 			break;
 		advance_iteration(&k->open, body);
 		advance_iteration(&k->notes.closed, body);

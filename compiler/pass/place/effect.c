@@ -95,15 +95,9 @@ same_slot(const Effect *a, const Effect *b)
 }
 
 static bool
-includes(const Effects *all, const Effect *e)
-{
-	return ANY_OF(i, all->n, same_slot(&all->at[i], e));
-}
-
-static bool
 includes_all(const Effects *all, const Effects *some)
 {
-	return ALL_OF(i, some->n, includes(all, &some->at[i]));
+	return ALL_OF(i, some->n, ANY_OF(k, all->n, same_slot(&all->at[k], &some->at[i])));
 }
 
 bool
@@ -256,16 +250,10 @@ add_shared(Effects *out, const Op *op, const Value *v, bool write, Arena *tmp)
 	vec_push(tmp, out, e);
 }
 
-static bool
-copies_by_itself(const Op *op)
-{
-	return op->kind == OP_COPY && strcmp(attr_kind(op), "plain") != 0;
-}
-
 bool
 effect_is_asynchronous(const Effect *e)
 {
-	return !e->global && copies_by_itself(e->op);
+	return !e->global && e->op->kind == OP_COPY && strcmp(attr_kind(e->op), "plain") != 0;
 }
 
 Buffers

@@ -66,12 +66,6 @@ find_spans(Smem *s, Block *b, int parent)
 	}
 }
 
-static int64_t
-own_bytes(const Op *op)
-{
-	return buffer_slot_bytes(op) * op->out[0].type->slots;
-}
-
 static void
 add_item(Smem *s, int at)
 {
@@ -83,15 +77,9 @@ add_item(Smem *s, int at)
 		i.align = 8;
 	int region;
 	i.role = op_roles(op, &region) ? 1 + region : 0;
-	i.bytes = owns ? own_bytes(op) : plan_op(op, s->t).scratch;
+	i.bytes = owns ? buffer_slot_bytes(op) * op->out[0].type->slots : plan_op(op, s->t).scratch;
 	if (i.bytes)
 		vec_push(s->tmp, &s->items, i);
-}
-
-static Item *
-item_of(Smem *s, const Op *op)
-{
-	return VALUE_OF(i, s->items.n, s->items.at[i].op == op, &s->items.at[i], NULL);
 }
 
 /* The op at `at` needs the item: so does, to its end, the op of the item's own block that holds it.  Behind the branch that
@@ -117,7 +105,7 @@ find_uses(Smem *s)
 			s->sent = at;
 		for (int k = 0; k < op->nin; k++) {
 			const Op *of = buffer_owner(op->in[k]);
-			Item *i = of ? item_of(s, of) : NULL;
+			Item *i = of ? VALUE_OF(n, s->items.n, s->items.at[n].op == of, &s->items.at[n], NULL) : NULL;
 			if (!i)
 				continue;
 			extend(s, i, at);

@@ -111,12 +111,6 @@ mark(Marks *k)
 
 /* ---- columns that go ---- */
 
-static bool
-has_columns(const Op *op)
-{
-	return op_is_control(op);
-}
-
 /* Drops operand first + i of op for each result i of `of` that is not needed. */
 static void
 drop_operands(Marks *k, Op *op, int first, const Op *of)
@@ -148,12 +142,6 @@ keep_values(Marks *k, Value *v, int first, const bool *keep, int *count)
 	}
 	*count = n;
 	return kept;
-}
-
-static bool
-loses_columns(const Marks *k, const Op *op)
-{
-	return has_columns(op) && !ALL_OF(i, op->nout, k->needed[op->out[i].id]);
 }
 
 static void
@@ -208,7 +196,7 @@ each_loser(Marks *k, Block *b, void (*act)(Marks *k, Op *op))
 			continue;
 		for (int r = 0; r < op->nregion; r++)
 			each_loser(k, op->region[r], act);
-		if (loses_columns(k, op))
+		if (op_is_control(op) && !ALL_OF(i, op->nout, k->needed[op->out[i].id]))
 			act(k, op);
 	}
 }

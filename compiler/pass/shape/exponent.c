@@ -180,12 +180,6 @@ typedef struct Scale {
 	double number;
 } Scale;
 
-static bool
-is_unused(const Op *op)
-{
-	return op_has(op, PURE) && op->nout == 1 && op->out->nuses == 0;
-}
-
 /* What uses v, all of it in the block, beside `but` and ops that nothing uses; NULL: nothing, or more than one. */
 static Op *
 only_use(const Block *body, const Value *v, const Op *but)
@@ -198,7 +192,7 @@ only_use(const Block *body, const Value *v, const Op *but)
 			if (op->in[i] != v)
 				continue;
 			uses++;
-			if (op == but || is_unused(op))
+			if (op == but || (op_has(op, PURE) && op->nout == 1 && op->out->nuses == 0))
 				continue;
 			users++;
 			user = op;

@@ -23,12 +23,6 @@ is_fixed_row(const Op *op)
 	    !tensor_may_be_written(op->home->func, op->in[0], op->home->func->body);
 }
 
-static bool
-operands_invariant(const Op *op, const Block *loop)
-{
-	return !ANY_OF(i, op->nin, value_inside(op->in[i], loop));
-}
-
 /* A value that the op's own region defines is no obstacle, so regions are asked for what they
  * take from the loop itself. */
 static bool
@@ -41,7 +35,7 @@ region_invariant(const Block *region, const Block *loop)
 static bool
 invariant(const Op *op, const Block *loop)
 {
-	if ((!op_has(op, PURE) && !is_fixed_row(op)) || !operands_invariant(op, loop))
+	if ((!op_has(op, PURE) && !is_fixed_row(op)) || ANY_OF(i, op->nin, value_inside(op->in[i], loop)))
 		return false;
 	return ALL_OF(r, op->nregion, region_invariant(op->region[r], loop));
 }

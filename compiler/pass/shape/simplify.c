@@ -49,13 +49,6 @@ resolve_operands(Simplify *s, Op *op)
 	}
 }
 
-/* Tiles that have their places already: a rule that makes new tiles would have to place them. */
-static bool
-is_placed(const Op *op)
-{
-	return ANY_OF(i, op->nout, op->out[i].layout) || ANY_OF(i, op->nin, op->in[i]->layout);
-}
-
 /* What the first result equals by some rule or an earlier op, or NULL. */
 static Value *
 find(Simplify *s, Op *op)
@@ -65,8 +58,8 @@ find(Simplify *s, Op *op)
 
 	if (op->nout == 0 || (traits & (WRITES | EFFECT | REGION)))
 		return NULL;
-	if (is_placed(op))
-		return NULL;
+	if (ANY_OF(i, op->nout, op->out[i].layout) || ANY_OF(i, op->nin, op->in[i]->layout))
+		return NULL;                            /* a rule that makes new tiles would have to place them */
 	v = simplify_fold(s, op);
 	if (!v && (traits & ELEM))
 		v = simplify_elementwise(s, op);

@@ -109,13 +109,6 @@ counts_along_grid(const Leave *l)
 	    op->kind == OP_PROGRAM_AT && (op->in[0] != &body->arg[0] || attr_ranks(op) > 1));
 }
 
-/* Do all programs behind one that leaves, along the first axis, leave too? */
-static bool
-ends_rows(const Leave *l)
-{
-	return ALL_OF(i, l->n, steady(l->guard[i]->in[0], l->programs->region[0], l->taken[i], 0));
-}
-
 /* … and, with those, all of the plane? */
 static bool
 ends_planes(const Leave *l)
@@ -136,7 +129,8 @@ leave_find(Func *f, const Op *roles, Op *programs)
 		else
 			known = !has_effect(op) && !(op->nregion && region_acts(op->region[0]));
 	l.n = known ? l.n : 0;
-	l.is_steady = ends_rows(&l);
+	/* do all programs behind one that leaves, along the first axis, leave too? */
+	l.is_steady = ALL_OF(i, l.n, steady(l.guard[i]->in[0], l.programs->region[0], l.taken[i], 0));
 	l.is_tail = l.is_steady && counts_along_grid(&l);
 	l.is_plane = ends_planes(&l);
 	func_number(f);

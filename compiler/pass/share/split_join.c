@@ -98,15 +98,6 @@ split_get_all(const Split *s, Builder *b, Value *rank, Value **out)
 		out[i] = s->put[i] ? build2(b, OP_SPLIT_GET, s->put[i], rank) : s->merge->in[i];
 }
 
-static bool
-is_pure(const Block *region)
-{
-	for (const Op *op = region->first; op != region->last; op = op_after(op, region))
-		if (!op_has(op, PURE) || op->nregion)
-			return false;
-	return true;
-}
-
 /* %x, or where there is a part of that rank both: a select, since LLVM would move what is loaded into a branch and each
  * part would wait for memory behind the one before. */
 static void
@@ -165,7 +156,7 @@ join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value *
 		Value *of = s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k];
 		split_get_all(s, b, of, y + nstate * k);
 	}
-	if (s->merge && is_pure(s->merge->region[0])) {
+	if (s->merge && !ANY_OP(op, s->merge->region[0], op->kind != OP_YIELD && (!op_has(op, PURE) || op->nregion))) {
 		join_pairs(s, b, rank, n, count, x, y);
 		return;
 	}

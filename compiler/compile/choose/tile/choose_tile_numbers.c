@@ -44,13 +44,6 @@ add_attr(Numbers *x, const Attr *a, bool is_scalar, Arena *mem)
 	}
 }
 
-/* Only makes another shape, which the source needs for some sizes and not for others, as of 1 row. */
-static bool
-is_shape(const Op *op)
-{
-	return op->kind == OP_BROADCAST || op->kind == OP_RESHAPE;
-}
-
 static void
 add_op(Numbers *x, const Op *op, int *number, int *n, Arena *mem)
 {
@@ -82,7 +75,7 @@ numbers_of(Func *f, Arena *mem)
 	for (int i = 0; i < f->body->narg; i++)
 		number[f->body->arg[i].id] = n++;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (is_shape(op))
+		if (op->kind == OP_BROADCAST || op->kind == OP_RESHAPE) /* needed for some sizes alone */
 			number[op->out[0].id] = number[op->in[0]->id];
 		else
 			add_op(&x, op, number, &n, mem);

@@ -87,12 +87,6 @@ part_columns(Producer *p)
 	return !ANY_OF(i, p->loop->nout, p->need[0][p->body->arg[1 + i].id] && p->need[1][p->body->arg[1 + i].id]);
 }
 
-static bool
-is_late_column(const Producer *p, int i)
-{
-	return p->need[1][p->body->arg[1 + i].id];
-}
-
 /* What a part does at an index, with its columns; those of the next iteration go to `out`. */
 static void
 clone(Producer *p, Builder *b, int part, Value *at, Value *const *column, Value **out)
@@ -108,7 +102,7 @@ clone(Producer *p, Builder *b, int part, Value *at, Value *const *column, Value 
 			op_clone(b, op, map);
 	}
 	for (int i = 0; i < n; i++)
-		if (is_late_column(p, i) == part)
+		if (p->need[1][p->body->arg[1 + i].id] == part)
 			out[i] = value_mapped(map, p->body->last->in[i]);
 }
 
