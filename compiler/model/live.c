@@ -104,13 +104,9 @@ open_live(const Func *f, Arena *mem)
 	l.words = NEW_ARRAY(mem, int, n);
 	number(&l, f->body);
 	stretch(&l, f->body, &at);
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		for (int i = 0; i < op->nout; i++)
-			l.words[op->out[i].id] = live_words(&op->out[i]);
-		for (int r = 0; r < op->nregion; r++)
-			for (int i = 0; i < op->region[r]->narg; i++)
-				l.words[op->region[r]->arg[i].id] = live_words(&op->region[r]->arg[i]);
-	}
+	ValueList all = func_values(f, mem);
+	for (int i = f->body->narg; i < all.n; i++)
+		l.words[all.at[i]->id] = live_words(all.at[i]);
 	return l;
 }
 

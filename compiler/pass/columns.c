@@ -128,11 +128,12 @@ fill(Columns *x, Op *made)
 	Builder b = build_inside(made, 0);
 	int carried = x->body->narg - 1;
 	Arena *tmp = b.m->cx->tmp;
-	to->arg[0].name = x->body->arg[0].name;
 	for (int i = 0; i < x->n; i++) {
 		x->map[i] = NEW_ARRAY(tmp, Value *, x->f->nvalues);
-		x->map[i][x->body->arg[0].id] = i ? build2(&b, OP_ADD, &to->arg[0], build_index(&b, i)) : &to->arg[0];
+		if (i > 0)
+			x->map[i][x->body->arg[0].id] = build2(&b, OP_ADD, &to->arg[0], build_index(&b, i));
 	}
+	block_map_args(x->body, to, x->map[0]);
 	for (const Op *op = x->body->first; op; op = op->next)
 		if (op->kind == OP_READ && joins(x, op)) {
 			b.place = op->place;
@@ -141,11 +142,8 @@ fill(Columns *x, Op *made)
 				x->map[i][op->out[0].id] = build_element(&b, all, i);
 		}
 	for (int i = 0; i < x->n; i++) {
-		for (int k = 1; k <= carried; k++) {
-			x->map[i][x->body->arg[k].id] =
-			    i ? value_mapped(x->map[i - 1], x->body->last->in[k - 1]) : &to->arg[k];
-			to->arg[k].name = x->body->arg[k].name;
-		}
+		for (int k = 0; k < carried && i > 0; k++)
+			x->map[i][x->body->arg[1 + k].id] = value_mapped(x->map[i - 1], x->body->last->in[k]);
 		for (const Op *op = x->body->first; op != x->body->last; op = op->next)
 			if (!joins(x, op))
 				op_clone(&b, op, x->map[i]);

@@ -48,11 +48,7 @@ gathers_by_one(const Op *copy)
 static int
 held_slots(const Op *roles)
 {
-	const Block *body = roles->region[1];
-
-	if (ANY_OP(op, body, op->kind == OP_DOT_WAIT && op->nin == 0))
-		return 1;
-	return 0;
+	return ANY_OP(op, roles->region[1], op->kind == OP_DOT_WAIT && op->nin == 0);
 }
 
 /* The only one, with slots enough: the producer fills LAG before its first arrival.  Of two, as of rows of one tensor times

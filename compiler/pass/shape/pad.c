@@ -185,7 +185,7 @@ pad_assert(const Pad *p, Op *op)
 		op_set_in(op, 0, build2(&b, OP_OR, c, build1(&b, OP_NOT, valid, NULL)));
 }
 
-/* The extents of all its tiles, one after the other. */
+/* The extents of all its tiles, one after the other: what was added is not shown, nor put. */
 static void
 pad_shown(const Pad *p, Op *op)
 {
@@ -202,20 +202,10 @@ pad_shown(const Pad *p, Op *op)
 		attr_set_valid(p->m, op, extent, n);
 }
 
-/* What was added is not put. */
-static void
-pad_put(const Pad *p, Op *op)
-{
-	const Type *was = pad_was(p, op->in[0]);
-	if (was != op->in[0]->type)
-		attr_set_valid(p->m, op, was->extent, was->rank);
-}
-
 static void
 pad_op(const Pad *p, Op *op)
 {
 	switch (op->kind) {
-	case OP_SPLIT_PUT: pad_put(p, op); break;
 	case OP_READ:
 		if (pad_gap(p, &op->out[0]))
 			pad_read_gaps(p, op);
@@ -249,7 +239,7 @@ pad_op(const Pad *p, Op *op)
 	case OP_HISTOGRAM: pad_histogram(p, op); break;
 	case OP_DOT: pad_dot(p, op); break;
 	case OP_ASSERT: pad_assert(p, op); break;
-	case OP_PRINT: pad_shown(p, op); break;
+	case OP_PRINT: case OP_SPLIT_PUT: pad_shown(p, op); break;
 	default: break;
 	}
 }

@@ -448,23 +448,13 @@ walk(Module *m, const Target *t, Block *b)
 	}
 }
 
-static void
-clear(Block *b)
-{
-	for (Op *op = b->first; op; op = op_after(op, b)) {
-		for (int i = 0; i < op->nout; i++)
-			op->out[i].id = 0;
-		for (int r = 0; r < op->nregion; r++)
-			for (int i = 0; i < op->region[r]->narg; i++)
-				op->region[r]->arg[i].id = 0;
-	}
-}
-
 void
 pass_relax(Func *f, const Target *t)
 {
 	for (int round = 0; round < 2; round++) {       /* sums become products first, which join others then */
-		clear(f->body);
+		ValueList all = func_values(f, f->module->cx->tmp);
+		for (int i = f->body->narg; i < all.n; i++)
+			all.at[i]->id = 0;
 		while (mark(f->body))
 			;
 		relax_terms(f->module, f->body);

@@ -142,20 +142,18 @@ fill(Unroll *u, Op *made, int64_t step)
 	Block *body = made->region[0];
 	Builder b = build_inside(made, 0);
 	int carried = u->body->narg - 1;
-	body->arg[0].name = u->body->arg[0].name;
 	for (int i = 0; i < u->n; i++) {
 		u->map[i] = NEW_ARRAY(u->m->cx->tmp, Value *, u->f->nvalues);
 		b.place = u->loop->place;
-		u->map[i][u->body->arg[0].id] = i ? build2(&b, OP_ADD, &body->arg[0], build_index(&b, i * step))
-		                                  : &body->arg[0];
+		if (i == 0)
+			block_map_args(u->body, body, u->map[0]);
+		else
+			u->map[i][u->body->arg[0].id] = build2(&b, OP_ADD, &body->arg[0], build_index(&b, i * step));
 		copy_ops(u, &b, i, true);
 	}
 	for (int i = 0; i < u->n; i++) {
-		for (int k = 1; k <= carried; k++) {
-			Value *before = i ? value_mapped(u->map[i - 1], u->body->last->in[k - 1]) : &body->arg[k];
-			u->map[i][u->body->arg[k].id] = before;
-			body->arg[k].name = u->body->arg[k].name;
-		}
+		for (int k = 0; k < carried && i > 0; k++)
+			u->map[i][u->body->arg[1 + k].id] = value_mapped(u->map[i - 1], u->body->last->in[k]);
 		copy_ops(u, &b, i, false);
 	}
 	Value **yielded = MAP_OF(u->m->cx->tmp, Value *, k, carried,
