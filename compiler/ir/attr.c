@@ -3,6 +3,7 @@
  * An op has a handful at most: a linear search is all there is to it. */
 #include "ir/ir.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define NEED_REQ true
@@ -116,10 +117,29 @@ const_int(const Op *op)
 
 #define fail(m, why, ...) (*(why) = arena_printf((m)->cx->tmp, __VA_ARGS__), false)
 
+/* The ops of attr_use alone, a byte each: every op that is made asks for its own. */
+static const uint8_t use_op[] = {
+#define TAKES(op, id, need, choices) OP_##op,
+#include "ir/attrs.def"
+};
+static_assert(OP_COUNT <= UINT8_MAX, "a byte holds an op");
+
+/* The next of an op's uses, `from` or later; NULL: there is none. */
+static const AttrUse *
+next_use(OpKind kind, const AttrUse *from)
+{
+	size_t at = (size_t)(from - attr_use);
+	const uint8_t *next = memchr(use_op + at, kind, sizeof use_op - at);
+	return next ? &attr_use[next - use_op] : NULL;
+}
+
 static const AttrUse *
 use_of(OpKind kind, AttrName name)
 {
-	return VALUE_OF(i, nattr_use, attr_use[i].op == kind && attr_use[i].name == name, &attr_use[i], NULL);
+	const AttrUse *use = next_use(kind, attr_use);
+	while (use && use->name != name)
+		use = next_use(kind, use + 1);
+	return use;
 }
 
 static bool
@@ -146,9 +166,8 @@ attr_unknown(Module *m, OpKind kind, const char *text)
 	Arena *tmp = m->cx->tmp;
 	const char *names = "";
 
-	for (int i = 0; i < nattr_use; i++)
-		if (attr_use[i].op == kind)
-			names = arena_printf(tmp, "%s%s%s", names, *names ? ", " : "", attr_info[attr_use[i].name].text);
+	for (const AttrUse *use = attr_use; (use = next_use(kind, use)); use++)
+		names = arena_printf(tmp, "%s%s%s", names, *names ? ", " : "", attr_info[use->name].text);
 	if (!*names)
 		return arena_printf(tmp, "attribute '%s' is unknown: this op takes none", text);
 	return arena_printf(tmp, "attribute '%s' is unknown; expected %s", text, names);
@@ -182,9 +201,8 @@ attrs_check(Module *m, const Op *op, const char **why)
 		if (find(op->attr, i, op->attr[i].name))
 			return fail(m, why, "attribute '%s' stands twice", attr_info[op->attr[i].name].text);
 	}
-	for (int i = 0; i < nattr_use; i++) {
-		const AttrUse *use = &attr_use[i];
-		if (use->op == op->kind && use->required && !op_attr(op, use->name))
+	for (const AttrUse *use = attr_use; (use = next_use(op->kind, use)); use++) {
+		if (use->required && !op_attr(op, use->name))
 			return fail(m, why, "attribute '%s' is missing; expected %s", attr_info[use->name].text,
 			    kind_text[attr_info[use->name].kind]);
 	}

@@ -25,11 +25,11 @@ enum {
 typedef struct VectorClock {
 	int refs;
 	bool is_kept;                                   /* by a release: it lives as long as the launch */
-	struct VectorClock *next;                              /* among the unused or the kept ones */
+	struct VectorClock *next;                       /* among the unused or the kept ones */
 	uint32_t at[];
 } VectorClock;
 
-/* What of shared vectors, which nothing changes, one was joined to another: lanes that wait for the same have one result. */
+/* A shared vector, which nothing changes, joined to another: lanes that wait for the same have one result. */
 typedef struct JoinedClock {
 	VectorClock *to, *from, *both;
 } JoinedClock;

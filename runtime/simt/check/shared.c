@@ -23,8 +23,8 @@
 enum { WORD = SHARED_WORD, LIST_LONG = 8 };
 static const uint32_t LAST_NUMBER = UINT32_C(1) << 31;
 
-/* The list that `by`, a read, made of the list by.prev: such steps are pure functions of both (and of what `turn`, which reads
- * have not, says beside), and numbers below `floor` mean nothing, so that no entry is ever wrong. */
+/* The list that `by`, a read, made of the list by.prev.  Such steps are pure functions of both, and of what `turn`, which
+ * reads have not, says beside; numbers below `floor` mean nothing.  So no entry is ever wrong. */
 typedef struct KnownList {
 	Record by;
 	uint32_t list;
