@@ -18,7 +18,8 @@ typedef struct Live {
 	const Func *f;
 	int *first, *last;                              /* numbers of ops, by the value's id */
 	int n;                                          /* ops so far */
-	int *words;                                     /* live_words by the value's id; 0: a parameter */
+	int *across, *ends;                             /* by an op's number: words that wait across it, and end with it */
+	int *most;                                      /* those of the longest value that begins there */
 	VEC(const Op *) at;                             /* the ops across which elements wait, in order … */
 	VEC(int) number;                                /* … and their numbers */
 	int accesses;
@@ -94,6 +95,19 @@ stretch(Live *l, const Block *b, int *at)
 	}
 }
 
+/* Parameters hold nothing.  `across` has differences from one op to the next at first. */
+static void
+add_words(Live *l, const Value *v)
+{
+	int first = l->first[v->id], last = l->last[v->id], words = live_words(v);
+	if (last <= first)
+		return;
+	l->across[first + 1] += words;
+	l->across[last + 1] -= words;
+	l->ends[last] += words;
+	l->most[first] = MAX(l->most[first], words);
+}
+
 static Live
 open_live(const Func *f, Arena *mem)
 {
@@ -101,20 +115,24 @@ open_live(const Func *f, Arena *mem)
 	int n = MAX(f->nvalues, 1), at = 1;
 	l.first = NEW_ARRAY(mem, int, n);
 	l.last = NEW_ARRAY(mem, int, n);
-	l.words = NEW_ARRAY(mem, int, n);
 	number(&l, f->body);
 	stretch(&l, f->body, &at);
+	l.across = NEW_ARRAY(mem, int, l.n + 2);
+	l.ends = NEW_ARRAY(mem, int, l.n + 2);
+	l.most = NEW_ARRAY(mem, int, l.n + 2);
 	ValueList all = func_values(f, mem);
 	for (int i = f->body->narg; i < all.n; i++)
-		l.words[all.at[i]->id] = live_words(all.at[i]);
+		add_words(&l, all.at[i]);
+	for (int i = 1; i < l.n + 2; i++)
+		l.across[i] += l.across[i - 1];
 	return l;
 }
 
-/* Of what was there before that op and is used at `to` or behind it. */
+/* Of what was there before the op of that number and is used by it or later; behind: later. */
 static int
-words_across(const Live *l, int here, int to)
+words_across(const Live *l, int here, bool behind)
 {
-	return SUM_OF(int, v, l->f->nvalues, l->first[v] < here && l->last[v] >= to ? l->words[v] : 0);
+	return l->across[here] - (behind ? l->ends[here] : 0);
 }
 
 /* Is it unknown when compiling how far the next trip's elements lie from this one's? */
@@ -156,13 +174,10 @@ live_registers(const Func *f, Arena *mem)
 	int most = addresses_ahead(f);
 	for (int i = 0; i < l.at.n; i++) {
 		const Op *op = l.at.at[i];
-		int alone = 0, here = l.number.at[i];
+		int here = l.number.at[i];
 		bool streams = op_family(op) == FAMILY_REDUCE;  /* one element after another */
 		bool is_read = op->kind == OP_READ || op->kind == OP_LOAD;
-		int n = words_across(&l, here, here + streams);
-		for (int v = 0; v < f->nvalues && streams; v++)
-			if (l.first[v] == here && l.last[v] > here)
-				alone = MAX(alone, l.words[v]);
+		int n = words_across(&l, here, streams), alone = streams ? l.most[here] : 0;
 		for (int k = 0; k < op->nout && !op_is_control(op); k++)
 			n += streams ? 0 : is_read ? MIN(live_words(&op->out[k]), UNDER_WAY) : live_words(&op->out[k]);
 		most = MAX(most, MAX(n, alone));        /* alone: what the op before it made; was not fitted */
@@ -188,7 +203,7 @@ live_over_reductions(const Func *f, Arena *mem, int *late)
 		if (most > 0 && (op->kind == OP_READ || op->kind == OP_LOAD))
 			*late = MAX(*late, live_words(&op->out[0]));
 		if (op->kind == OP_REDUCE)
-			most = MAX(most, words_across(&l, here, here + 1) + SUM_OF(int, k, op->nin,
+			most = MAX(most, words_across(&l, here, true) + SUM_OF(int, k, op->nin,
 			    ends_whole(&l, op->in[k], here) ? live_words(op->in[k]) : 0));
 	}
 	return most;

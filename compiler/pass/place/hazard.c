@@ -220,7 +220,7 @@ owners_hazard(const Effect *a, const Effect *b)
 SyncScope
 effect_hazard(const Effect *a, const Effect *b)
 {
-	if (a->global != b->global)
+	if (a->global != b->global || (!a->write && !b->write && !a->acquires))
 		return SYNC_NONE;
 	if (a->global)
 		return global_hazard(a, b) ? SYNC_BLOCK : SYNC_NONE;
