@@ -259,7 +259,8 @@ inspect_cause(const InspectArg *arg, const Op *op, const Type *tile, const Layou
 bool
 inspect_is_scattered(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l)
 {
-	Walk w = {.arg = arg, .all_inside = true};
+	Scalar scalar[SCALARS] = {{0}};
+	Walk w = {.arg = arg, .scalar = scalar, .all_inside = true};
 	int64_t bits;
 	bool is = false;
 	/* in x[where(i % 2 == 1, j[i / 2], 0)] not the first lane's */
