@@ -122,11 +122,20 @@ holds grep -q '^program 1: odd .1, 2, 3, 4, -5. .* .0, 3, 6, ..., 111, 114, 117.
 holds [ "$(wc -l <show.cpu)" -eq 8 ]
 holds cmp show.cpu show.simt:sm_75
 holds cmp show.cpu show.simt:sm_90a
+cat > early.tgl <<'END'
+kernel early(x: in f32[R, C], y: out f32[R]) grid(r: R) {
+    if x[r, 0] < 0 { return; }
+    var s = 0.0;
+    for c in range(0, C, 64) { s += sum(x[r, c +: 64]); }
+    y[r] = s;
+}
+END
 # values of the schedule that change no code are said (DIAG_SCHEDULE_IDLE)
 expect 0 'warning: .ctas = 2. has no effect: sm_80 has no clusters of blocks .W1219' \
     check dot.tgl --device=simt:sm_80 -D ctas=2
 expect 0 'warning: .ctas = 2. has no effect: blocks of a cluster share copies of kernels that are parted.*W1219' check dot.tgl --device=simt:sm_90a -D ctas=2
 expect 0 'warning: .specialize = true. has no effect: no product of warpgroups is in a loop over programs .W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
+expect 0 "'split = 4' has no effect: its loop is in a branch, as all is behind an early return .W1219" build early.tgl --target=sm_90a -D split=4 --emit=tir
 # each of several
 expect 0 'warning: .specialize = true. has no effect' build dot.tgl --target=sm_80 -D ctas=2 -D specialize=1 --emit=tir
 cat > sorted.tgl <<'END'

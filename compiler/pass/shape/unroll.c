@@ -252,5 +252,5 @@ pass_unroll(Func *f, const Target *t)
 {
 	Unroll u = {.m = f->module, .f = f, .t = t, .n = MIN(f->schedule.unroll, TRIPS_MOST)};
 	if (u.n > 1 && !walk(&u, f->body))
-		f->unroll_reason = u.why ? u.why : "no loop's steps are known";
+		f->unroll_reason = u.why ? u.why : "it has no loop whose steps are known";
 }

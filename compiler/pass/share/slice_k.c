@@ -336,7 +336,8 @@ find_loop(const Func *f, const char **why)
 			continue;
 		bool is_other = !loop || loop->kind != OP_FOR || loop->home != f->body || (found && loop != found);
 		if (is_other) {
-			*why = "its products are not in one loop of the kernel's body";
+			*why = !found && split_in_branch(f->body) ? SPLIT_IN_BRANCH :
+			    "its products are not in one loop of the kernel's body";
 			return NULL;
 		}
 		found = loop;

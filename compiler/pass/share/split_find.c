@@ -74,6 +74,13 @@ is_merged(const Op *loop)
 	return false;
 }
 
+bool
+split_in_branch(const Block *body)
+{
+	return !ANY_OP_HERE(op, body, op->kind == OP_FOR) && ANY_OP_HERE(op, body, op->kind == OP_IF &&
+	    ANY_OF(i, op->nregion, block_find(op->region[i], OP_FOR)));
+}
+
 static Found
 find_loop(const Func *f)
 {
@@ -133,6 +140,8 @@ split_find(const Func *f, const Target *t, Found *out)
 		return arena_printf(f->module->cx->mem,
 		    "%s has neither clusters of blocks nor an order of memory between blocks", t->name);
 	*out = find_loop(f);
+	if (!out->loop && split_in_branch(f->body))
+		return SPLIT_IN_BRANCH;
 	if (!out->loop)
 		return "the kernel has no loop that only adds into what it carries, or takes the greatest or least of it, "
 		    "none whose updates say how its states join, and none with 'merge'";

@@ -30,6 +30,9 @@ typedef struct Found {
 OpKind split_fold(const Op *loop, int i);
 /* The loop of its body whose states the op joins; NULL: it has gone, or is not the only one, or has no step above 0. */
 Op *split_merged(const Op *merge);
+/* Are the loops of that body in branches, as all is that stands behind an early return? */
+bool split_in_branch(const Block *body);
+#define SPLIT_IN_BRANCH "its loop is in a branch, as all is behind an early return"
 /* Why the function stays whole; NULL, and the loop to divide. */
 const char *split_find(const Func *f, const Target *t, Found *out);
 /* Do its blocks join through memory, whatever clusters there are: by what updates say, or with inner products? */

@@ -98,6 +98,8 @@ find(Stream *s, const Target *t)
 	for (Op *op = body->first; op; op = op->next)
 		if (op->kind == OP_FOR)
 			s->loop = op;
+	if (!s->loop && split_in_branch(body))
+		return SPLIT_IN_BRANCH;
 	if (!s->loop || s->loop->next == body->last)
 		return "the kernel has no loop that only adds into what it carries, and then uses that";
 	const char *why = loop_reason(s->loop, body);

@@ -179,7 +179,7 @@ static const char *
 reason(const Strip *s)
 {
 	if (s->row <= s->part)
-		return "its rows are no longer than that";
+		return "it reduces no row that is longer than that";
 	for (const Op *op = s->f->body->first; op; op = op->next) {
 		const char *why = order_reason(s, op);
 		if (!why && touches_row(s, op))
