@@ -268,6 +268,15 @@ tgp_open_host(const TgpPack *pack)
 	return cx;
 }
 
+static TgpStatus
+tgp_no_gpu(TgpContext *cx)
+{
+	char *text = tgp_text(cx);
+	size_t n = strlen(text);
+	snprintf(text + n, TGP_ROOM - n, "; %s_open_cpu() opens it for the host", cx->pack->name);
+	return TGP_ERROR_DRIVER;
+}
+
 static void
 tgp_fill_host(void *to, const TgpParam *q, int64_t bytes)
 {

@@ -214,7 +214,7 @@ tgp_open(const TgpPack *pack)
 #endif
 	if (page != MAP_FAILED && !cx->alive)
 		munmap(page, 1);
-	cx->opened = tgp_find_driver(cx) == TGP_OK ? TGP_OK : TGP_ERROR_DRIVER;
+	cx->opened = tgp_find_driver(cx) == TGP_OK ? TGP_OK : tgp_no_gpu(cx);
 	if (cx->opened != TGP_OK)
 		memcpy(cx->why, tgp_text(cx), sizeof cx->why);
 	return cx;
@@ -250,9 +250,9 @@ tgp_read_device(TgpContext *cx, TgpDevice *d)
 	d->target = tgp_target(cx->pack, d->capability);
 	least += least < cx->pack->ntargets && cx->pack->target[least].capability == 0; /* cpu */
 	if (d->target < 0)
-		return tgp_fail(cx, TGP_ERROR_DRIVER, "the pack %s has no code for a GPU of compute capability %d.%d; "
+		return (void)tgp_fail(cx, TGP_ERROR_DRIVER, "the pack %s has no code for a GPU of compute capability %d.%d; "
 		    "the least that it has is %s: pack again with a target that fits", cx->pack->name, major, minor,
-		    least < cx->pack->ntargets ? cx->pack->target[least].name : "none");
+		    least < cx->pack->ntargets ? cx->pack->target[least].name : "none"), tgp_no_gpu(cx);
 	return TGP_OK;
 }
 

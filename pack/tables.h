@@ -107,6 +107,8 @@ typedef struct TgpPack {
 
 #ifdef TGP_HOST                                 /* pack/host.c */
 static TgpStatus tgp_run_host(TgpContext *cx, const TgpKernel *k, const struct TgpCall *call, const struct TgpPlan *p);
+static TgpStatus tgp_no_gpu(TgpContext *cx);    /* adds to why no GPU runs the pack what does */
 #else
 #define tgp_run_host(cx, k, call, p) TGP_ERROR_USAGE
+#define tgp_no_gpu(cx) TGP_ERROR_DRIVER
 #endif
