@@ -47,6 +47,33 @@ for t in sm_80 sm_90a; do
 	refuse W1220
 done
 
+# of an instruction of warpgroups whose sums leave a thread no register assemblers make nothing: warps multiply
+expect 0 "dot .* m16n8k16.bf16 .*: one instruction's sums take all registers that a thread has of so many$" \
+    inspect mm.tgl --target=sm_90a -D BM=256 -D BN=256 -D warps=16
+# heads of 256 with a bias: sixteen warps would spill; in roles the results go through one buffer, for two have no room
+cat >att.tgl <<'END'
+kernel att<BM = 64, BN = 64, D = 256>(q: in bf16[S, D], k: in bf16[S, D], v: in bf16[S, D], bias: in bf16[H, S, S], o: out bf16[H, S, D])
+    grid(pm: cdiv(S, BM), h: H)
+{
+    let row = q[pm * BM +: BM, :];
+    var m = full([BM], -inf);
+    var l = zeros([BM]);
+    var acc = zeros([BM, D]);
+    for j in range(0, S, BN) {
+        let near = (row @ k[j +: BN, :].T) * 0.0625 + bias[h, pm * BM +: BM, j +: BN];
+        let s = where((j + arange(0, BN) < S)[new, :], near, -inf);
+        let next = max(m, max(s, axis = 1));
+        let p = exp(s - next[:, new]);
+        l = l * exp(m - next) + sum(p, axis = 1);
+        acc = acc * exp(m - next)[:, new] + (p as bf16) @ v[j +: BN, :];
+        m = next;
+    }
+    o[h, pm * BM +: BM, :] = (acc / l[:, new]) as bf16;
+}
+END
+expect 0 'roles .*8 warps compute' inspect att.tgl --target=sm_90a -D H=16 -D S=4096
+refuse W1220
+
 # an assembler says it
 export SAYS=40
 expect 0 "80 bytes of stores and loads spill them to local memory .W1220" inspect mm.tgl

@@ -29,6 +29,7 @@
 #include <string.h>
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
+enum { BESIDE_SUMS = 12 };                              /* registers of an instruction: a left operand's, and addresses */
 enum { COLUMNS_APART = 128, PART_APART = 192 };        /* of an instruction summed apart: of a whole tile's columns */
 enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 128 };     /* the last one: that make an element */
 
@@ -215,6 +216,8 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
 		right = NULL;
 	out->decodes = computed && !right;
+	if (out->info->n / 2 + BESIDE_SUMS > t->registers / t->lanes >> warps)
+		return "one instruction's sums take all registers that a thread has of so many";
 	return left ? left : right;
 }
 
