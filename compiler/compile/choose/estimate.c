@@ -168,8 +168,8 @@ static double
 shared_bytes(const Estimate *e)
 {
 	double shared = e->stages * e->slot + estimate_fills(e) + e->turned + e->behind + e->scratch + SYSTEM_BYTES;
-	shared -= e->chained ? (e->stages - 1) * e->beside : 0;
-	shared += (e->parted ? e->drain : 0) + (e->chained || e->drifts ? e->once : 0);
+	shared += (e->chained ? (1 - e->stages) * e->beside : 0) + (e->chained || e->drifts ? e->once : 0);
+	shared += estimate_drain(e, shared);
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 

@@ -142,3 +142,10 @@ estimate_drifting(const Estimate *e, double ends, double programs, int n, int to
 	return MAX(programs / e->t->rates->multiprocessors, k) * each + (n > k ? own : 0) +    /* the last one to begin */
 	    estimate_join(e->t, e->split, e->sums, e->joins);
 }
+
+double
+estimate_drain(const Estimate *e, double others)
+{
+	double all = e->parted ? e->drain : 0;
+	return e->chained && others + all > e->t->shared_bytes ? all / 2 : all;
+}

@@ -98,6 +98,9 @@ bool estimate_find_form(Estimate *e);
  * sums the loop carries.  Of others threads compute with each sum: vq_assign takes 612 us flat and 698 in roles. */
 double estimate_take_turned(const Estimate *e, const Op *dot, Use *u);
 void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
+/* estimate_chain.c: bytes of the buffers through which roles send what they write, beside `others`: where two have no room
+ * beside a chain's slots, of which there are two at most, there is one (pass drain). */
+double estimate_drain(const Estimate *e, double others);
 /* Bytes of buffers that threads fill. */
 double estimate_fills(const Estimate *e);
 /* What an iteration waits for that puts operands: it computes before it multiplies, or in part beside the product before
