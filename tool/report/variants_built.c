@@ -287,8 +287,9 @@ want_next(Variants *v)
 		taken = v->why->tried.at[i].is_chosen ? &v->why->tried.at[i] : taken;
 	for (int i = 0; taken && i < v->why->tried.n; i++) {
 		const Tried *c = &v->why->tried.at[i];
-		if (c->cycles < 0 || c->is_chosen || c->n == 0 ||
-		    c->bill.cycles == taken->bill.cycles)
+		const NamedConst *parts = named_const(c->value, c->n, schedule_info[SCHEDULE_SPECIALIZE].text);
+		if (c->cycles < 0 || c->is_chosen || c->n == 0 || c->bill.cycles == taken->bill.cycles ||
+		    (parts && parts->value.i && !func_find(v->own->f, OP_ROLES))) /* of which no code is counted */
 			continue;
 		next = !next || c->bill.cycles < next->bill.cycles ? c : next;
 		for (int k = 0; k < c->n; k++) {
@@ -337,6 +338,9 @@ want_words(Variants *v)
 	if (func_find(v->own->f, OP_ROLES) &&
 	    !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
 		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
+	if (own->persistent > 0 && ANY_OP(op, v->own->f->body, op->kind == OP_TALLY) && /* which joins what all add */
+	    !variant_is_given(v, schedule_info[SCHEDULE_PERSISTENT].text))
+		want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 0, false), NULL);
 	if (own->stages > 2 && !variant_is_given(v, schedule_info[SCHEDULE_STAGES].text))
 		want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false),
 		    NULL);
