@@ -87,12 +87,12 @@ stored_elements(Elab *e, const char *name, const Val *v, DType elem, int rank, c
 	bool is_value = val_is_const(v) || (v->kind == VAL_TILE && !v->v->type->ptr);
 	DType from = is_value ? val_dtype(e, v) : TY_BOOL;
 	bool narrows = dtype_is_float(from) && !dtype_is_float(elem);
+	const char *how = elem == TY_BOOL ? " is whether it is not 0" : " truncates and saturates";
 	bool packed = dtype_is_packed(from) && from != elem;
 	if (!is_value || narrows || packed) {
 		diag_error(e->cx, at, DIAG_STORE_KIND, name, val_describe(e, v), dtype_info[elem].text);
 		if (is_value)
-			diag_help(e->cx, "say it: `… as %s`%s", dtype_info[elem].text,
-			    narrows ? " truncates and saturates" : "");
+			diag_help(e->cx, "say it: `… as %s`%s", dtype_info[elem].text, narrows ? how : "");
 		else if (v->kind == VAL_TENSOR)
 			diag_help(e->cx, "read a tile of it, as in `x[start +: extent]`");
 		return NULL;
