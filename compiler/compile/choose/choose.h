@@ -68,7 +68,7 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,materialize,axis"
+#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,materialize,diagonal,axis"
 
 /* choose_candidate.c: candidates are compiled in memory of their own, in which the program's `called` grows, too; `next`
  * frees what the one before left there, and has the kernel compiled there until `close`. */

@@ -339,8 +339,8 @@ is_common(const Estimate *e, const Op *read)
 static double
 alone_elements(const Op *op)
 {
-	const char *index = op->kind == OP_READ ? attr_index(op) : "";
-	return *index && index[strlen(index) - 1] == 'g' ? (double)type_count(op->out[0].type) : 0;
+	const char *said = op->kind == OP_READ ? strrchr(attr_index(op), 'g') : NULL;
+	return said && !strchr(said, 'p') ? (double)type_count(op->out[0].type) : 0;
 }
 
 /* Of a tile on its way out, where there is little room: two pieces of 128 bytes of its rows, or of rows (pass drain);
@@ -454,7 +454,10 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->common += in_loop && is_common(e, op) ? bytes : 0;
 		add_boxes(e, op, ranks, in_loop, u);
 		double alone = alone_elements(op);
-		u->arithmetic += alone > 0 ? alone * count_said(op) * ELEMENT_OPS / LANES : 0;
+		double looks = alone > 0 ? alone * count_said(op) * ELEMENT_OPS / LANES : 0;
+		u->arithmetic += looks;
+		if (in_loop && alone > 0)
+			e->look_wait = MAX(e->look_wait, MEMORY_LATENCY - looks);
 		if (in_loop && is_filled(e, op, &dim))
 			add_filled(e, op, dim, u);
 		else if (in_loop && op->out[0].type->rank > 0 && !is_around(op->home))
@@ -481,6 +484,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		double cycles = estimate_cost(e, op) * count / LANES;
 		u->arithmetic += cycles;
 		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
+		u->shared += op->kind == OP_GATHER ? bytes_of(t) / SHARED_RATE : 0;
 		if (op_info[op->kind].cost == COST_SFU) {
 			double slow;
 			cost_work(op, &slow);
@@ -490,11 +494,4 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (in_loop && (op_info[op->kind].cost == COST_LONG || estimate_is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}
-}
-
-double
-estimate_written_out(const Estimate *e)
-{
-	enum { WORDS = 64 };
-	return e->written_out ? MEMORY_LATENCY * MAX(1, e->behind / (4 * WORDS * e->warps * e->t->lanes)) : 0;
 }

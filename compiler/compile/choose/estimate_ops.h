@@ -56,6 +56,7 @@ typedef struct Estimate {
 	double puts;                                    /* bytes of operands that threads compute and put */
 	double turned;                                  /* bytes of operands that threads turn and put */
 	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
+	double look_wait;                               /* of a trip, for elements that threads look up one by one */
 	double made, made_wait, made_steps;             /* left operands that threads make: cycles of a trip; 64 of K */
 	bool made_moves;                                /* through shared memory */
 	int made_dots;                                  /* products of these operands */
@@ -87,8 +88,6 @@ void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
 double estimate_cost(const Estimate *e, const Op *op);
 /* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
 bool estimate_is_accumulated(const Op *dot);
-/* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
-double estimate_written_out(const Estimate *e);
 
 /* estimate_product.c: what the product is.  False: tiles of rows, columns or depth that are padded, which no tensor map
  * brings. */
@@ -145,5 +144,7 @@ void estimate_repeat(Estimate *e, const Estimate *before, double n, double fill,
 /* Of a group of warps in a role that computes longer than it multiplies: it does one after the other, each warp by itself.
  * The nearest of 1024 centres to rows of 64, 262144 of them, takes 353 us on an H200; 149 without this, 204 so. */
 double estimate_in_turn(const Estimate *e, const Use *u);
+/* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
+double estimate_written_out(const Estimate *e);
 
 #endif

@@ -101,3 +101,10 @@ estimate_join(const Target *t, int split, double bytes, bool joins)
 		return MEET_CLUSTER + STEP_CLUSTER * log2(split) + bytes / RATE_CLUSTER;
 	return MEET_MEMORY + (split - 1) * ((joins ? 0 : PART_MEMORY) + bytes / RATE_PARTS);
 }
+
+double
+estimate_written_out(const Estimate *e)
+{
+	enum { WORDS = 64 };
+	return e->written_out ? MEMORY_LATENCY * MAX(1, e->behind / (4 * WORDS * e->warps * e->t->lanes)) : 0;
+}
