@@ -387,14 +387,14 @@ example_bytes(Kernel *k, const ExampleItem *ex)
 	return ok ? bytes : -1;
 }
 
-/* Where neither an example nor sizes were asked for, nor a run, which takes long with many: the largest of those that
- * are marked bench; NULL: there is none. */
+/* Where neither an example nor sizes were asked for, nor a run, which takes long with many, and the text is not the
+ * explorer's, which runs the first: the largest of those that are marked bench; NULL: there is none. */
 static const ExampleItem *
 benchmark_of(const Cli *cli, Kernel *k)
 {
 	const ExampleItem *best = NULL;
 	double most = -1;
-	if (cli_has(cli, OPT_EXAMPLE) || cli_has(cli, OPT_RUN) || cli->strides.n > 0)
+	if (cli_has(cli, OPT_EXAMPLE) || cli_has(cli, OPT_RUN) || cli->strides.n > 0 || cli->from_input)
 		return NULL;
 	for (int i = 0; i < cli->define.n; i++) {
 		const char *name = cli->define.at[i].name;
