@@ -82,13 +82,6 @@ holds(const Trim *x, bool (*what)(const Func *f))
 	return f && what(f);
 }
 
-/* The first loop that warpgroups multiply in. */
-static const Op *
-find_loop(const Func *f)
-{
-	return FIND_OP(op, f->body, op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START));
-}
-
 /* How much of K an iteration adds to each of the loop's sums. */
 static double
 depth_of(const Op *loop)
@@ -195,7 +188,8 @@ find_shares(const Trim *x, Shares *s)
 	double blocks = f && f->schedule.warps == ONE && f->schedule.specialize != 1 ? resident(f, x->t) : -1;
 	if (blocks < 0)
 		return false;
-	const Op *loop = find_loop(f);
+	const Op *loop = FIND_OP(op, f->body,
+	    op->kind == OP_FOR && block_find(op->region[0], OP_DOT_START));     /* that warpgroups multiply in */
 	s->trips = loop ? estimate_trips(f, &b, loop) : 0;
 	s->join = loop ? fmin(DEPTH / depth_of(loop), 1) : 1;
 	s->may_widen = may_widen(f);

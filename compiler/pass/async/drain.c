@@ -226,13 +226,6 @@ drain_releases(const Op *op)
 
 /* ---- the ops ---- */
 
-/* The most columns that a box has and that divide a tile's. */
-static int64_t
-piece_columns(int64_t columns, int bytes)
-{
-	return MIN(columns & -columns, ROW_BYTES / bytes);
-}
-
 /* How a tile goes: in pieces of `each` along dimension `dim` through so many buffers. */
 typedef struct Way {
 	int dim;
@@ -267,7 +260,7 @@ in_columns(const Op *write, const Value *v, int64_t room, Way *out)
 	*out = (Way){fast, cols, 1, 1};
 	if (all <= room && cols == extent)
 		return true;
-	out->each = piece_columns(cols, bytes);
+	out->each = MIN(cols & -cols, ROW_BYTES / bytes);       /* the most that a box has and that divide a tile's */
 	out->pieces = (int)(cols / out->each);
 	out->buffers = count_buffers(room, all / out->pieces, out->pieces, cols == extent || is_in_loop(write));
 	return out->pieces > 1 && out->buffers > 0 && drain_in_registers(v->layout, fast, log2_ceil(out->each));

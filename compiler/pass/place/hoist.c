@@ -32,12 +32,6 @@ typedef struct Early {
 } Early;
 
 static bool
-is_needed(const Early *e, const Op *op)
-{
-	return ANY_OF(i, e->n, ANY_OF(k, e->along[i]->nin, e->along[i]->in[k]->def == op));
-}
-
-static bool
 goes_along(const Op *op)
 {
 	switch (op_family(op)) {
@@ -77,7 +71,7 @@ find_place(Early *e, Op *read, int posts, int *n)
 	e->along[0] = read;
 	e->n = 1;
 	for (Op *op = read->prev; op; op = op->prev) {
-		if (is_needed(e, op)) {
+		if (ANY_OF(i, e->n, ANY_OF(k, e->along[i]->nin, e->along[i]->in[k]->def == op))) {
 			if (!goes_along(op) || e->n == ALONG_MOST)
 				break;
 			e->along[e->n++] = op;

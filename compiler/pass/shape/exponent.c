@@ -317,13 +317,6 @@ number_factor(const Op *op)
 	return -1;
 }
 
-/* The product's factor i, one number, times a number. */
-static Value *
-times_factor(Builder *b, const Op *op, int i, Value *by)
-{
-	return build2(b, OP_MUL, op->in[i]->def->in[0], by);
-}
-
 void
 relax_tanh_term(Module *m, Op *op)
 {
@@ -332,7 +325,7 @@ relax_tanh_term(Module *m, Op *op)
 	const Type *t = out->type, *number = type_tile(m, t->elem, 0, NULL);
 	Value *twice = build_float(&b, number, 2);
 	for (int i; u->nuses == 1 && (i = number_factor(u->def)) >= 0; u = u->def->in[1 - i])
-		twice = times_factor(&b, u->def, i, twice);
+		twice = build2(&b, OP_MUL, u->def->in[i]->def->in[0], twice);
 	Value *s = build1(&b, OP_SIGMOID, build2(&b, OP_MUL, u, build1(&b, OP_BROADCAST, twice, t)), NULL);
 	attr_set_fast(m, s->def, true);
 	Op *scaled = value_lone_user(out);

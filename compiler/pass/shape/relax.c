@@ -190,12 +190,6 @@ sum_of_products(const Value *v, int depth)
 	}
 }
 
-static bool
-is_rounded_product(const Value *v)
-{
-	return sum_of_products(v, 0) == PRODUCTS;
-}
-
 /* What op's use of operand i needs of it. */
 static int
 need(const Op *op, int i)
@@ -234,8 +228,8 @@ need(const Op *op, int i)
 	case OP_FOR:
 		return carried_need(op, i - 3);
 	case OP_DIV:
-		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) || is_rounded_product(op->in[0])
-		    ? TOLERANT : EXACT;
+		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) ||
+		    sum_of_products(op->in[0], 0) == PRODUCTS ? TOLERANT : EXACT;
 	case OP_MUL:
 		return op->out->id == CANCELS && is_share(op) ? TOLERANT : op->out->id;
 	case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:

@@ -387,13 +387,6 @@ slice_fits(const Slice *s, int n)
 	    op->kind == OP_READ && n % slice_period(s, op) != 0 && slice_period(s, op) % n != 0);
 }
 
-/* Elements of the sums. */
-static int64_t
-count_sums(const Slice *s)
-{
-	return SUM_OF(int64_t, i, s->loop->nout, type_count(s->loop->out[i].type));
-}
-
 /* By the larger operand, the weights.  A trip costs a warp about as much as 1 KB of them: of groups of 32 elements of 4
  * bits, 512 bytes for 32 columns, four make as much as one of 128.  Copies take the L1 cache a cycle for each line that a
  * warp touches, so that two groups of 64 bytes, whose scales are neighbours too, take half of it: 1 x 8192 x 8192 in int4
@@ -422,7 +415,8 @@ slice_each(const Slice *s, const Target *t, int n)
 			products += MAX(type_count(op->in[0]->type), type_count(op->in[1]->type));
 	int64_t lines = all <= 2 * most + most / 4 ? MIN(LINE / row, ELEMENTS / MAX(products, 1)) : 0;
 	while (each < MOST && (2 * each * most <= ENOUGH || 2 * each <= lines) &&
-	    2 * each * count_sums(s) <= (int64_t)SUMS_MOST * t->lanes &&
+	    2 * each * SUM_OF(int64_t, i, s->loop->nout, type_count(s->loop->out[i].type)) <=
+		(int64_t)SUMS_MOST * t->lanes &&
 	    2 * each * n * stages * slot_bytes(s) <= t->shared_bytes)
 		each *= 2;
 	return each;

@@ -39,12 +39,6 @@ split_fold(const Op *loop, int i)
 	return folds_into(body->last->in[i], &body->arg[1 + i], fold) ? fold : OP_COUNT;
 }
 
-static bool
-is_fold(const Op *loop)
-{
-	return ALL_OF(i, loop->nout, split_fold(loop, i) != OP_COUNT) && loop->nout > 0 && loop_steps_up(loop);
-}
-
 Op *
 split_merged(const Op *merge)
 {
@@ -90,7 +84,8 @@ find_loop(const Func *f)
 		Op *loop = op->kind == OP_MERGE ? split_merged(op) : NULL;
 		if (loop)
 			found = (Found){.loop = loop, .merge = op};
-		else if (op->kind == OP_FOR && is_fold(op))
+		else if (op->kind == OP_FOR && op->nout > 0 && loop_steps_up(op) &&
+		    ALL_OF(i, op->nout, split_fold(op, i) != OP_COUNT))
 			found = (Found){.loop = op};
 		else if (op->kind == OP_FOR && !is_merged(op) && split_derives(f, op))
 			found = (Found){.loop = op, .derives = true};

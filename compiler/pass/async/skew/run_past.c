@@ -42,12 +42,6 @@ note(Op **at, int *n, Op *op)
 	return true;
 }
 
-static bool
-is_start(const RunPast *r, const Op *op)
-{
-	return ANY_OF(i, r->nstart, r->start[i] == op);
-}
-
 /* A put of the body whose buffer of one slot its products alone read. */
 static bool
 is_operand(const RunPast *r, const Op *put)
@@ -94,7 +88,7 @@ sum_of(const RunPast *r, const Op *wait)
 {
 	const Value *v = wait->in[0];
 	int i = 0;
-	while (v->def && is_start(r, v->def) && v->nuses == 1)
+	while (v->def && ANY_OF(k, r->nstart, r->start[k] == v->def) && v->nuses == 1)
 		v = v->def->in[2];
 	for (const Op *yield = r->body->last; i < yield->nin && yield->in[i] != &wait->out[0];)
 		i++;
