@@ -25,9 +25,7 @@ tgl_status_name(TglStatus s)
 TglContext *
 tgl_context_open(void)
 {
-	TglContext *cx = calloc(1, sizeof *cx);
-	if (!cx)
-		return NULL;
+	TglContext *cx = memory_new(1, sizeof *cx);
 	cx->refs = 1;
 	cx->limit = 20;
 	cx->own = compile_open();

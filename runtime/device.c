@@ -215,19 +215,16 @@ tgl_device_open(TglContext *cx, const char *name, const TglDeviceOptions *option
 		context_fail(cx, TGL_ERROR_NAME, NULL);
 		return NULL;
 	}
-	TglDevice *dev = calloc(1, sizeof *dev);
-	if (dev) {
-		dev->cx = cx;
-		dev->refs = 1;
-		dev->dev = *row;
-		dev->dev.target = target ? target : row->target;
-		dev->hooks.trace = options->trace;
-		dev->hooks.trace_user = options->user;
-	}
-	if (!dev || !dev->dev.open(&dev->dev, index, options, &dev->hooks)) {
-		diag_error(cx->own, NOWHERE, DIAG_DEVICE_GONE, name ? name : row->name,
-		    dev ? dev->dev.error.text : "no memory");
-		if (dev && *dev->dev.error.help)
+	TglDevice *dev = memory_new(1, sizeof *dev);
+	dev->cx = cx;
+	dev->refs = 1;
+	dev->dev = *row;
+	dev->dev.target = target ? target : row->target;
+	dev->hooks.trace = options->trace;
+	dev->hooks.trace_user = options->user;
+	if (!dev->dev.open(&dev->dev, index, options, &dev->hooks)) {
+		diag_error(cx->own, NOWHERE, DIAG_DEVICE_GONE, name ? name : row->name, dev->dev.error.text);
+		if (*dev->dev.error.help)
 			diag_help(cx->own, "%s", dev->dev.error.help);
 		free(dev);
 		context_fail(cx, TGL_ERROR_DEVICE, NULL);

@@ -47,13 +47,11 @@ param_type_text(Compile *cx, const KernelParam *p)
 	return text_take(&s, cx->mem);
 }
 
-static bool
+static void
 collect_kernels(TglProgram *p)
 {
 	p->nkernels = p->program->kernels.n;
-	p->kernel = calloc((size_t)MAX(p->nkernels, 1), sizeof *p->kernel);
-	if (!p->kernel)
-		return false;
+	p->kernel = memory_new((size_t)p->nkernels, sizeof *p->kernel);
 	for (int i = 0; i < p->nkernels; i++) {
 		Kernel *k = p->program->kernels.at[i];
 		TglKernel *t = &p->kernel[i];
@@ -66,28 +64,24 @@ collect_kernels(TglProgram *p)
 			t->in_header[j] = header_mentions(k, k->params.at[j].name);
 		}
 	}
-	return true;
 }
 
 /* Takes `compile`, in which `file` was opened (or not: -1). */
 static TglProgram *
 open_take(TglContext *cx, Compile *compile, int file)
 {
-	TglProgram *p = calloc(1, sizeof *p);
-	bool ok = p && file >= 0;
-	if (ok) {
-		p->program = program_open(compile, file);
-		program_check(p->program);
-		ok = compile->nerrors == 0;
-		p->compile = compile;
-		ok = ok && collect_kernels(p);
-	}
-	if (!ok) {
+	Program *program = file >= 0 ? program_open(compile, file) : NULL;
+	if (program)
+		program_check(program);
+	if (!program || compile->nerrors > 0) {
 		context_fail(cx, TGL_ERROR_SOURCE, compile);
 		compile_close(compile);
-		free(p);
 		return NULL;
 	}
+	TglProgram *p = memory_new(1, sizeof *p);
+	p->program = program;
+	p->compile = compile;
+	collect_kernels(p);
 	p->cx = cx;
 	p->refs = 1;
 	cx->refs++;

@@ -127,14 +127,6 @@ convert(const Job *j, DType from, const char *x, void *out, int64_t n)
 		j->loops->tf32(out, n);
 }
 
-/* n elements `step` apart, put together. */
-static void
-collect(const char *x, int64_t step, int size, char *out, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		memcpy(out + i * size, x + i * step * size, (size_t)size);
-}
-
 /* A block of rows x cols whose element types differ from the computing type, converted into `to` line by
  * line; a line is a row or a column, whichever is contiguous. */
 static Part
@@ -153,7 +145,7 @@ convert_block(const Job *j, DType t, Part x, int64_t rows, int64_t cols, char *t
 		}
 		for (int64_t q = 0; q < n; q += BLOCK) {
 			int64_t w = MIN(BLOCK, n - q);
-			collect(line + q * step * from, step, from, part, w);
+			line_gather(line + q * step * from, step, from, part, w);
 			convert(j, t, part, o + q * size, w);
 		}
 	}

@@ -170,4 +170,12 @@ extern const Loops loops_at[CPU_LEVELS];
 /* reduce.c: what is accumulated: the result's type for sums and their like, the elements' own for orders. */
 DType work_type(const Reduce *r);
 
+/* Copies n elements of a line, `step` apart, one behind the other. */
+static inline void
+line_gather(const char *x, int64_t step, int size, char *out, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		memcpy(out + i * size, x + i * step * size, (size_t)size);
+}
+
 #endif

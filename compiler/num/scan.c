@@ -82,14 +82,7 @@ scan_open(Scan *s, const Reduce *r)
 	s->line = line_of(r, s->work);
 }
 
-/* Copies n elements between a line whose elements are `step` apart and a dense one. */
-static void
-gather(const char *x, int64_t step, int size, char *out, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		memcpy(out + i * size, x + i * step * size, (size_t)size);
-}
-
+/* Back to where line_gather took them from. */
 static void
 scatter(const char *x, int size, char *out, int64_t step, int64_t n)
 {
@@ -107,7 +100,7 @@ scan_one(const Scan *s, const char *a, int64_t n, int64_t inner, char *out)
 	for (int64_t i = 0; i < n; i += PIECE) {
 		int64_t m = MIN(PIECE, n - i), at = from + i * step;
 		const void *x = raw, *y = wide;
-		gather(a + at * s->in_size, step, s->in_size, (char *)raw, m);
+		line_gather(a + at * s->in_size, step, s->in_size, (char *)raw, m);
 		elem_run(&s->widen, wide, &x, 0, m);
 		if (i) {
 			s->line(wide, m, carry);

@@ -61,8 +61,8 @@ static bool
 keep_first(TglCase *c)
 {
 	int n = c->k->k->params.n;
-	c->first = calloc((size_t)MAX(n, 1), sizeof *c->first);
-	for (int i = 0; c->first && i < n; i++) {
+	c->first = memory_new((size_t)n, sizeof *c->first);
+	for (int i = 0; i < n; i++) {
 		if (!param_is_inout(&c->k->k->params.at[i]))
 			continue;
 		size_t size = tgl_tensor_bytes(c->b.tensor[i]);
@@ -70,7 +70,7 @@ keep_first(TglCase *c)
 		if (!c->first[i] || !tensor_copy_out(c->b.tensor[i], c->first[i]))
 			return false;
 	}
-	return c->first;
+	return true;
 }
 
 bool
@@ -228,9 +228,7 @@ tgl_case_open(TglDevice *dev, TglKernel *k, const TglCaseOptions *options)
 	if (context_null(cx, dev, "tgl_case_open", "the device") ||
 	    !launch_handles(dev, k, options->args, options->nargs, "tgl_case_open"))
 		return NULL;
-	TglCase *c = calloc(1, sizeof *c);
-	if (!c)
-		return NULL;
+	TglCase *c = memory_new(1, sizeof *c);
 	c->dev = dev;
 	c->k = k;
 	c->seed = options->seed;

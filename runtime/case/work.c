@@ -268,19 +268,16 @@ count(Func *f, const PlanArg *args, const int64_t grid[MAX_AXES], double (*of)(c
 	}
 	if (total <= 0)
 		return 0;
-	e.known = calloc((size_t)MAX(f->nvalues, 1), sizeof *e.known);
-	e.value = calloc((size_t)MAX(f->nvalues, 1), sizeof *e.value);
-	double r = -1;
-	if (e.known && e.value) {
-		for (int i = 0; i < f->nparam; i++) {
-			const Type *t = f->body->arg[i].type;
-			bool whole = f->param[i].kind == PARAM_DIM ||
-				     (f->param[i].kind == PARAM_SCALAR && !dtype_is_float(t->elem));
-			set(&e, &f->body->arg[i], whole, args[i].i);
-		}
-		r = count_block(&e, f->body);
-		r = r < 0 ? count_programs(&e, total) : r * (double)total;
+	e.known = memory_new((size_t)f->nvalues, sizeof *e.known);
+	e.value = memory_new((size_t)f->nvalues, sizeof *e.value);
+	for (int i = 0; i < f->nparam; i++) {
+		const Type *t = f->body->arg[i].type;
+		bool whole = f->param[i].kind == PARAM_DIM ||
+			     (f->param[i].kind == PARAM_SCALAR && !dtype_is_float(t->elem));
+		set(&e, &f->body->arg[i], whole, args[i].i);
 	}
+	double r = count_block(&e, f->body);
+	r = r < 0 ? count_programs(&e, total) : r * (double)total;
 	free(e.known);
 	free(e.value);
 	return r;

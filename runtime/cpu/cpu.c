@@ -136,7 +136,7 @@ thread_main(void *arg)
 	return NULL;
 }
 
-static bool pool_open(Pool *p, int nthreads);
+static void pool_open(Pool *p, int nthreads);
 
 /* A child of fork has none of its parent's threads, and locks as they were: it makes its own. */
 static void
@@ -147,10 +147,8 @@ pool_follow_fork(Pool *p)
 		return;
 	p->turn = 0;
 	p->busy = 0;
-	if (pool_open(p, p->nthreads))
-		free(parents);
-	else
-		p->nthreads = 1;
+	pool_open(p, p->nthreads);
+	free(parents);
 }
 
 static void
@@ -195,13 +193,10 @@ pool_close(Pool *p)
 }
 
 /* A machine that grants fewer threads than asked for still runs, with those. */
-static bool
+static void
 pool_open(Pool *p, int nthreads)
 {
-	PoolThread *thread = calloc((size_t)nthreads, sizeof *thread);
-	if (!thread)
-		return false;
-	p->thread = thread;
+	p->thread = memory_new((size_t)nthreads, sizeof *p->thread);
 	p->process = getpid();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->start, NULL);
@@ -213,7 +208,6 @@ pool_open(Pool *p, int nthreads)
 		if (!thread_start(&t->thread, thread_main, t))
 			break;
 	}
-	return true;
 }
 
 /* ---- the device ---- */
@@ -258,11 +252,8 @@ cpu_open(Device *d, int index, const TglDeviceOptions *opt, const DeviceHooks *h
 		return device_fail(d, DEVICE_FAILED, "", "there is one, numbered 0");
 	if (opt->threads < 0 || opt->threads > MAX_THREADS)
 		return device_fail(d, DEVICE_FAILED, "", "it runs on 1 to 1024 threads");
-	CpuState *s = calloc(1, sizeof *s);
-	if (!s || !pool_open(&s->pool, opt->threads ? opt->threads : processors())) {
-		free(s);
-		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-	}
+	CpuState *s = memory_new(1, sizeof *s);
+	pool_open(&s->pool, opt->threads ? opt->threads : processors());
 	s->sanitize = opt->sanitize;
 	d->watches = opt->break_nan;
 	s->memory = device_host_memory();
@@ -341,7 +332,7 @@ cpu_trace(void *user, const Op *op, const int64_t program[MAX_AXES], int out, co
 static void
 cpu_unload(Device *d, Loaded *l)
 {
-	for (int i = 0; l->worker && i < l->nthreads; i++)
+	for (int i = 0; i < l->nthreads; i++)
 		if (l->worker[i])
 			worker_close(l->worker[i]);
 	free(l->worker);
@@ -359,16 +350,8 @@ cpu_load(Device *d, Func *f, const char **why)
 	Plan *plan = plan_open(f, &opt, why);
 	if (!plan)
 		return NULL;
-	Loaded *l = calloc(1, sizeof *l);
-	Worker **worker = calloc((size_t)s->pool.nthreads, sizeof *worker);
-	if (!l || !worker) {
-		plan_close(plan);
-		free(l);
-		free(worker);
-		*why = "no memory";
-		return NULL;
-	}
-	*l = (Loaded){plan, s->pool.nthreads, worker};
+	Loaded *l = memory_new(1, sizeof *l);
+	*l = (Loaded){plan, s->pool.nthreads, memory_new((size_t)s->pool.nthreads, sizeof *l->worker)};
 	return l;
 }
 

@@ -197,9 +197,7 @@ cuda_open_device(Device *d, int index, const TglDeviceOptions *opt, const Device
 {
 	if (device_gpu_refuses(d, opt))
 		return false;
-	d->state = calloc(1, sizeof(CudaState));
-	if (!d->state)
-		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
+	d->state = memory_new(1, sizeof(CudaState));
 	CUDA_STATE(d)->index = index;
 	if (!open_gpu(d) || !open_resources(d)) {
 		cuda_close_device(d);

@@ -119,10 +119,10 @@ read_abi(Device *d, Loaded *l)
 		if (a->abi[i].kind == ABI_FAULTS)
 			faults_at = i;
 	}
-	l->value = calloc((size_t)MAX(a->nabi, 1), sizeof *l->value);
-	l->at = calloc((size_t)MAX(a->nabi, 1), sizeof *l->at);
+	l->value = memory_new((size_t)a->nabi, sizeof *l->value);
+	l->at = memory_new((size_t)a->nabi, sizeof *l->at);
 	l->map = aligned_alloc(128, sizeof *l->map * (size_t)MAX(a->nmaps, 1));
-	if (!l->value || !l->at || !l->map)
+	if (!l->map)
 		return device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
 	memset(l->map, 0, sizeof *l->map * (size_t)MAX(a->nmaps, 1));
 	for (int i = 0; i < a->nabi; i++)
@@ -175,11 +175,7 @@ free_loaded(Device *d, Loaded *l)
 Loaded *
 cuda_load(Device *d, const Artefact *a)
 {
-	Loaded *l = calloc(1, sizeof *l);
-	if (!l) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return NULL;
-	}
+	Loaded *l = memory_new(1, sizeof *l);
 	l->artefact = a;
 	l->cluster = (unsigned)MAX(a->cluster, 1);
 	void *before = cuda_enter(d);

@@ -46,11 +46,7 @@ static CudaParts *
 grow(Device *d, CudaParts *old, uint64_t recording, size_t arrivals, size_t states)
 {
 	CudaState *s = CUDA_STATE(d);
-	CudaParts *p = calloc(1, sizeof *p);
-	if (!p) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return NULL;
-	}
+	CudaParts *p = memory_new(1, sizeof *p);
 	*p = (CudaParts){.stream = d->stream, .recording = recording};
 	p->arrivals = MAX(arrivals, old ? 2 * old->arrivals : LEAST_ARRIVALS);
 	p->states = MAX(states, old ? 2 * old->states : 0);

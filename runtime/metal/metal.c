@@ -153,12 +153,8 @@ metal_open_device(Device *d, int index, const TglDeviceOptions *opt, const Devic
 {
 	if (device_gpu_refuses(d, opt))
 		return false;
-	MetalState *s = calloc(1, sizeof *s);
+	MetalState *s = memory_new(1, sizeof *s);
 	d->state = s;
-	if (!s) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return false;
-	}
 	bool open = metal_open(&s->metal, &d->error);
 	void *pool = open ? s->metal.objc_autoreleasePoolPush() : NULL;
 	void (*pop)(void *) = s->metal.objc_autoreleasePoolPop;

@@ -138,11 +138,7 @@ Loaded *
 metal_load(Device *d, const Artefact *a)
 {
 	const Metal *m = &METAL_STATE(d)->metal;
-	Loaded *l = calloc(1, sizeof *l);
-	if (!l) {
-		device_fail(d, DEVICE_NO_MEMORY, "", "no memory");
-		return NULL;
-	}
+	Loaded *l = memory_new(1, sizeof *l);
 	l->artefact = a;
 	void *pool = m->objc_autoreleasePoolPush();
 	bool ok = compile_text(d, l) && make_pipeline(d, l) && check_pipeline(d, l) && make_records(d, l);

@@ -9,8 +9,8 @@
 
 enum { OFFSET_BITS = 24 };
 
-SimtThread *
-simt_rank(SimtThread *t, uint32_t rank, const char *what)
+static SimtThread *
+at_rank(SimtThread *t, uint32_t rank, const char *what)
 {
 	SimtThread *peer = rank == (uint32_t)t->cluster_rank ? t : rank < 16 ? simt_cluster_peer(t, (int)rank) : NULL;
 	if (!peer)
@@ -21,14 +21,14 @@ simt_rank(SimtThread *t, uint32_t rank, const char *what)
 SimtThread *
 simt_rank_alive(SimtThread *t, uint32_t rank, const char *what)
 {
-	SimtThread *peer = simt_rank(t, rank, what);
+	SimtThread *peer = at_rank(t, rank, what);
 	if (peer != t && simt_block_ended(peer))
 		simt_fail(t, "%s: the block of rank %u has ended, and with it its shared memory", what, rank);
 	return peer;
 }
 
-SimtThread *
-simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
+static SimtThread *
+cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 {
 	uint32_t block = (uint32_t)word >> OFFSET_BITS;
 	*at = (uint32_t)word & ((1u << OFFSET_BITS) - 1);
@@ -38,7 +38,7 @@ simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what)
 PRIMITIVE(simt_cluster_address)
 {
 	uint32_t at = (uint32_t)in[0] & ((1u << OFFSET_BITS) - 1), rank = (uint32_t)in[1];
-	simt_rank(t, rank, "cluster_address");
+	at_rank(t, rank, "cluster_address");
 	out[0] = at | (rank + 1) << OFFSET_BITS;
 }
 
@@ -46,7 +46,7 @@ static void
 load_words(SimtThread *t, uint64_t from, uint32_t n, const char *what, uint64_t *out)
 {
 	uint32_t at, word[4];
-	SimtThread *of = simt_cluster_at(t, from, &at, what);
+	SimtThread *of = cluster_at(t, from, &at, what);
 	memcpy(word, simt_shared_of(t, of, at, 4 * n, SIMT_READ), 4 * n);
 	for (uint32_t i = 0; i < n; i++)
 		out[i] = word[i];
@@ -65,7 +65,7 @@ PRIMITIVE(simt_cluster_load_4)
 PRIMITIVE(simt_cluster_store_4)
 {
 	uint32_t at, word[4];
-	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_store_4");
+	SimtThread *of = cluster_at(t, in[0], &at, "cluster_store_4");
 	for (int i = 0; i < 4; i++)
 		word[i] = (uint32_t)in[1 + i];
 	memcpy(simt_shared_of(t, of, at, sizeof word, SIMT_WRITE), word, sizeof word);
@@ -74,6 +74,6 @@ PRIMITIVE(simt_cluster_store_4)
 PRIMITIVE(simt_cluster_signal)
 {
 	uint32_t at;
-	SimtThread *of = simt_cluster_at(t, in[0], &at, "cluster_signal");
+	SimtThread *of = cluster_at(t, in[0], &at, "cluster_signal");
 	simt_mbarrier_arrive(t, simt_mbarrier_of(t, of, at, "cluster_signal"), 0);
 }

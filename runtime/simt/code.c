@@ -47,13 +47,10 @@ simt_code_open(Func *f, const Target *t, const SimtCodeOptions *o, Arena *mem, c
 	const EmitLlvmOptions opt = {.cx = f->module->cx, .host = true, .checks = o->checks, .quick = o->quick};
 	int nsymbol;
 	const EmitSymbol *symbol = simt_symbols(&nsymbol);
-	SimtCode *c = calloc(1, sizeof *c);
-	EmitLlvm *l = c ? emit_llvm_open(mem, t, &opt, why) : NULL;
-	if (!l) {
-		*why = c ? *why : "no memory";
-		free(c);
+	EmitLlvm *l = emit_llvm_open(mem, t, &opt, why);
+	if (!l)
 		return NULL;
-	}
+	SimtCode *c = memory_new(1, sizeof *c);
 	*c = (SimtCode){.target = t, .checks = o->checks};
 	*why = "";
 	const ThreadModule *m = o->thread ? o->thread : lower_func(f, t, mem);

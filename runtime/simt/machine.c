@@ -52,12 +52,6 @@ simt_check_slot(SimtBlock *b)
 
 /* ---- reports ---- */
 
-static Place
-place_of(const SimtLaunch *l, int site)
-{
-	return site > 0 && site < l->nsite ? l->site[site] : NOWHERE;
-}
-
 static _Noreturn void
 fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
 {
@@ -67,8 +61,8 @@ fail(SimtThread *t, FaultKind kind, int other, const char *fmt, va_list ap)
 	pthread_mutex_lock(&run->lock);
 	if (block < atomic_load(&run->failed)) {
 		atomic_store(&run->failed, block);
-		*run->report = (SimtReport){.failed = true, .kind = kind, .place = place_of(w->launch, t->site),
-		    .other = place_of(w->launch, other), .block = block, .thread = t->thread};
+		*run->report = (SimtReport){.failed = true, .kind = kind, .place = simt_site_place(w->launch, t->site),
+		    .other = simt_site_place(w->launch, other), .block = block, .thread = t->thread};
 		number_vformat(run->report->text, sizeof run->report->text, fmt, ap);
 	}
 	pthread_mutex_unlock(&run->lock);
@@ -126,7 +120,7 @@ room_for(BlockScheduler *w, int n)
 	return w->room != 0;
 }
 
-static bool
+static void
 own_faults(BlockScheduler *w)
 {
 	const SimtLaunch *l = w->launch;
@@ -134,11 +128,10 @@ own_faults(BlockScheduler *w)
 	w->param = NULL;
 	w->asserted = INT64_MAX;
 	if (!w->faults)
-		return true;
-	w->param = calloc((size_t)l->nabi + 1, sizeof *w->param);
-	for (int i = 0; w->param && i < l->nabi; i++)
+		return;
+	w->param = memory_new((size_t)l->nabi, sizeof *w->param);
+	for (int i = 0; i < l->nabi; i++)
 		w->param[i] = l->abi[i].kind == ABI_FAULTS ? (uint64_t)(uintptr_t)w->faults : l->param[i];
-	return w->param != NULL;
 }
 
 static bool
@@ -163,7 +156,8 @@ scheduler_prepare(BlockScheduler *w, Run *run)
 	for (int i = 0; i < w->nblocks; i++)
 		if (!w->block[i].mem)
 			w->block[i].mem = arena_open();
-	return w->shared && own_faults(w) && room_for(w, w->nfibers) && guard_enter(w);
+	own_faults(w);
+	return w->shared && room_for(w, w->nfibers) && guard_enter(w);
 }
 
 static void

@@ -57,8 +57,6 @@ void simt_copies_land(SimtThread *t, uint32_t begun, int64_t mbarrier);
 
 /* ---- mbarrier.c ---- */
 
-/* The one at an address; fails if there is none. */
-Mbarrier *simt_mbarrier(SimtThread *t, uint32_t at, const char *what);
 Mbarrier *simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what);       /* in of's block */
 /* Fails where a write of t would go over a valid mbarrier of of's block: what is there then is not defined. */
 void simt_mbarriers_spared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes);
@@ -106,9 +104,6 @@ void simt_box_landed(const BulkCopy *c, int64_t mbarrier);      /* as simt_globa
 
 /* ---- cluster.c ---- */
 
-/* The thread that stands for the block of a rank, t itself for its own; fails if there is none. */
-SimtThread *simt_rank(SimtThread *t, uint32_t rank, const char *what);
-SimtThread *simt_rank_alive(SimtThread *t, uint32_t rank, const char *what);    /* of a block whose memory is accessed */
-/* An address in the cluster: whose block and where there. */
-SimtThread *simt_cluster_at(SimtThread *t, uint64_t word, uint32_t *at, const char *what);
+/* The thread that stands for the block of a rank, whose memory is accessed, t itself for its own; fails if there is none. */
+SimtThread *simt_rank_alive(SimtThread *t, uint32_t rank, const char *what);
 #endif

@@ -20,26 +20,17 @@ struct Shown {
 	char writer[700];                               /* of the byte that is asked for, when the first part came */
 };
 
-static void *
-zeroed(size_t n, size_t size)
-{
-	void *p = calloc(n + 1, size);
-	if (!p)
-		die("no memory");
-	return p;
-}
-
 static Shown *
 shown_open(const Op *print, const SimtBlock *block, const uint64_t *program, int64_t need)
 {
-	Shown *s = zeroed(1, sizeof *s);
+	Shown *s = memory_new(1, sizeof *s);
 	*s = (Shown){.print = print, .block = block, .need = need};
 	memcpy(s->program, program, sizeof s->program);
-	s->got = zeroed((size_t)MAX(need, SIMT_WARPS * SIMT_LANES), 1);
-	s->data = zeroed((size_t)print->nin, sizeof *s->data);
+	s->got = memory_new((size_t)MAX(need, SIMT_WARPS * SIMT_LANES), 1);
+	s->data = memory_new((size_t)print->nin, sizeof *s->data);
 	for (int i = 0; i < print->nin; i++) {
 		const Type t = tile_shown(print, i);
-		s->data[i] = zeroed((size_t)type_count(&t), 8);
+		s->data[i] = memory_new((size_t)type_count(&t), 8);
 	}
 	return s;
 }
@@ -173,7 +164,7 @@ shown_begin(Run *run)
 	int n = 0;
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		n += op->kind == OP_PRINT;
-	run->print = zeroed((size_t)n, sizeof *run->print);
+	run->print = memory_new((size_t)n, sizeof *run->print);
 	n = 0;
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		if (op->kind == OP_PRINT)

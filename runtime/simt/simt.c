@@ -299,14 +299,14 @@ close_parts(Loaded *l, bool ran)
 static bool
 launch_loaded(Device *d, Loaded *l, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
-	uint64_t *value = calloc((size_t)l->nabi + 1, sizeof *value);
-	SimtRange *range = calloc((size_t)l->nabi + 5, sizeof *range);
+	uint64_t *value = memory_new((size_t)l->nabi, sizeof *value);
+	SimtRange *range = memory_new((size_t)l->nabi + 5, sizeof *range);
 	int64_t total = programs_of(grid), cluster = func_cluster(l->func);
 	int64_t share = MAX(l->func->schedule.share, 1);
 	int64_t blocks = !func_stays(l->func) ? total * MAX(l->func->schedule.split, 1)
 	                                      : MIN((total + cluster - 1) / cluster, RESIDENT) * cluster;
 	blocks = (blocks + share - 1) / share;
-	bool ok = value && range && l->maps && open_parts(l, blocks);
+	bool ok = l->maps && open_parts(l, blocks);
 	memset(l->faults, 0, sizeof l->faults);
 	l->counter = 0;
 	if (!ok)

@@ -207,6 +207,12 @@ struct SimtLaunch {
 	void *print_user;
 };
 
+static inline Place
+simt_site_place(const SimtLaunch *l, int site)
+{
+	return site > 0 && site < l->nsite ? l->site[site] : NOWHERE;
+}
+
 /* How it ended. */
 typedef struct SimtReport {
 	bool failed;

@@ -149,9 +149,7 @@ describe(TglTensor *t, TglDType type, int rank, const int64_t *dim, const int64_
 TglTensor *
 tensor_make(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const int64_t *stride)
 {
-	TglTensor *r = calloc(1, sizeof *r);
-	if (!r)
-		return NULL;
+	TglTensor *r = memory_new(1, sizeof *r);
 	r->dev = dev;
 	r->refs = 1;
 	describe(r, t, rank, dim, stride);
@@ -237,11 +235,10 @@ tensor_open(TglDevice *dev, Compile *report, TglDType t, int rank, const int64_t
 	if (!shape_check(report, t, rank, dim, stride))
 		return NULL;
 	TglTensor *r = tensor_make(dev, t, rank, dim, stride);
-	if (r && !allocate(r, report)) {
-		tensor_unref(r);
-		return NULL;
-	}
-	return r;
+	if (allocate(r, report))
+		return r;
+	tensor_unref(r);
+	return NULL;
 }
 
 void
@@ -363,8 +360,6 @@ tgl_tensor_wrap(TglDevice *dev, TglDType t, int rank, const int64_t *dim, const 
 		return NULL;
 	}
 	TglTensor *r = tensor_make(dev, t, rank, dim, stride);
-	if (!r)
-		return NULL;
 	if (take_memory(r, "tgl_tensor_wrap", data, size) && dev->dev.reaches &&
 	    !dev->dev.reaches(&dev->dev, data, (size_t)span_bytes(r)))
 		report_reach(r);

@@ -5,8 +5,6 @@ static TglTensor *
 share(TglTensor *t)
 {
 	TglTensor *r = tensor_make(t->dev, t->dtype, t->rank, t->dim, t->stride);
-	if (!r)
-		return NULL;
 	r->base = t->base ? t->base : t;
 	r->base->refs++;
 	r->data = t->data;
@@ -48,8 +46,6 @@ tgl_tensor_view(TglTensor *t, const int64_t *first, const int64_t *extent)
 		return NULL;
 	}
 	TglTensor *r = share(t);
-	if (!r)
-		return NULL;
 	int64_t at = 0;
 	bool empty = false;
 	for (int d = 0; d < t->rank; d++) {
@@ -84,7 +80,7 @@ tgl_tensor_permute(TglTensor *t, const int *order)
 		return NULL;
 	}
 	TglTensor *r = share(t);
-	for (int d = 0; r && d < t->rank; d++) {
+	for (int d = 0; d < t->rank; d++) {
 		r->dim[d] = t->dim[order[d]];
 		r->stride[d] = t->stride[order[d]];
 	}

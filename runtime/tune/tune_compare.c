@@ -50,11 +50,11 @@ tune_free_first(Tuner *t)
 bool
 tune_keep_first(Tuner *t)
 {
-	t->first = calloc((size_t)MAX(t->k->k->params.n, 1), sizeof *t->first);
+	t->first = memory_new((size_t)t->k->k->params.n, sizeof *t->first);
 	t->mean = NEW_ARRAY(t->mem, double, t->k->k->params.n);
 	for (int i = 0; i < t->k->k->params.n; i++)
 		t->mean[i] = -1;
-	for (int i = 0; t->first && i < t->k->k->params.n; i++) {
+	for (int i = 0; i < t->k->k->params.n; i++) {
 		TglTensor *x = t->c->b.tensor[i];
 		if (!x || !param_is_output(&t->k->k->params.at[i]))
 			continue;
@@ -65,7 +65,7 @@ tune_keep_first(Tuner *t)
 		t->first[i] = t->got;
 		t->got = NULL;
 	}
-	return t->first;
+	return true;
 }
 
 /* ---- comparing ---- */

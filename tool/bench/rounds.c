@@ -196,9 +196,7 @@ static void
 summarise(Measurement *r, int n, Rounds *out)
 {
 	double bytes = 2 * (double)tgl_tensor_bytes(r->copier.from);
-	double *ratio = calloc((size_t)n, sizeof *ratio);
-	if (!ratio)
-		die("no memory");
+	double *ratio = memory_new((size_t)n, sizeof *ratio);
 	for (int i = 0; i < n; i++) {
 		ratio[i] = r->launches[THEIRS] ? r->times[THEIRS][i] / r->times[OURS][i] : 0;
 		r->times[COPY][i] = bytes / r->times[COPY][i];

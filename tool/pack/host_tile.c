@@ -30,12 +30,6 @@ scalar_type(DType t)
 	return host_type(&scalar);
 }
 
-static const char *
-dtype_name(DType t)
-{
-	return dtype_info[t].text;
-}
-
 static void
 cat(Host *h, const Op *op)
 {
@@ -391,7 +385,7 @@ scatter(Host *h, const Op *op)
 	if (work == t)
 		return;
 	host_open(h, "for (int i = 0; i < %d; i++)", (int)type_count(out->type));
-	host_line(h, "%s = tgh_round_%s(%s);", host_to(h, out, "i"), dtype_name(t), host_to(h, out, "i"));
+	host_line(h, "%s = tgh_round_%s(%s);", host_to(h, out, "i"), dtype_info[t].text, host_to(h, out, "i"));
 	host_close(h);
 }
 

@@ -243,9 +243,7 @@ pack_blob(Pack *p, const char *bytes, size_t n, bool is_text)
 	for (int i = 0; i < p->blobs.n; i++)
 		if (p->blobs.at[i].n == n && memcmp(p->blobs.at[i].bytes, bytes, n) == 0)
 			return i;
-	PackBlob b = {.bytes = malloc(n ? n : 1), .n = n, .is_text = is_text};
-	if (!b.bytes)
-		die("no memory");
+	PackBlob b = {.bytes = memory_new(n, 1), .n = n, .is_text = is_text};
 	memcpy(b.bytes, bytes, n);
 	vec_push(p->cx->mem, &p->blobs, b);
 	return p->blobs.n - 1;

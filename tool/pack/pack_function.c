@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "runtime/launch/launch.h"
+
 static const char *
 c_type(DType t)
 {
@@ -34,12 +36,6 @@ c_scalar(DType t)
 }
 
 static bool
-is_scratch(const KernelParam *p)
-{
-	return p->kind == PARAM_TENSOR && p->access == ACCESS_SCRATCH;
-}
-
-static bool
 is_const(const KernelParam *p)
 {
 	return p->kind == PARAM_TENSOR ? p->access == ACCESS_IN : p->ptr == PTR_CONST;
@@ -60,7 +56,7 @@ put_signature(const Pack *p, const PackKernel *pk, Text *out)
 		const KernelParam *q = &k->params.at[i];
 		DType t = pk->forms.at[0].bound.param[i].dtype;
 		const char *name = pack_c_name(k, q->name, p->cx->mem);
-		if (is_scratch(q))
+		if (param_is_scratch(q))
 			continue;
 		if (q->kind == PARAM_SCALAR)
 			text_printf(out, ", %s %s", c_scalar(t), name);
@@ -164,7 +160,7 @@ put_param(const Pack *p, const PackKernel *pk, int i, Text *out)
 {
 	const KernelParam *q = &pk->k->params.at[i];
 	const BoundParam *b = &pk->forms.at[0].bound.param[i];
-	if (is_scratch(q))
+	if (param_is_scratch(q))
 		return;
 	text_printf(out, " *   %s: ", pack_c_name(pk->k, q->name, p->cx->mem));
 	if (q->kind == PARAM_SCALAR) {
@@ -206,7 +202,7 @@ is_named(const Kernel *k, const char *name)
 	bool found = false;
 	for (int i = 0; i < k->params.n; i++) {
 		const TypeExpr *t = k->params.at[i].kind == PARAM_TENSOR ? k->params.at[i].ast->type : NULL;
-		for (int d = 0; t && !is_scratch(&k->params.at[i]) && d < t->dims.n; d++)
+		for (int d = 0; t && !param_is_scratch(&k->params.at[i]) && d < t->dims.n; d++)
 			found |= expr_mentions(t->dims.at[d], name);
 	}
 	for (int i = 0; i < k->item->where.n; i++)
@@ -336,7 +332,7 @@ put_body(const Pack *p, const PackKernel *pk, int number, Text *out)
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *q = &k->params.at[i];
 		const char *name = pack_c_name(k, q->name, p->cx->mem);
-		if (is_scratch(q))
+		if (param_is_scratch(q))
 			continue;
 		if (q->kind != PARAM_SCALAR)
 			text_printf(out, "\tcall.address[%d] = %s;\n", i, name);

@@ -350,7 +350,6 @@ mma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 }
 
 /* A is a descriptor or the address of its words; the accumulator counts as zeros by a flag. */
-/* A is a descriptor or the address of its words; the accumulator counts as zeros by a flag. */
 static void
 wgmma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {

@@ -20,6 +20,7 @@
  * relaxed, and an atomic whose old value is not used and which is the program's only access.  Other kernels are refused on
  * a target whose atomics are all relaxed. */
 #include "lower/lower.h"
+#include "thread/words.h"
 
 #include <string.h>
 
@@ -103,19 +104,17 @@ check_order(Lower *l, const Op *op)
 static AtomicOrder
 order_of(const Lower *l, const Op *op)
 {
-	static const char *const words[] = {"relaxed", "acquire", "release", "acq_rel"};
 	bool is_sum = op->out[0].nuses == 0 && strcmp(attr_fn(op), "add") == 0 && dtype_is_float(op->out[0].type->elem);
 	if (!(l->t->has & HAS_ATOMIC_ORDER) || is_alone(l, op) ||
 	    (is_sum && strcmp(attr_scope(op), "sys") != 0 && !func_observes_order(l->f)))
 		return ORDER_RELAXED;
-	return VALUE_OF(i, LEN(words), strcmp(attr_order(op), words[i]) == 0, (AtomicOrder)i, ORDER_ACQ_REL);
+	return VALUE_OF(i, THREAD_ORDERS, strcmp(attr_order(op), thread_order_text[i]) == 0, (AtomicOrder)i, ORDER_ACQ_REL);
 }
 
 static AtomicScope
 scope_of(const Op *op)
 {
-	static const char *const words[] = {"gpu", "cta", "cluster", "sys"};
-	return VALUE_OF(i, LEN(words), strcmp(attr_scope(op), words[i]) == 0, (AtomicScope)i, SCOPE_GPU);
+	return VALUE_OF(i, THREAD_SCOPES, strcmp(attr_scope(op), thread_scope_text[i]) == 0, (AtomicScope)i, SCOPE_GPU);
 }
 
 /* The integer register of a type's width. */

@@ -20,11 +20,9 @@ check_of(const SimtThread *t)
 void *
 simt_check_open(const SimtLaunch *launch)
 {
-	CheckLaunch *l = calloc(1, sizeof *l);
-	if (!launch->checks || !l) {
-		free(l);
+	if (!launch->checks)
 		return NULL;
-	}
+	CheckLaunch *l = memory_new(1, sizeof *l);
 	pthread_mutex_init(&l->lock, NULL);
 	l->launch = launch;
 	l->mem = arena_open();
@@ -65,9 +63,7 @@ simt_check_close(void *state)
 static Check *
 check_open(CheckLaunch *l)
 {
-	Check *c = calloc(1, sizeof *c);
-	if (!c)
-		die("no memory for the checks of a block");
+	Check *c = memory_new(1, sizeof *c);
 	c->launch = l;
 	c->blocks = MAX(l->launch->cluster, 1);
 	c->per_block = l->launch->threads;

@@ -199,7 +199,6 @@ typedef struct CheckAccess {
 } CheckAccess;
 
 CheckAccess access_by(const Check *c, int agent, int site, unsigned access);
-Place site_place(const SimtLaunch *l, int site);
 bool same_place(Place a, Place b);
 
 /* offset: among the cells */

@@ -149,9 +149,7 @@ void
 clocks_open(Check *c)
 {
 	c->agents = c->threads + COPY_AGENTS * c->blocks;
-	c->thread = calloc((size_t)c->threads, sizeof *c->thread);
-	if (!c->thread)
-		die("no memory for the checks of a block");
+	c->thread = memory_new((size_t)c->threads, sizeof *c->thread);
 }
 
 void

@@ -28,11 +28,9 @@ struct Costs {
 Costs *
 costs_open(int log_gathered)
 {
-	Costs *n = calloc(1, sizeof *n);
-	int log = log_gathered ? log_gathered : LOG_GATHERED;
-	if (!n || !(n->slot = calloc((size_t)1 << log, sizeof *n->slot)))
-		die("no memory for counting what accesses cost");
-	n->log = log;
+	Costs *n = memory_new(1, sizeof *n);
+	n->log = log_gathered ? log_gathered : LOG_GATHERED;
+	n->slot = memory_new((size_t)1 << n->log, sizeof *n->slot);
 	return n;
 }
 

@@ -6,12 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-Place
-site_place(const SimtLaunch *l, int site)
-{
-	return site > 0 && site < l->nsite ? l->site[site] : NOWHERE;
-}
-
 /* ---- keeping ---- */
 
 bool
@@ -69,8 +63,8 @@ static void
 keep(Check *c, SimtFinding *x, int thread)
 {
 	const SimtLaunch *l = c->launch->launch;
-	x->place = site_place(l, x->site);
-	x->other = site_place(l, x->other_site);
+	x->place = simt_site_place(l, x->site);
+	x->other = simt_site_place(l, x->other_site);
 	if (!l->findings) {
 		char text[sizeof x->part + WORDS];
 		snprintf(text, sizeof text, diag_text(x->code), x->part[0], x->part[1], x->part[2]);
@@ -127,7 +121,7 @@ report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, 
 {
 	const SimtLaunch *l = c->launch->launch;
 	SimtFinding x = race_of(l, DIAG_SIMT_RACE_SHARED, now, before);
-	describe_shared(l, offset % c->step, site_place(l, now->site), site_place(l, before->site), x.part[0], WORDS);
+	describe_shared(l, offset % c->step, simt_site_place(l, now->site), simt_site_place(l, before->site), x.part[0], WORDS);
 	size_t said = strlen(x.part[0]);
 	if (c->blocks > 1)
 		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
@@ -172,7 +166,7 @@ report_shared_undefined(Check *c, SimtThread *t, uint32_t offset)
 	SimtFinding x = {.code = DIAG_SIMT_UNDEFINED};
 	char where[WORDS - 20];
 	access_of(c, t, SIMT_READ, &x);
-	describe_shared(l, offset, site_place(l, t->site), NOWHERE, where, sizeof where);
+	describe_shared(l, offset, simt_site_place(l, t->site), NOWHERE, where, sizeof where);
 	snprintf(x.part[0], WORDS, "shared memory at %s", where);
 	keep(c, &x, t->thread);
 }

@@ -46,14 +46,12 @@ void
 shared_open(Check *c)
 {
 	c->record_room = RECORDS_FIRST;
-	c->cell = calloc(shared_cells(c), sizeof *c->cell);
-	c->split = calloc(shared_cells(c) / WORD, 1);
-	c->defined = calloc(shared_cells(c), 1);
-	c->record = malloc(sizeof *c->record * c->record_room);
-	c->hint = calloc(RECORD_HINTS, sizeof *c->hint);
-	c->known = calloc(RECORD_HINTS, sizeof *c->known);
-	if (!c->cell || !c->split || !c->defined || !c->record || !c->hint || !c->known)
-		die("no memory for the checks of a block");
+	c->cell = memory_new(shared_cells(c), sizeof *c->cell);
+	c->split = memory_new(shared_cells(c) / WORD, 1);
+	c->defined = memory_new(shared_cells(c), 1);
+	c->record = memory_new(c->record_room, sizeof *c->record);
+	c->hint = memory_new(RECORD_HINTS, sizeof *c->hint);
+	c->known = memory_new(RECORD_HINTS, sizeof *c->known);
 	c->floor = c->next = 1;
 }
 

@@ -23,11 +23,8 @@ are_asked_for(const SimtLaunch *l)
 void
 writers_open(Check *c)
 {
-	if (!are_asked_for(c->launch->launch))
-		return;
-	c->writer = calloc((size_t)c->step * (size_t)c->blocks, sizeof *c->writer);
-	if (!c->writer)
-		die("no memory for the writers of shared memory");
+	if (are_asked_for(c->launch->launch))
+		c->writer = memory_new((size_t)c->step * (size_t)c->blocks, sizeof *c->writer);
 }
 
 void
@@ -50,7 +47,7 @@ put_writer(const Check *c, const Writer *w, char *out, size_t size)
 {
 	const SimtLaunch *l = c->launch->launch;
 	CheckAccess a = access_by(c, w->agent - 1, w->site, w->access);
-	Place at = site_place(l, w->site);
+	Place at = simt_site_place(l, w->site);
 	const Compile *cx = l->func->module->cx;
 	describe_access(l, &a, true, out, size);
 	size_t said = strlen(out);
@@ -70,7 +67,7 @@ simt_writer(const SimtThread *t, int64_t byte, char *out, size_t size)
 	}
 	const Writer *w = &c->writer[(uint32_t)t->cluster_rank * c->step + (uint32_t)byte];
 	char words[WORDS] = "", who[400] = "nothing was written there yet";
-	Place at = site_place(c->launch->launch, w->site);
+	Place at = simt_site_place(c->launch->launch, w->site);
 	describe_shared(c->launch->launch, (uint32_t)byte, at, at, words, sizeof words);
 	if (w->agent)
 		put_writer(c, w, who, sizeof who);

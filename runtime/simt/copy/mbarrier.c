@@ -67,8 +67,8 @@ key_of(const Mbarrier *m)
 	return (uint64_t)m->block->cluster_rank << 32 | m->at;
 }
 
-Mbarrier *
-simt_mbarrier(SimtThread *t, uint32_t at, const char *what)
+static Mbarrier *
+mbarrier_at(SimtThread *t, uint32_t at, const char *what)
 {
 	return simt_mbarrier_of(t, t, at, what);
 }
@@ -221,7 +221,7 @@ PRIMITIVE(simt_mbar_init)
 
 PRIMITIVE(simt_mbar_inval)
 {
-	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], "mbar_inval");
+	Mbarrier *m = mbarrier_at(t, (uint32_t)in[0], "mbar_inval");
 	if (m->copies || m->later)
 		simt_fail(t, "mbar_inval: copies that count for the mbarrier are under way");
 	m->is_valid = false;
@@ -230,18 +230,18 @@ PRIMITIVE(simt_mbar_inval)
 
 PRIMITIVE(simt_mbar_arrive)
 {
-	simt_mbarrier_arrive(t, simt_mbarrier(t, (uint32_t)in[0], "mbar_arrive"), 0);
+	simt_mbarrier_arrive(t, mbarrier_at(t, (uint32_t)in[0], "mbar_arrive"), 0);
 }
 
 PRIMITIVE(simt_mbar_expect)
 {
-	simt_mbarrier_arrive(t, simt_mbarrier(t, (uint32_t)in[0], "mbar_expect"), (uint32_t)in[1]);
+	simt_mbarrier_arrive(t, mbarrier_at(t, (uint32_t)in[0], "mbar_expect"), (uint32_t)in[1]);
 }
 
 PRIMITIVE(simt_cp_arrive)
 {
 	Async *a = simt_async(t);
-	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], "cp_arrive");
+	Mbarrier *m = mbarrier_at(t, (uint32_t)in[0], "cp_arrive");
 	Later *later = NEW(a->mem, Later);
 	Later **link = &m->later;
 	if (simt_launch(t)->checks)
@@ -293,7 +293,7 @@ wait_of(SimtThread *t, const uint64_t *in, const char *what)
 {
 	if (in[1] > 1)
 		simt_fail(t, "%s: a phase's parity is 0 or 1, not %u", what, (uint32_t)in[1]);
-	Mbarrier *m = simt_mbarrier(t, (uint32_t)in[0], what);
+	Mbarrier *m = mbarrier_at(t, (uint32_t)in[0], what);
 	return (Wait){t, m, (uint32_t)in[1], what, phase_meant(m, t, (uint32_t)in[1]), NULL};
 }
 

@@ -192,8 +192,8 @@ is_same(const Explain *s, const ExplainLine *a, const ExplainLine *b)
 	       strncmp(a->details, b->details, head) == 0 && strcmp(needs(s, a), needs(s, b)) == 0;
 }
 
-void
-explain_merge(const Explain *s, ExplainLines *all, const ExplainLine *l)
+static void
+merge(const Explain *s, ExplainLines *all, const ExplainLine *l)
 {
 	int had = 0;
 	while (had < all->n && !is_same(s, &all->at[had], l))
@@ -216,7 +216,7 @@ explain_merged(const Explain *s, int line)
 	ExplainLines all = {0};
 	for (int i = 0; i < s->lines.n; i++)
 		if (s->lines.at[i].line == line)
-			explain_merge(s, &all, &s->lines.at[i]);
+			merge(s, &all, &s->lines.at[i]);
 	return all;
 }
 
@@ -246,6 +246,13 @@ explain_lines_by(const Explain *s, BillPart p)
 		}
 	}
 	return all;
+}
+
+const LineBill *
+explain_most(const Explain *s, BillPart p)
+{
+	SpentLines all = explain_lines_by(s, p);
+	return all.n ? all.at[0] : NULL;
 }
 
 /* ---- as JSON ---- */

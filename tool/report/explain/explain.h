@@ -89,14 +89,13 @@ bool explain_weighs(const Explain *s, int line);     /* has any part of a line t
 BillPart explain_longest(const Explain *s, int but); /* the longest part but one; -1: of all */
 void explain_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS]); /* the longest first */
 SpentLines explain_lines_by(const Explain *s, BillPart p); /* lines with some of a part, the most first */
+const LineBill *explain_most(const Explain *s, BillPart p); /* the first of them; NULL: none */
 /* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
  * it stays. */
 double explain_with(const Explain *s, BillPart p, double less);
 /* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
 double explain_alone(const Explain *s);
 int explain_resident(const Explain *s);  /* blocks at once on a multiprocessor, no more than the launch has for each */
-/* With that of the same reason, if there is one. */
-void explain_merge(const Explain *s, ExplainLines *all, const ExplainLine *l);
 ExplainLines explain_merged(const Explain *s, int line);
 /* Has the code much that registers do not hold, in its innermost loops if it has loops? */
 bool explain_spills(const Explain *s);
@@ -133,7 +132,6 @@ const char *explain_line_list(const Explain *s, const TextList *l); /* "lines 3,
 bool explain_is_narrow(const Explain *s, const ExplainLine *l);
 bool explain_is_beside_whole(const Explain *s, const ExplainLine *l);
 bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
-bool explain_has_tile(const Explain *s); /* a parameter for the size of its tiles */
 bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */
 const char *explain_widen(
     const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
@@ -165,8 +163,6 @@ const char *explain_often(const Explain *s, const ExplainLine *l);
 /* Details, with as many barriers as the code has inside. */
 const char *explain_inside(const Explain *s, const ExplainLine *l);
 const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
-/* What fewer warps, each with rows of its own, would take; "": it is not known, or no warps share rows. */
-const char *explain_without_barriers(const Explain *s);
 /* The same, changes that have fewer barriers, and what all of them take. */
 void explain_all_barriers(const Explain *s, TextList *out);
 int explain_blocks_with(
@@ -175,18 +171,13 @@ int explain_blocks_with(
 /* explain_product.c */
 
 void explain_products(const Explain *s, Answer *out);
-const char *explain_gain(const Explain *s);   /* what wgmma is worth; "" */
 bool explain_is_weaker(const ExplainLine *l); /* by an instruction of a warp */
-const json_t *explain_wgmma_variant(
-    const Explain *s); /* other tiles with which products are by wgmma; NULL */
 
 /* explain_estimate.c */
 
 /* "135 µs (130 to 167 µs)", with the range of times, which has the estimate inside. */
 const char *explain_estimate(const Explain *s);
 const char *explain_time(const Explain *s);     /* what the range is of, and the floor */
-/* Is a time known that is more than a fourth off the estimate?  Then what the model knows to leave out. */
-bool explain_is_off(const Explain *s);
 const char *explain_off(const Explain *s);
 /* "line 9's loop runs 32 trips of a program", where data says how many, and that is the most; "" */
 const char *explain_most_trips(const Explain *s);
@@ -203,20 +194,14 @@ bool explain_at_floor(const Explain *s);
 /* The launch, if multiprocessors that have more of the programs than others could draw as much more of device memory: some
  * of it they do.  Column sums of 192 blocks took an H200 57 us, by equal shares 68, by all of the rate 51. */
 double explain_even(const Explain *s);
-double explain_behind_us(const Explain *s); /* µs of arithmetic behind products, that overlap with nothing */
 double explain_least_memory(const Explain *s); /* µs of the bytes that are different */
-/* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a
- * trip or more; NULL. */
-const json_t *explain_own_reads(const Explain *s);
 const char *explain_rounds(const Explain *s); /* blocks that take turns */
 
 /* explain_compared.c */
 
 const char *explain_compared(const Explain *s);
-int explain_fit(const Explain *s); /* schedules that were compared and have a time */
 /* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
 bool explain_smaller_are_slower(const Explain *s, bool *compared);
-bool explain_is_smaller(const Explain *s, const json_t *variant); /* has a variant smaller tiles alone? */
 
 /* explain_suggest.c: what can be changed, the largest gain first */
 
@@ -252,11 +237,8 @@ const char *explain_moved(const Explain *s); /* bytes of device memory by lines;
 const char *explain_least_mega(const Explain *s);
 bool explain_any_gathered(const Explain *s); /* has an access indices that are data, or a tile of them? */
 void explain_access_suggestions(const Explain *s, Suggestions *all);
-void explain_wider_suggestions(const Explain *s, Suggestions *all);
 
 /* explain_line.c */
-
-const char *explain_stall(const Explain *s, int line); /* "": less than a hundredth of the launch */
 
 /* {"text", "bad"} of what stands below a line, and the texts shown when it is chosen. */
 json_t *explain_below(const Explain *s, int line);

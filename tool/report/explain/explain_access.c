@@ -290,8 +290,8 @@ explain_any_narrow(const Explain *s)
 	return ANY_OF(i, s->lines.n, explain_is_narrow(s, &s->lines.at[i]) && !explain_is_spread(&s->lines.at[i]));
 }
 
-bool
-explain_has_tile(const Explain *s)
+static bool
+has_tile(const Explain *s)
 {
 	return ANY_OF(i, s->b->nct, report_is_part(s->b->kernel, s->b->ct[i].name));
 }
@@ -312,7 +312,7 @@ explain_widen(const Explain *s, const ExplainLine *l)
 	       : strstr(cause, "an index of its own")
 		   ? "a range (`i +: B`) in place of an index for each element permits that"
 	       : l->x->accesses > 1  ? ""
-	       : explain_has_tile(s) ? "a larger tile permits that"
+	       : has_tile(s) ? "a larger tile permits that"
 				     : WITHOUT_TILE;
 }
 
@@ -327,7 +327,7 @@ add_narrow(const Explain *s, const ExplainLine *l, Accesses *a)
 			l->line, l->what, l->x->accesses, l->x->accesses > 1 ? "es" : "",
 			l->x->bytes, l->x->wider,
 			l->x->accesses > 1    ? ""
-			: explain_has_tile(s) ? " in a larger tile"
+			: has_tile(s) ? " in a larger tile"
 					      : " if a program had several rows"));
 }
 

@@ -36,8 +36,9 @@ explain_rounds(const Explain *s)
 	    x->grid, places, x->blocks, rounds, 100 * (last > 0 ? last : 1));
 }
 
-double
-explain_behind_us(const Explain *s)
+/* Of arithmetic behind products, that overlaps with nothing. */
+static double
+behind_us(const Explain *s)
 {
 	return s->us > 0 ? bill_us(&s->x->bill, s->x->t, s->x->bill.behind) : 0;
 }
@@ -135,8 +136,9 @@ is_copier(const json_t *row)
 	return strcmp(json_string_value(json_object_get(row, "name")), "copies") == 0;
 }
 
-const json_t *
-explain_own_reads(const Explain *s)
+/* The role whose threads wait for what they read themselves, and no copy brings, for a fourth of a trip or more; NULL. */
+static const json_t *
+own_reads(const Explain *s)
 {
 	static const double SHARE = .25, LITTLE = .05;
 	const json_t *row, *rows = json_object_get(s->timeline, "rows");
@@ -192,7 +194,7 @@ list_taken(const Explain *s, Taken out[SHOWN + 1])
 {
 	BillPart part[BILL_PARTS];
 	int n = 0, at = 0;
-	double behind = explain_behind_us(s);
+	double behind = behind_us(s);
 	explain_ranked(s->x->bill.part, part);
 	for (; n < SHOWN && (n == 0 || s->x->bill.part[part[n]] >= .1 * s->x->bill.part[part[0]]);
 	     n++)
@@ -374,7 +376,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 	if (longest < ALONE * s->us)
 		explain_add(s, out, say_total(s));
 	text_put(&t, "");
-	const json_t *w, *own = explain_own_reads(s);
+	const json_t *w, *own = own_reads(s);
 	size_t i;
 	double alone = own ? s->us / json_number_value(json_object_get(s->timeline, "scale")) : 0;
 	if (own)

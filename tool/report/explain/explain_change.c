@@ -37,14 +37,6 @@ explain_angle_suggestions(const Explain *s, Suggestions *all)
 
 /* ---- parts ---- */
 
-/* What most of a part's first line waits for, or asks for. */
-static const LineBill *
-first_of(const Explain *s, BillPart p)
-{
-	SpentLines all = explain_lines_by(s, p);
-	return all.n ? all.at[0] : NULL;
-}
-
 static bool
 is_gathered(const Explain *s, int line)
 {
@@ -57,7 +49,7 @@ is_gathered(const Explain *s, int line)
 static const char *
 way_of_waiting(const Explain *s)
 {
-	const LineBill *l = first_of(s, BILL_WAITING);
+	const LineBill *l = explain_most(s, BILL_WAITING);
 	const char *held = explain_behind(s, "warps on a multiprocessor, ");
 	const char *more =
 	    *held ? arena_printf(s->mem, "more warps at once, which are %s", held) : "";
@@ -72,7 +64,7 @@ way_of_waiting(const Explain *s)
 static const char *
 way_of_requests(const Explain *s)
 {
-	const LineBill *l = first_of(s, BILL_REQUESTS);
+	const LineBill *l = explain_most(s, BILL_REQUESTS);
 	return l && is_gathered(s, l->line)
 		   ? arena_printf(s->mem,
 			 "fewer gathers for each result, or indices in order: each lane of line "
@@ -88,7 +80,7 @@ way_of_requests(const Explain *s)
 static const char *
 way_of_shuffles(const Explain *s)
 {
-	const LineBill *l = first_of(s, BILL_SHUFFLES);
+	const LineBill *l = explain_most(s, BILL_SHUFFLES);
 	const Func *f = s->x->f;
 	for (const Op *op = f->body->first; l && op; op = op_after(op, f->body)) {
 		const Op *from = op->kind == OP_EXTRACT && op->place.line == l->line ? op->in[0]->def : NULL;
@@ -107,7 +99,7 @@ way_of_shuffles(const Explain *s)
 static const char *
 way_of(const Explain *s, BillPart p)
 {
-	const LineBill *l = first_of(s, p);
+	const LineBill *l = explain_most(s, p);
 	switch (p) {
 	case BILL_MEMORY:
 		return explain_part(s, p) <= FLOOR * explain_least_memory(s)

@@ -8,8 +8,8 @@
 
 static const double SAME = 0.005; /* of a time: two schedules take as long */
 
-int
-explain_fit(const Explain *s)
+static int
+fit_of(const Explain *s)
 {
 	int fit = 0;
 	for (int i = 0; i < s->why->tried.n; i++)
@@ -24,7 +24,7 @@ explain_compared(const Explain *s)
 	const Tried *taken = NULL, *next = NULL;
 	for (int i = 0; i < why->tried.n; i++)
 		taken = why->tried.at[i].is_chosen ? &why->tried.at[i] : taken;
-	int fit = explain_fit(s);
+	int fit = fit_of(s);
 	if (fit < 2 || !taken)
 		return arena_printf(s->mem, "No other schedule was compared%s%s.",
 		    why->none ? ": " : "", why->none ? why->none : "");
@@ -82,8 +82,8 @@ is_smaller(const Explain *s, const Tried *c)
 	return smaller && c->cycles >= 0;
 }
 
-bool
-explain_is_smaller(const Explain *s, const json_t *variant)
+static bool
+variant_is_smaller(const Explain *s, const json_t *variant)
 {
 	const char *at = json_string_value(json_object_get(variant, "values"));
 	bool smaller = true;
@@ -117,7 +117,7 @@ explain_smaller_are_slower(const Explain *s, bool *compared)
 	}
 	json_array_foreach(s->variants, i, v)
 	{
-		bool smaller = explain_is_smaller(s, v);
+		bool smaller = variant_is_smaller(s, v);
 		n += smaller;
 		slower += smaller && json_number_value(json_object_get(v, "us")) >= s->compared;
 	}

@@ -117,8 +117,8 @@ explain_most_trips(const Explain *s)
 	return *explain_guessed(s) ? "" : trips_of(s, "the model counts ");
 }
 
-bool
-explain_is_off(const Explain *s)
+static bool
+is_off(const Explain *s)
 {
 	static const double OFF = 1.25;
 	return s->measured > 0 && s->us > 0 && (s->measured > OFF * s->us || s->us > OFF * s->measured);
@@ -147,7 +147,7 @@ const char *
 explain_off(const Explain *s)
 {
 	TextList left = {0};
-	if (!explain_is_off(s))
+	if (!is_off(s))
 		return "";
 	if (s->measured > s->us)
 		add_left_out(s, &left);

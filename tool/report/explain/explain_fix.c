@@ -61,8 +61,8 @@ say_times(const Explain *s, double times)
 				  : "as long";
 }
 
-const char *
-explain_without_barriers(const Explain *s)
+static const char *
+without_barriers(const Explain *s)
 {
 	const json_t *v = built_alone(s);
 	const char *with = v ? json_string_value(json_object_get(v, "values")) : "";
@@ -89,7 +89,7 @@ fewer_warps(const Explain *s, int warps)
 	double times = other && s->compared > 0
 			   ? other->bill.cycles / target_rates(s->x->t)->clock / s->compared
 			   : 0;
-	if (times <= 0 || *explain_without_barriers(s))
+	if (times <= 0 || *without_barriers(s))
 		return "";
 	return arena_printf(s->mem,
 	    "; with warps = %d there is none, and the launch takes %s by the model", warps,
@@ -467,7 +467,7 @@ say_fewer(const Explain *s)
 void
 explain_all_barriers(const Explain *s, TextList *out)
 {
-	explain_add(s, out, explain_without_barriers(s));
+	explain_add(s, out, without_barriers(s));
 	explain_add(s, out, say_fewer(s));
 	explain_add(s, out, say_cost(s));
 }

@@ -7,8 +7,8 @@
 static const double SHARE = 3; /* %, of the launch, or of the part that bounds it: worth a word */
 
 /* By the parts that may bound the kernel alone. */
-const char *
-explain_stall(const Explain *s, int line)
+static const char *
+stalled(const Explain *s, int line)
 {
 	const LineBill *l = explain_spent(s, line);
 	double longest = explain_part(s, explain_longest(s, -1));
@@ -241,7 +241,7 @@ explain_below(const Explain *s, int line)
 				help ? "; help: " : "", help ? help : ""),
 			    true);
 	}
-	add_below(all, explain_stall(s, line), false);
+	add_below(all, stalled(s, line), false);
 	add_below(all, counters(s, line), false);
 	return all;
 }
@@ -302,10 +302,10 @@ explain_chosen(const Explain *s, int line)
 		    : n   ? told(s, &own.at[i])
 			  : "");
 	}
-	if (*explain_stall(s, line))
+	if (*stalled(s, line))
 		explain_add(s, &all,
 		    arena_printf(
-			s->mem, "%s; in all %s", explain_stall(s, line), all_parts(s, line)));
+			s->mem, "%s; in all %s", stalled(s, line), all_parts(s, line)));
 	explain_add(s, &all, counters(s, line));
 	for (int i = 0; i < all.n; i++)
 		json_array_append_new(out, json_string(all.at[i]));

@@ -249,8 +249,8 @@ add_spread(const Explain *s, Suggestions *all)
 }
 
 /* Accesses that could be wider: the model has too small a figure of what that is worth. */
-void
-explain_wider_suggestions(const Explain *s, Suggestions *all)
+static void
+wider_suggestions(const Explain *s, Suggestions *all)
 {
 	TextList sorts = {0};
 	bool spread = spread_cause(s);
@@ -270,6 +270,6 @@ void
 explain_access_suggestions(const Explain *s, Suggestions *all)
 {
 	add_spread(s, all);
-	explain_wider_suggestions(s, all);
+	wider_suggestions(s, all);
 	add_accesses(s, all);
 }

@@ -12,8 +12,8 @@ explain_is_weaker(const ExplainLine *l)
 	       strstr(l->x->way, "not of a warpgroup");
 }
 
-const json_t *
-explain_wgmma_variant(const Explain *s)
+static const json_t *
+wgmma_variant(const Explain *s)
 {
 	const json_t *v;
 	size_t i;
@@ -22,8 +22,8 @@ explain_wgmma_variant(const Explain *s)
 	return NULL;
 }
 
-const char *
-explain_gain(const Explain *s)
+static const char *
+gain_of(const Explain *s)
 {
 	double products = explain_part(s, BILL_PRODUCTS);
 	if (s->wgmma_us <= 0 || s->wgmma_us >= .99 * products)
@@ -39,7 +39,7 @@ explain_gain(const Explain *s)
 static const char *
 fix_of(const Explain *s, const ExplainLine *l)
 {
-	const json_t *by = explain_wgmma_variant(s);
+	const json_t *by = wgmma_variant(s);
 	if (strstr(l->x->way, "along K"))
 		return ". What counts is how it lies in memory: another layout of the tensor, or a "
 		       "kernel that turns it before, "
@@ -172,8 +172,8 @@ explain_products(const Explain *s, Answer *out)
 			explain_join(s, &parts, ", "), explain_is_weaker(l) ? fix_of(s, l) : ""));
 		weaker |= explain_is_weaker(l);
 	}
-	if (weaker && *explain_gain(s))
-		explain_add(s, all, arena_printf(s->mem, "%s.", explain_gain(s)));
+	if (weaker && *gain_of(s))
+		explain_add(s, all, arena_printf(s->mem, "%s.", gain_of(s)));
 	if (all->n && *say_wider(s))
 		explain_add(s, all, arena_printf(s->mem, "%s.", say_wider(s)));
 }

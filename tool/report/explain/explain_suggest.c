@@ -44,14 +44,6 @@ is_near(const Explain *s, BillPart p)
 	       (p == BILL_WAITING ? .8 : .5) * explain_part(s, explain_longest(s, -1));
 }
 
-/* The line with the most of a part; NULL: none has any. */
-static const LineBill *
-top(const Explain *s, BillPart p)
-{
-	SpentLines all = explain_lines_by(s, p);
-	return all.n ? all.at[0] : NULL;
-}
-
 /* ---- tiles and blocks ---- */
 
 /* "BN = 64, its products by wgmma" */
@@ -238,7 +230,7 @@ add_casts(const Explain *s, Suggestions *all)
 static void
 add_instructions(const Explain *s, Suggestions *all)
 {
-	const LineBill *l = top(s, BILL_ISSUE);
+	const LineBill *l = explain_most(s, BILL_ISSUE);
 	double all_us = explain_part(s, BILL_ISSUE), own = explain_spent_us(s, l, BILL_ISSUE);
 	if (!l || !is_near(s, BILL_ISSUE))
 		return;
@@ -285,7 +277,7 @@ add_instructions(const Explain *s, Suggestions *all)
 static void
 add_functions(const Explain *s, Suggestions *all)
 {
-	const LineBill *l = top(s, BILL_SPECIAL);
+	const LineBill *l = explain_most(s, BILL_SPECIAL);
 	const char *of = l ? explain_specials(s, l->line) : "";
 	bool converts = strncmp(of, "conversions", 11) == 0;
 	if (*of && is_near(s, BILL_SPECIAL))
