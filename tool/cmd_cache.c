@@ -156,7 +156,13 @@ copy(Session *s, TglStatus (*run)(TglContext *, const char *, int64_t *), const 
 	return EXIT_GOOD;
 }
 
-static int export_to(Session *s) { return copy(s, tgl_cache_export, "exported"); }
+/* What kept it from writing is said as a warning, as it would be of the cache that a run uses. */
+static int
+export_to(Session *s)
+{
+	int status = copy(s, tgl_cache_export, "exported");
+	return status == EXIT_GOOD && tgl_error(s->cx)->nwarnings > 0 ? EXIT_WRONG : status;
+}
 
 static int
 import_from(Session *s)
