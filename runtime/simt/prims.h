@@ -104,6 +104,6 @@ void simt_box_landed(const BulkCopy *c, int64_t mbarrier);      /* as simt_globa
 
 /* ---- cluster.c ---- */
 
-/* The thread that stands for the block of a rank, whose memory is accessed, t itself for its own; fails if there is none. */
+/* The thread that stands for a rank's block, whose memory is accessed, t itself for its own; fails if there is none. */
 SimtThread *simt_rank_alive(SimtThread *t, uint32_t rank, const char *what);
 #endif

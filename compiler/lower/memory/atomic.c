@@ -108,7 +108,8 @@ order_of(const Lower *l, const Op *op)
 	if (!(l->t->has & HAS_ATOMIC_ORDER) || is_alone(l, op) ||
 	    (is_sum && strcmp(attr_scope(op), "sys") != 0 && !func_observes_order(l->f)))
 		return ORDER_RELAXED;
-	return VALUE_OF(i, THREAD_ORDERS, strcmp(attr_order(op), thread_order_text[i]) == 0, (AtomicOrder)i, ORDER_ACQ_REL);
+	return VALUE_OF(i, THREAD_ORDERS, strcmp(attr_order(op), thread_order_text[i]) == 0, (AtomicOrder)i,
+	    ORDER_ACQ_REL);
 }
 
 static AtomicScope

@@ -121,7 +121,8 @@ report_shared_race(Check *c, const CheckAccess *now, const CheckAccess *before, 
 {
 	const SimtLaunch *l = c->launch->launch;
 	SimtFinding x = race_of(l, DIAG_SIMT_RACE_SHARED, now, before);
-	describe_shared(l, offset % c->step, simt_site_place(l, now->site), simt_site_place(l, before->site), x.part[0], WORDS);
+	Place here = simt_site_place(l, now->site), there = simt_site_place(l, before->site);
+	describe_shared(l, offset % c->step, here, there, x.part[0], WORDS);
 	size_t said = strlen(x.part[0]);
 	if (c->blocks > 1)
 		snprintf(x.part[0] + said, WORDS - said, " of block %u in the cluster", offset / c->step);
