@@ -121,9 +121,6 @@ void inspect_resources(Inspection *x, int registers, int spills, int stack);
 /* Has a tile that extent, or the power of two that it is padded to? */
 bool inspect_is_tile(const Func *f, int64_t v);
 void inspect_print(const Inspection *x, Text *out);
-/* The line that takes the most of the bill's longest part: "mostly line 6, which waits for memory's latency"; nothing
- * where no line takes any. */
-void inspect_longest(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */
 /* inspect_barrier.c */

@@ -161,9 +161,10 @@ put_line(const InspectLine *x, Text *out)
 	text_close(&where);
 }
 
-/* "mostly" from half on; what spills take is no line's. */
-void
-inspect_longest(const Inspection *x, Text *out)
+/* The line that takes the most of the bill's longest part: "mostly line 6, which waits for memory's latency"; nothing
+ * where no line takes any.  "mostly" from half on; what spills take is no line's. */
+static void
+longest(const Inspection *x, Text *out)
 {
 	BillPart most = bill_most(&x->bill);
 	double lines = 0, all = x->bill.part[most];
@@ -202,7 +203,7 @@ static void
 put_longest(const Inspection *x, Text *out)
 {
 	Text line = {0}, total = {0};
-	inspect_longest(x, &line);
+	longest(x, &line);
 	put_sentence(&line, out);
 	if (x->bill.part[bill_most(&x->bill)] * x->bill.programs < ALONE * x->bill.cycles) {
 		bill_total(&x->bill, x->t, &total);

@@ -51,8 +51,6 @@ double estimate_scattered(const Func *f, const Bound *b, const InspectArg *arg, 
     double *tables, double *each);
 bool estimate_in_order(const Op *access); /* does a running sum count its places? */
 double estimate_in_sectors(const BoundParam *p);
-/* Its own place and what data adds to that, as of a flow: neighbours read neighbours. */
-bool estimate_is_displaced(const Op *access);
 /* Bytes that the L2 cache gives beside those of pieces that data places, which a read takes of sectors. */
 double estimate_beside_pieces(const Bound *b, const Target *t, const Op *op);
 /* Bytes of the tensors that the function itself uses, from that parameter on. */

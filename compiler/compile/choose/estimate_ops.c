@@ -280,8 +280,9 @@ reduction_cost(const Op *op)
 	return is_key ? KEY : cost_joining(op);
 }
 
-double
-estimate_cost(const Estimate *e, const Op *op)
+/* Cycles of a lane for an element of the op. */
+static double
+cost_of(const Estimate *e, const Op *op)
 {
 	if (op->kind == OP_REDUCE || op->kind == OP_REDUCE_FN)
 		return reduction_cost(op);
@@ -481,7 +482,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type);
-		double cycles = estimate_cost(e, op) * count / LANES;
+		double cycles = cost_of(e, op) * count / LANES;
 		u->arithmetic += cycles;
 		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
 		u->shared += op->kind == OP_GATHER ? bytes_of(t) / SHARED_RATE : 0;

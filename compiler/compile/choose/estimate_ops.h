@@ -84,8 +84,6 @@ typedef struct Estimate {
 /* Are operands decoded while the product of the iteration before works? (pass pipeline) */
 bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
-/* Cycles of a lane for an element of the op. */
-double estimate_cost(const Estimate *e, const Op *op);
 /* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
 bool estimate_is_accumulated(const Op *dot);
 

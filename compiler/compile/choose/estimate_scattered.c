@@ -285,8 +285,9 @@ estimate_in_order(const Op *access)
 	return false;
 }
 
-bool
-estimate_is_displaced(const Op *access)
+/* Its own place and what data adds to that, as of a flow: neighbours read neighbours. */
+static bool
+follows_flow(const Op *access)
 {
 	const char *index = attr_index(access);
 	bool all = true;
@@ -311,7 +312,7 @@ estimate_beside_pieces(const Bound *b, const Target *t, const Op *op)
 		if (index[d] == 'g')
 			find_source(op->in[1 + d], DEPTH, &of);
 	if (!of.data || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n ||
-	    estimate_in_order(op) || estimate_is_displaced(op))
+	    estimate_in_order(op) || follows_flow(op))
 		return 0;
 	const Type *tile = op->out[0].type;
 	double piece = piece_bytes(op, tile), all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8;
@@ -327,7 +328,7 @@ table_of(const Bound *b, const InspectArg *arg, const Op *op)
 	const Value *v = op_is_access(op) ? access_tile(op) : NULL, *of = op->nin ? op->in[0] : NULL;
 	bool is_tensor = v && v->layout && !of->def && !of->block->parent && of->type->kind == TYPE_TENSOR;
 	bool has = is_tensor && of->index < b->kernel->params.n && table_bytes(b, of->index) > 0;
-	has = has && !estimate_in_order(op) && !estimate_is_displaced(op);
+	has = has && !estimate_in_order(op) && !follows_flow(op);
 	return has && (names_row(op) || inspect_is_scattered(arg, op, v->type, v->layout)) ? of->index : -1;
 }
 
@@ -440,7 +441,7 @@ double
 estimate_missed(const Func *f, const Bound *b, const InspectArg *arg, const Target *t, const Op *op)
 {
 	int param = op->kind == OP_READ ? table_of(b, arg, op) : -1;
-	if (op->kind == OP_READ && estimate_is_displaced(op))
+	if (op->kind == OP_READ && follows_flow(op))
 		return near_share(op);
 	if (param < 0)
 		return 1;

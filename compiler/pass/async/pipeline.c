@@ -122,8 +122,9 @@ product_cycles(const Pipeline *p)
 	return n;
 }
 
-bool
-pipeline_puts(const Pipeline *p, const Op *op)
+/* Of an op whose result warpgroups read: do threads put it where they do? */
+static bool
+puts_operand(const Pipeline *p, const Op *op)
 {
 	return op->kind != OP_READ || !op_inside(op, p->body) || warpgroup_turns(p->body, &op->out[0]);
 }
@@ -135,7 +136,7 @@ decoded_bytes(const Pipeline *p)
 	int64_t n = 0;
 
 	for (const Op *op = p->body->first; op && p->f->schedule.specialize != 1; op = op_after(op, p->body))
-		for (int i = 0; i < op->nout && pipeline_puts(p, op); i++)
+		for (int i = 0; i < op->nout && puts_operand(p, op); i++)
 			n += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 	return n;
 }
@@ -282,7 +283,7 @@ fixed_bytes(const Pipeline *p)
 	bool puts = false;
 
 	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body))
-		for (int i = 0; i < op->nout && pipeline_puts(p, op); i++) {
+		for (int i = 0; i < op->nout && puts_operand(p, op); i++) {
 			bool is_read = warpgroup_reads(p->body, &op->out[i]);
 			n += is_read ? tile_bytes(op->out[i].type) : 0;
 			puts |= is_read && op->kind != OP_READ && !op_inside(op, p->body);

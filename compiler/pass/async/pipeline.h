@@ -105,8 +105,6 @@ int pipeline_fast_dim(const Layout *l, int otherwise);
 Layout pipeline_swizzle(const Layout *l, DType t);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
-/* pipeline.c: of an op whose result warpgroups read: do threads put it where they do? */
-bool pipeline_puts(const Pipeline *p, const Op *op);
 /* Has each warp copy what it alone takes from the slot, where the copies' accesses stay the same. */
 void pipeline_align(Pipeline *p, Staged *s);
 /* Does v come from the read through casts, unary arithmetic, permutes and reshapes alone? */
@@ -126,7 +124,6 @@ void pipeline_gets(Pipeline *p, const Staged *s, Value *slot);
 
 /* Is v an operand of a product of warpgroups, as it is or transposed, in block b or one inside? */
 bool warpgroup_reads(const Block *b, const Value *v);
-bool warpgroup_reads_in(const Op *product, const Value *v);
 /* Has the read uses other than by products of warpgroups in the block? */
 bool warpgroup_shares(const Block *b, const Value *read);
 /* Do products of the block read v from where threads put it, as elements of other than 16 bits do not lie along K? */

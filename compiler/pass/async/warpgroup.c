@@ -24,8 +24,8 @@ is_product(const Op *op)
 	return op->kind == OP_DOT && wgmma_named(attr_mma(op));
 }
 
-bool
-warpgroup_reads_in(const Op *op, const Value *v)
+static bool
+reads_in(const Op *op, const Value *v)
 {
 	bool flipped;
 	for (int i = is_product(op) && attr_register_a(op); i < 2 && is_product(op); i++)
@@ -37,7 +37,7 @@ warpgroup_reads_in(const Op *op, const Value *v)
 bool
 warpgroup_reads(const Block *b, const Value *v)
 {
-	return ANY_OP(op, b, warpgroup_reads_in(op, v));
+	return ANY_OP(op, b, reads_in(op, v));
 }
 
 bool
@@ -66,7 +66,7 @@ has_others(const Value *read, const Value *v, const Block *b)
 			if (op->in[i] != v)
 				continue;
 			uses++;
-			if (op->kind == OP_PERMUTE ? has_others(read, &op->out[0], b) : !warpgroup_reads_in(op, read))
+			if (op->kind == OP_PERMUTE ? has_others(read, &op->out[0], b) : !reads_in(op, read))
 				return true;
 		}
 	return uses != v->nuses;
@@ -96,7 +96,7 @@ sum_reads(const Block *body, const Op *dot, const Value *v)
 	for (const Op *op = body->first; op; op = op->next) {
 		bool reads = false, is_here = false;
 		for (const Op *p = op->kind == OP_DOT ? op : NULL; p; p = next_of_sum(p)) {
-			reads |= warpgroup_reads_in(p, v);
+			reads |= reads_in(p, v);
 			is_here |= p == dot;
 		}
 		if (reads && is_here)

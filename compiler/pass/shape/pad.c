@@ -61,8 +61,9 @@ pad_below(Builder *b, const Type *t, int d, int64_t valid)
 	return build2(b, OP_LT, i, build_int(b, i->type, valid));
 }
 
-Value *
-pad_valid(Builder *b, const Type *t, const Type *was)
+/* Which were there before, by all dimensions of `was`; NULL: all. */
+static Value *
+valid_of(Builder *b, const Type *t, const Type *was)
 {
 	Value *all = NULL;
 	for (int d = 0; d < t->rank; d++) {
@@ -86,7 +87,7 @@ void
 pad_outside(const Pad *p, Op *op, int i, DType wide)
 {
 	Builder b = build_before(op);
-	Value *v = op->in[i], *valid = pad_valid(&b, v->type, pad_was(p, v));
+	Value *v = op->in[i], *valid = valid_of(&b, v->type, pad_was(p, v));
 	DType t = v->type->elem;
 	if (!valid)
 		return;
@@ -155,7 +156,7 @@ static void
 pad_pointers(const Pad *p, Op *op, int at, bool had)
 {
 	Builder b = build_before(op);
-	Value *in[8], *mask = pad_valid(&b, op->in[0]->type, pad_was(p, op->in[0]));
+	Value *in[8], *mask = valid_of(&b, op->in[0]->type, pad_was(p, op->in[0]));
 	const Type *want = op->nout ? op->out[0].type : NULL;
 	int n = 0;
 	if (!mask)
@@ -180,7 +181,7 @@ static void
 pad_assert(const Pad *p, Op *op)
 {
 	Builder b = build_before(op);
-	Value *c = op->in[0], *valid = pad_valid(&b, c->type, pad_was(p, c));
+	Value *c = op->in[0], *valid = valid_of(&b, c->type, pad_was(p, c));
 	if (valid)
 		op_set_in(op, 0, build2(&b, OP_OR, c, build1(&b, OP_NOT, valid, NULL)));
 }

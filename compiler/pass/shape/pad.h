@@ -31,8 +31,6 @@ void pad_replace(const Pad *p, Value *from, Value *to);
 Value *pad_iota(Builder *b, const Type *t, DType elem, int d);
 /* Which elements of a tile of type `t` lie below `valid` along dimension d. */
 Value *pad_below(Builder *b, const Type *t, int d, int64_t valid);
-/* Which were there before, by all dimensions of `was`; NULL: all. */
-Value *pad_valid(Builder *b, const Type *t, const Type *was);
 /* What was added to a tile of indices is -1, which is no index. */
 void pad_outside(const Pad *p, Op *op, int i, DType wide);
 /* Operand i with `other` along dimension d from its old extent on. */

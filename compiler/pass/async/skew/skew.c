@@ -116,8 +116,9 @@ find_products(Skew *s)
 
 /* ---- the parts ---- */
 
-bool
-skew_is_late(const Skew *s, const Op *op)
+/* It takes what part 2 makes. */
+static bool
+takes_late(const Skew *s, const Op *op)
 {
 	return ANY_OF(i, op->nin, value_inside(op->in[i], s->body) && s->late[op->in[i]->id]) ||
 	    (op->kind == OP_DOT_START && s->late[op->out[0].id]);
@@ -126,7 +127,7 @@ skew_is_late(const Skew *s, const Op *op)
 bool
 skew_is_made_late(const Skew *s, const Op *op)
 {
-	return skew_is_late(s, op) || (op->nout && s->late[op->out[0].id]);
+	return takes_late(s, op) || (op->nout && s->late[op->out[0].id]);
 }
 
 /* Ops without operands are made where they are used. */
@@ -189,7 +190,7 @@ spread_late(Skew *s)
 	bool changed = false;
 
 	for (Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
-		for (int i = 0; i < op->nout && skew_is_late(s, op); i++) {
+		for (int i = 0; i < op->nout && takes_late(s, op); i++) {
 			changed |= !s->late[op->out[i].id];
 			s->late[op->out[i].id] = true;
 		}
@@ -209,7 +210,7 @@ has_late_uses_only(const Skew *s, const Value *v)
 	int uses = 0;
 
 	for (const Op *op = s->body->first; op->kind != OP_YIELD; op = op->next)
-		uses += COUNT_OF(i, op->nin, op->in[i] == v && skew_is_late(s, op));
+		uses += COUNT_OF(i, op->nin, op->in[i] == v && takes_late(s, op));
 	return uses == v->nuses;
 }
 

@@ -23,7 +23,6 @@ typedef struct Skew {
 	VEC(Value *) ahead;                             /* tiles of part 2 that the iteration before makes */
 } Skew;
 
-bool skew_is_late(const Skew *s, const Op *op);         /* it takes what part 2 makes */
 bool skew_is_made_late(const Skew *s, const Op *op);    /* it belongs to part 2 */
 bool skew_is_free(const Value *v);                      /* it has no operands, and is made where it is used */
 int skew_held_words(const Value *v);                    /* 32-bit registers of a thread */
