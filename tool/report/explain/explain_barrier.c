@@ -263,10 +263,14 @@ waits_often(const Explain *s)
 static bool
 is_dropped(const Explain *s)
 {
-	bool any = false;
-	for (int i = 0; i < s->sass.n; i++) {
+	static const char *const between[] = {"MEMBAR", "ERRBAR", "CGAERRBAR"};
+	bool any = false, stands = false;
+	for (int i = 0; i < s->sass.n && !any; i++) {
 		const char *op = report_instruction(s->sass.line[i]);
-		any |= op && strncmp(op, "WARPSYNC", 8) == 0;
+		if (!op || explain_begins(op, between, LEN(between)))
+			continue;
+		any = stands && strncmp(op, "UCGABAR", 7) != 0;
+		stands = strncmp(op, "WARPSYNC", 8) == 0;
 	}
 	return s->sass.n > 0 && !any;
 }

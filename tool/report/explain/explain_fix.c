@@ -347,7 +347,8 @@ fix_of(const Explain *s, const ExplainLine *l)
 	if (strcmp(l->what, "cluster barrier") == 0 && s->x->f->schedule.ctas > 1)
 		return strstr(l->details, "reach its shared memory")
 			   ? ""
-			   : " (blocks of a cluster share what they copy: with ctas = 1 there is none)";
+			   : " (blocks of a cluster share what they copy: with ctas = 1 there is none, but one of each "
+			     "block by itself)";
 	if (strcmp(l->what, "extract") == 0)
 		return fix_extract(s, l);
 	if (strcmp(l->what, "split_meet") == 0)

@@ -147,18 +147,23 @@ add_line(const Explain *s, const ExplainLine *l, int n, json_t *all)
 	text_close(&t);
 }
 
-/* Accesses of a line that are alike, as of an unrolled loop: how many, for the first; 0: it is not.
- */
+/* Accesses of a line that are alike, as of an unrolled loop or of its first trip apart: how many, for the first, with
+ * the runs of all as one; 0: it is not. */
 static int
-alike(const ExplainLines *own, int i)
+alike(const ExplainLines *own, int i, ExplainLine *all)
 {
 	int n = 1;
-	for (int k = 0; k < own->n && own->at[i].x->kind == INSPECT_ACCESS; k++) {
-		bool same = k != i && strcmp(own->at[k].what, own->at[i].what) == 0 &&
-			    strcmp(own->at[k].details, own->at[i].details) == 0;
-		if (same && k < i)
+	*all = own->at[i];
+	for (int k = 0; k < own->n && all->x->kind == INSPECT_ACCESS; k++) {
+		const ExplainLine *o = &own->at[k];
+		if (k == i || strcmp(o->what, all->what) != 0 || strcmp(o->details, all->details) != 0)
+			continue;
+		if (k < i)
 			return 0;
-		n += same;
+		n++;
+		bool known = all->most >= 0 && o->most >= 0;
+		all->runs = known ? all->runs + o->runs : -1;
+		all->most = known ? all->most + o->most : -1;
 	}
 	return n;
 }
@@ -185,8 +190,9 @@ is_one_of_many(const Explain *s, const ExplainLines *own, int i)
 	const ExplainLine *l = &own->at[i];
 	for (int k = 0; k < own->n; k++) {
 		const ExplainLine *o = &own->at[k];
+		ExplainLine as_one;
 		if (o->x->kind != INSPECT_ACCESS || o->col != l->col ||
-		    strcmp(o->what, l->what) != 0 || !alike(own, k))
+		    strcmp(o->what, l->what) != 0 || !alike(own, k, &as_one))
 			continue;
 		n++;
 		BillPart part;
@@ -224,8 +230,10 @@ explain_below(const Explain *s, int line)
 	for (int i = 0; i < own.n; i++) {
 		bool left_out = own.at[i].x->kind == INSPECT_ACCESS && is_one_of_many(s, &own, i);
 		many |= left_out;
-		if (!left_out && alike(&own, i))
-			add_line(s, &own.at[i], alike(&own, i), all);
+		ExplainLine l;
+		int n = alike(&own, i, &l);
+		if (!left_out && n)
+			add_line(s, &l, n, all);
 	}
 	if (many)
 		add_many(s, &own, line, all);
@@ -296,10 +304,11 @@ explain_chosen(const Explain *s, int line)
 	TextList all = {0};
 	json_t *out = json_array();
 	for (int i = 0; i < own.n; i++) {
-		int n = alike(&own, i);
+		ExplainLine l;
+		int n = alike(&own, i, &l);
 		explain_add(s, &all,
-		    n > 1 ? arena_printf(s->mem, "%s; %d such", told(s, &own.at[i]), n)
-		    : n   ? told(s, &own.at[i])
+		    n > 1 ? arena_printf(s->mem, "%s; %d such", told(s, &l), n)
+		    : n   ? told(s, &l)
 			  : "");
 	}
 	if (*stalled(s, line))

@@ -186,6 +186,13 @@ is_spread_cause(const Explain *s, const ExplainLine *l)
 	return cause && cause->line == l->line && cause->col == l->col;
 }
 
+/* Whose elements a line moves; "": not known.  A line may get those of several tensors. */
+static const char *
+of_name(const ExplainLine *l)
+{
+	return l->x->of ? l->x->of : "";
+}
+
 static void
 add_accesses(const Explain *s, Suggestions *all)
 {
@@ -196,7 +203,8 @@ add_accesses(const Explain *s, Suggestions *all)
 		bool twice = false;
 		for (int k = 0; k < i && !twice; k++)
 			twice = s->lines.at[k].line == l->line &&
-				strcmp(s->lines.at[k].what, l->what) == 0;
+				strcmp(s->lines.at[k].what, l->what) == 0 &&
+				strcmp(of_name(&s->lines.at[k]), of_name(l)) == 0;
 		BillPart part;
 		explain_cost(s, l, &part);
 		if (twice)
@@ -224,10 +232,11 @@ add_accesses(const Explain *s, Suggestions *all)
 			.1 * explain_part(s, explain_longest(s, -1)))
 			explain_suggest(s, all, 0, BILL_SHARED,
 			    arena_printf(s->mem,
-				"line %d gets single bytes from shared memory, %s of it and %s of "
+				"line %d gets single bytes%s%s from shared memory, %s of it and %s of "
 				"instructions in that line: a tensor that lies along K in memory "
 				"has none of them",
-				l->line, explain_micro(s, explain_spent_us(s, own, BILL_SHARED)),
+				l->line, *of_name(l) ? " of " : "", of_name(l),
+				explain_micro(s, explain_spent_us(s, own, BILL_SHARED)),
 				explain_micro(s, explain_spent_us(s, own, BILL_ISSUE))));
 	}
 }

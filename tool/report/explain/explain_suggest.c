@@ -424,6 +424,23 @@ say_built(const Explain *s, TextList *out)
 			    "for 38." : ""));
 }
 
+/* Those that were tried, where none has a time of its code: "; of what was tried, BM = 64, no code has a time"; "". */
+static const char *
+without_time(const Explain *s)
+{
+	TextList all = {0};
+	const json_t *v;
+	size_t i;
+	json_array_foreach(s->variants, i, v)
+	{
+		if (explain_built_us(s, v) > 0)
+			return "";
+		explain_add(s, &all, said_of(s, v));
+	}
+	const char *tried = explain_join(s, &all, "; ");
+	return all.n ? arena_printf(s->mem, "; of what was tried, %s, no code has a time", tried) : "";
+}
+
 void
 explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 {
@@ -452,7 +469,9 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 			MAX(100 * (s->us / least - 1), 1)));
 	else if (!all->n)
 		explain_add(s, out,
-		    "Of other warps, tiles, the schedule that came next and fast:: functions none is "
-		        "clearly better by the model.");
+		    arena_printf(s->mem,
+			"Of other warps, tiles, the schedule that came next and fast:: functions none is "
+			"clearly better by the model%s.",
+			without_time(s)));
 	text_close(&t);
 }
