@@ -164,7 +164,7 @@ shown_begin(Run *run)
 	int n = 0;
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		n += op->kind == OP_PRINT;
-	run->print = memory_new((size_t)n, sizeof *run->print);
+	run->print = memory_new((size_t)n + 1, sizeof *run->print);
 	n = 0;
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		if (op->kind == OP_PRINT)

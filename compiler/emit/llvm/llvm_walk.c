@@ -30,12 +30,19 @@ llvm_set(EmitLlvm *l, const Reg *r, const LLVMValueRef *v, int n)
 	}
 }
 
+static bool
+is_same(Place a, Place b)
+{
+	return a.file == b.file && a.line == b.line && a.col == b.col && a.end_line == b.end_line &&
+	    a.end_col == b.end_col && a.call == b.call;
+}
+
 /* Moves to a place of the source; to the module's own first. */
 static void
 stand(EmitLlvm *l, Place at)
 {
 	bool is_first = l->at.file < 0;
-	if (l->in_function || memcmp(&l->at, &at, sizeof at) == 0)
+	if (l->in_function || is_same(l->at, at))
 		return;
 	l->at = at;
 	if (l->opt.host) {
