@@ -7,7 +7,12 @@
 
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
  * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
-enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48, LOOP_MOST = 256 };
+enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48 };
+/* Ops of the body of a loop whose trips are read ahead: beyond LOOP_LONG it has to be better by LONG, as what ptxas makes
+ * of so long a body is not estimated.  An H200 took 0.45 to 0.96 of the time for five kernels that are; those that memory
+ * bounds, to which longer loops bring nothing, are estimated at 0.92 to 0.99. */
+enum { LOOP_LONG = 256, LOOP_MOST = 1024 };
+static const double LONG = 1.12;
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
 enum { BATCH_ELEMENTS = 32 };
@@ -134,6 +139,7 @@ try_form(Blocks *s, const Bound *first, Form x)
 	Func *f = compile_form(s, first, x, &b);
 	const char *reason = f ? refusal(s, f, &b, x, &bill) : "it does not compile";
 	double cycles = -1;
+	bool is_long = f && blocks_reads_ahead(f) > 0 && blocks_longest_loop(f) > LOOP_LONG;
 	bool shares = !reason && may_share(s, f, &bill, x);
 	if (!reason) {
 		int warps = x.warps ? x.warps : s->rule;
@@ -159,6 +165,8 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= UNKEPT;
 	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
 		cycles *= MANY;
+	if (is_long)
+		cycles *= LONG;
 	if (s->how->why)
 		why_tried(s->how->why, values, form_values(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
 	if (!reason && cycles < s->best) {
