@@ -201,12 +201,13 @@ bool choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
     bool is_merged, NamedConst *values, int *nvalues, Bill *header);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
-enum { TILES_MOST = 4, TILE_SIZES = 3 };
+enum { TILES_GROWN = 4, TILES_MOST = TILES_GROWN + 1, TILE_SIZES = 3 };
 typedef struct ChooseTile {
 	NamedConst value[TILE_SIZES];
 	int n;
 	bool is_small;                                  /* what the header says are few bytes, or no power of two */
 	bool is_twice;                                  /* of twice the header's bytes */
+	bool is_half;                                   /* of half the header's rows, all else as there; the last one */
 } ChooseTile;
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);

@@ -155,7 +155,7 @@ search(Choice *s, const Bound *b, Arena *apart)
 		try_all(s, 0);
 	cx->mem = apart;
 	n = s->row ? choose_tiles(s->k, b, s->t, s->how, apart, tile) : 0;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && !tile[i].is_half; i++)
 		try(s, tile[i].value, tile[i].n);
 }
 

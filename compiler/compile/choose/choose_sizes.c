@@ -37,10 +37,8 @@ times_name(const Expr *e, const char *name)
 static bool
 is_mentioned(const Kernel *k, const char *name)
 {
-	for (int i = 0; i < k->item->tune.n; i++)
-		if (strcmp(k->item->tune.at[i].name, name) == 0)
-			return true;
-	return header_mentions_beside_grid(k, name);
+	return ANY_OF(i, k->item->tune.n, strcmp(k->item->tune.at[i].name, name) == 0) ||
+	    header_mentions_beside_grid(k, name);
 }
 
 /* What a size may be: cuts the grid; is the step of loops. */
@@ -301,46 +299,57 @@ static double
 bytes_with(const Sizes *s, const int64_t *size)
 {
 	double bytes = (double)s->bytes;
-	for (int i = 0; i < s->n; i++) {
-		int axes = 0;
+	for (int i = 0; i < s->n; i++)
 		for (int a = 0; a < MAX_AXES; a++)
-			axes += s->at[i].count[a] != NULL;
-		for (int a = 0; a < axes; a++)
-			bytes *= (double)size[i] / (double)s->at[i].size;
-	}
+			bytes *= s->at[i].count[a] ? (double)size[i] / (double)s->at[i].size : 1;
 	return bytes;
 }
 
+/* The header's tile by half of its rows, of one that has both. */
+static int
+half_the_rows(const Sizes *s, ChooseTile *out)
+{
+	int row = -1;
+	*out = (ChooseTile){.n = s->n, .is_half = true};
+	for (int i = 0; i < s->n; i++) {
+		out->value[i] = choose_number(s->at[i].name, s->at[i].size);
+		if (s->at[i].last_axis < 0 && s->at[i].size % 2 == 0 && s->at[i].least == s->at[i].size)
+			row = i;
+	}
+	if (row < 0 || s->n < 2 || s->at[0].multiplies)
+		return 0;
+	out->value[row].value.i /= 2;
+	return 1;
+}
+
 int
-choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[TILES_MOST])
+choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    ChooseTile out[TILES_MOST])
 {
 	Sizes s;
 	int n = 0;
 	find_sizes(k, b, t, how, SIZE_CUTS, mem, &s);
-	for (int i = 0; i < TILES_MOST && s.n > 0 && !s.at[0].multiplies; i++) {
+	for (int i = 0; i < TILES_GROWN && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
-		bool is_new = true, is_twice = i == TILES_MOST - 1;
-		double bytes = is_twice ? MIN(2.0 * (double)s.bytes, t->tile_bytes) : t->tile_bytes >> (TILES_MOST - 2 - i);
+		bool is_twice = i == TILES_GROWN - 1;
+		double bytes = t->tile_bytes >> (is_twice ? 0 : TILES_GROWN - 2 - i);
+		bytes = is_twice ? MIN(2.0 * (double)s.bytes, bytes) : bytes;
 		for (int j = 0; j < s.n; j++)
 			size[j] = INT64_C(1) << log2_ceil(s.at[j].least);
 		for (int j; bytes_with(&s, size) < bytes && (j = next_to_grow(&s, size, b, t)) >= 0;)
 			size[j] *= 2;
-		ChooseTile tile = {.n = s.n, .is_small = s.bytes < SMALL, .is_twice = is_twice};
-		for (int j = 0; j < s.n; j++) {
-			tile.is_small |= !is_power_of_two(s.at[j].size);
+		bool is_small = s.bytes < SMALL || ANY_OF(j, s.n, !is_power_of_two(s.at[j].size));
+		ChooseTile tile = {.n = s.n, .is_twice = is_twice};
+		tile.is_small = is_small && ALL_OF(j, s.n, size[j] >= s.at[j].size);
+		for (int j = 0; j < s.n; j++)
 			tile.value[j] = choose_number(s.at[j].name, size[j]);
-		}
+		bool is_new = ANY_OF(j, s.n, size[j] != s.at[j].size);
 		for (int o = 0; o < n; o++)
 			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
-		bool differs = false;
-		for (int j = 0; j < s.n; j++) {
-			differs |= size[j] != s.at[j].size;
-			tile.is_small &= size[j] >= s.at[j].size;
-		}
-		if (is_new && differs && bytes_with(&s, size) <= 2 * bytes)
+		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
-	return n;
+	return n + half_the_rows(&s, out + n);
 }
 
 /* Less than the header's step, for rows that are short, and more. */

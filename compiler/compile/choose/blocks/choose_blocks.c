@@ -247,14 +247,14 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 		}
 	if (s->loops)
 		try_fewer(s, &with, MAX(rule / 2, 1));
-	else if (starts && most > 0 && !tile->is_twice)
+	else if (starts && most > 0 && !tile->is_twice && !tile->is_half)
 		try_batches(s, &with, warps_open);
 	if (s->form.split > 1)
 		try_form(s, &with, s->form);
 }
 
-/* Larger tiles, and of short rows smaller ones.  Those of few bytes, or of no power of two, give way to what is as good by
- * the model, which does not see all that they cost. */
+/* Larger tiles, smaller ones of short rows, and half of the rows in straight code.  Those of few bytes, or of no power of
+ * two, give way to what is as good by the model, which does not see all that they cost. */
 static void
 try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 {
@@ -262,6 +262,7 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	Arena *keep = s->k->program->cx->mem, *apart = arena_open();
 	s->k->program->cx->mem = apart;
 	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
+	n -= n > 0 && s->tile[n - 1].is_half && s->is_fitted;
 	if (n > 0 && s->tile[0].is_small)
 		s->best = (s->any ? s->best : s->own) * SMALL_TILE;
 	else if (!s->any && s->is_fitted)

@@ -30,8 +30,9 @@ static const double MANY = 1.06;
 /* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
 static const double KEPT = 1.15;
 /* What the estimate of straight code in larger tiles lacks that share a block: an H200 took 1.19 to 1.43 of it for
- * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size have to be better. */
-static const double SHARED_TILE = 1.18, TWICE = 1.04;
+ * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size, or of half its rows, have to be
+ * better: of three that are by half it took 0.42 (life_torus, shallow) to 1.00, of those better by less 0.88 to 1.10. */
+static const double SHARED_TILE = 1.18, TWICE = 1.04, HALF = 1.08;
 /* Who lists warps measured some: others have to be better by so much. */
 static const double LISTED = 1.2;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
@@ -157,6 +158,8 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= SHARED_TILE;
 	if (s->now > 0 && s->tile[s->now - 1].is_twice)
 		cycles *= TWICE;
+	if (s->now > 0 && s->tile[s->now - 1].is_half)
+		cycles *= HALF;
 	if (s->listed && x.warps)
 		cycles *= LISTED;
 	if (x.keep && !x.strip)
