@@ -276,15 +276,42 @@ want_compared(Variants *v, const Tried *taken, const Tried *c, const char *as)
 	text_close(&said);
 }
 
+static const Tried *
+taken_of(const ChooseWhy *why)
+{
+	for (int i = 0; i < why->tried.n; i++)
+		if (why->tried.at[i].is_chosen)
+			return &why->tried.at[i];
+	return NULL;
+}
+
+/* The tile that was taken without its roles, which the choice may refuse for registers that it counts: differences of
+ * gathered rows by 128 x 256 x 64 take an H200 80 us so, and 92 in roles. */
+static void
+want_flat(Variants *v)
+{
+	const Tried *taken = taken_of(v->why);
+	Text said = {0};
+	if (!taken)
+		return;
+	With with = unlike(v, taken, taken, &said);
+	NamedConst *value = NEW_ARRAY(v->k->program->cx->mem, NamedConst, with.n);
+	for (int i = 0; i < with.n; i++) {
+		value[i] = with.value[i];
+		if (schedule_named(value[i].name) == SCHEDULE_SPECIALIZE)
+			value[i].value.i = 0;
+	}
+	with.value = value;
+	want(v, variant_add(v, with, "the same tile, specialize = false", true), NULL);
+}
+
 /* The fastest of those that were compared beside the one that was taken, and the fastest with
  * another value of each word of the schedule: of warps, too, where products take another tile with them. */
 static void
 want_next(Variants *v)
 {
 	bool multiplies = v->own->bill.part[BILL_PRODUCTS] > 0;
-	const Tried *taken = NULL, *next = NULL, *of[SCHEDULE_COUNT] = {NULL};
-	for (int i = 0; i < v->why->tried.n; i++)
-		taken = v->why->tried.at[i].is_chosen ? &v->why->tried.at[i] : taken;
+	const Tried *taken = taken_of(v->why), *next = NULL, *of[SCHEDULE_COUNT] = {NULL};
 	for (int i = 0; taken && i < v->why->tried.n; i++) {
 		const Tried *c = &v->why->tried.at[i];
 		const NamedConst *parts = named_const(c->value, c->n, schedule_info[SCHEDULE_SPECIALIZE].text);
@@ -336,8 +363,10 @@ want_words(Variants *v)
 			(INT64_C(1) << log2_ceil((int64_t)idle)) * n, false),
 		    NULL);
 	if (func_find(v->own->f, OP_ROLES) &&
-	    !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text))
+	    !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text)) {
 		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
+		want_flat(v);
+	}
 	if (own->persistent > 0 && ANY_OP(op, v->own->f->body, op->kind == OP_TALLY) && /* which joins what all add */
 	    !variant_is_given(v, schedule_info[SCHEDULE_PERSISTENT].text))
 		want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 0, false), NULL);
