@@ -313,7 +313,7 @@ half_the_rows(const Sizes *s, ChooseTile *out)
 	*out = (ChooseTile){.n = s->n, .is_half = true};
 	for (int i = 0; i < s->n; i++) {
 		out->value[i] = choose_number(s->at[i].name, s->at[i].size);
-		if (s->at[i].last_axis < 0 && s->at[i].size % 2 == 0 && s->at[i].least == s->at[i].size)
+		if (s->at[i].last_axis < 0 && is_power_of_two(s->at[i].size) && s->at[i].least == s->at[i].size)
 			row = i;
 	}
 	if (row < 0 || s->n < 2 || s->at[0].multiplies)
