@@ -90,7 +90,7 @@ const char *tgl_status_name(TglStatus s); /* "launch"; a constant, never NULL */
 
 /* ---- context ---- */
 
-TglContext *tgl_context_open(void);     /* NULL: no memory */
+TglContext *tgl_context_open(void);     /* never NULL: without memory for it the process ends */
 void tgl_context_close(TglContext **cx); /* its memory goes with the last thing opened on it */
 
 /* Lines that kernels print, whole, from any thread of a device but one at a time; NULL:
