@@ -32,7 +32,7 @@ static void
 warn_that_idle(const Kernel *k, const char *word, int asked, const char *why)
 {
 	bool is_switch = schedule_info[schedule_named(word)].kind == SCHEDULE_SWITCH;
-	const char *value = is_switch ? "true" : arena_printf(k->program->cx->mem, "%d", asked);
+	const char *value = is_switch ? (asked ? "true" : "false") : arena_printf(k->program->cx->mem, "%d", asked);
 	diag_warning(k->program->cx, k->item->name_place, DIAG_SCHEDULE_IDLE, word, value, why);
 }
 
@@ -47,6 +47,16 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 	}
 }
 
+/* Why `stages` changes nothing: no buffer has slots; or NULL. */
+static const char *
+stages_reason(const Schedule *s, const Func *f)
+{
+	for (const Op *op = f->body->first; op && s->stages > 1; op = op_after(op, f->body))
+		if (op->kind == OP_ALLOC && op->out[0].type->slots > 1)
+			return NULL;
+	return s->stages > 1 ? "no loop reads tiles for products by asynchronous copies" : NULL;
+}
+
 /* After the passes: roles, clusters or shared loops were asked for, and there are none. */
 static void
 warn_whole(const Kernel *k, const Schedule *s, const Func *f)
@@ -58,6 +68,10 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
 	    {"share", s->share, f->share_reason}, {"slices", s->slices, f->slices_reason},
 	    {"split", s->split, f->split_reason}, {"materialize", 1, f->materialize_reason},
+	    {"stages", s->stages, stages_reason(s, f)},
+	    {"group", s->group, s->group > 1 && f->naxis < 2 ? "the grid has one axis" : NULL},
+	    {"persistent", 0, s->at[SCHEDULE_PERSISTENT] == 0 && f->schedule.persistent
+	        ? "roles loop over programs; specialize = false leaves them out" : NULL},
 	};
 	for (int i = 0; i < LEN(said); i++)
 		if (said[i].why)
