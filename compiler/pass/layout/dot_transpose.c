@@ -40,6 +40,15 @@ transpose(Builder *b, Value *v)
 	return exchanges(v->def) ? v->def->in[0] : build_exchange(b, v);
 }
 
+/* Of what is only read exchanged, the read has no other use than the product's then: boxes need not bring what that does
+ * not take (dot_wgmma.c). */
+static void
+erase_exchange(Op *op)
+{
+	if (exchanges(op) && op->out[0].nuses == 0)
+		op_erase(op);
+}
+
 /* The loop that carries the value into `op`, which makes its next: its number there, or -1. */
 static int
 carried(const Op *op, const Value *in, const Value *out)
@@ -102,7 +111,10 @@ dot_transpose(Op *dot, const Target *t, int warps)
 	made->out[0].name = sum->name;
 	value_replace(sum, &made->out[0]);
 	transpose_uses(m, is_carried ? last : &made->out[0]);
+	Op *left = dot->in[0]->def, *right = dot->in[1]->def;
 	op_erase(dot);
+	erase_exchange(left);
+	erase_exchange(right);
 	return made;
 }
 
