@@ -293,8 +293,10 @@ take_clusters(Search *s)
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);
 	int ranks = (int)s->in_pairs[s->n].value.i;
-	if (share_of_clusters(s, ranks, 0) >= search_share_least(ranks))
+	if (share_of_clusters(s, ranks, 0) >= search_share_least(ranks)) {
+		s->best = s->paired;
 		return true;
+	}
 	memcpy(s->chosen, alone, sizeof *alone * (size_t)--s->n);
 	return false;
 }
@@ -315,7 +317,7 @@ find_best(Search *s, double limit)
 	Bound b;
 	find_alone(s, limit);
 	bool pairs = take_clusters(s);
-	if (search_take_shared(s, pairs ? s->paired : s->best))
+	if (search_take_shared(s, s->best))
 		return;
 	if (!pairs && (s->best == limit || !chose_roles(s)))
 		return;
