@@ -71,7 +71,7 @@ within(Place part, Place whole)
 	    (part.end_line < whole.end_line || (part.end_line == whole.end_line && part.end_col <= whole.end_col));
 }
 
-/* Is this in a tensor's extent, as P in `k: in f16[2 * P]`?  There P binds nothing. */
+/* Is this in a tensor's extent, as P in `k: in f16[cdiv(P, 2)]`?  There P binds nothing. */
 static bool
 in_extent(const Elab *e, const Expr *x)
 {

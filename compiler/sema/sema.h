@@ -91,7 +91,14 @@ struct Program {
 
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
-const Expr *dim_name(const Expr *dim, int64_t *more);   /* the name in N, N + 1, 1 + N, N - 1, what is added; or NULL */
+/* A dimension as times * name + more: N, N + 1, 2 * N, (N - 1) * 4; name is NULL for what is no such formula. */
+typedef struct DimForm {
+	const Expr *name;
+	int64_t times, more;
+} DimForm;
+
+DimForm dim_form(const Expr *dim);
+int64_t dim_solve(DimForm f, int64_t extent);   /* the name's value, rounded to an integer: the formula is checked after */
 /* The nearest name among everything that a launch may set, and all of them. */
 const char *header_advice(const Kernel *k, const char *name);
 int param_of_kernel(const Kernel *k, const char *name);

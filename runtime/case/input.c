@@ -315,10 +315,10 @@ values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 	if (p->kind != PARAM_TENSOR || t->rank != p->rank)
 		return;
 	for (int d = 0; d < p->rank; d++) {
-		int64_t more;
-		const Expr *dim = p->ast->type->dims.at[d], *x = dim_name(dim, &more);
-		if (x && (x == dim || symbol_named(k, x->name) >= 0))
-			add_value(c, given, n, x->name, (Const){.kind = CONST_INT, .i = t->dim[d] - more});
+		const Expr *dim = p->ast->type->dims.at[d];
+		DimForm f = dim_form(dim);
+		if (f.name && (f.name == dim || symbol_named(k, f.name->name) >= 0))
+			add_value(c, given, n, f.name->name, (Const){.kind = CONST_INT, .i = dim_solve(f, t->dim[d])});
 	}
 }
 

@@ -35,6 +35,12 @@ def test_extent_of_a_name_and_a_constant(k):
         k.lengths(np.zeros(4, np.int32), y=np.zeros(2, np.int32))
 
 
+def test_extent_of_a_name_times_a_constant(k):
+    np.testing.assert_array_equal(k.halves(np.arange(6, dtype=np.float32)), [0, 2, 4])
+    with pytest.raises(tegula.LaunchError, match="is 7, but 2 \\* N is 6"):
+        k.halves(np.zeros(7, np.float32))
+
+
 def test_outputs_are_given(k):
     y = np.empty_like(X)
     assert k.softmax(X, out=y) is y

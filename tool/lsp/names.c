@@ -146,8 +146,7 @@ walk_type(Walk *w, const TypeExpr *t, const Item *of)
 	else
 		walk_expr(w, t->elem, false);
 	for (int i = 0; i < t->dims.n; i++) {
-		int64_t more;
-		const Expr *dim = t->dims.at[i], *x = dim ? dim_name(dim, &more) : NULL;
+		const Expr *dim = t->dims.at[i], *x = dim ? dim_form(dim).name : NULL;
 		if (x && (x == dim || of->kind == ITEM_KERNEL) && find(w, x->name) < 0)
 			define(w, (NameDef){NAME_SYMBOL, x->name, x->place, .item = of, .type = t});
 		else

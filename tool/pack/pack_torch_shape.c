@@ -66,22 +66,22 @@ next_given(const Kernel *k, int *i, int *d)
 }
 
 /* Where a dimension is read from; false: nowhere.  A packed row comes last, as its bytes do not say
- * whether the extent is odd, and one with a constant beside the name, `more`. */
+ * whether the extent is odd, and one with constants beside the name. */
 static bool
-source_at(const PackKernel *pk, const char *symbol, int *param, int *dim, int64_t *more)
+source_at(const PackKernel *pk, const char *symbol, int *param, int *dim, DimForm *form)
 {
-	const Expr *e, *x;
+	const Expr *e;
 	*param = -1;
 	for (int i = 0, d = 0; (e = next_given(pk->k, &i, &d));) {
-		int64_t added;
+		DimForm f = dim_form(e);
 		bool is_row = is_packed_row(pk, i, d - 1);
-		if (!(x = dim_name(e, &added)) || strcmp(x->name, symbol) != 0 || (x != e && is_row))
+		if (!f.name || strcmp(f.name->name, symbol) != 0 || (f.name != e && is_row))
 			continue;
-		bool is_last = x != e || is_row;
+		bool is_last = f.name != e || is_row;
 		if (*param < 0 || !is_last) {
 			*param = i;
 			*dim = d - 1;
-			*more = added;
+			*form = f;
 		}
 		if (!is_last)
 			return true;
@@ -89,18 +89,20 @@ source_at(const PackKernel *pk, const char *symbol, int *param, int *dim, int64_
 	return *param >= 0;
 }
 
-/* "x.sym_size(1)", "first.sym_size(0) - 1" */
+/* "x.sym_size(1)", "first.sym_size(0) - (1)", "(x.sym_size(1)) / 2" */
 static const char *
 source_of(const Pack *p, const PackKernel *pk, const char *symbol)
 {
 	int i, d;
-	int64_t more;
-	if (!source_at(pk, symbol, &i, &d, &more))
+	DimForm f;
+	if (!source_at(pk, symbol, &i, &d, &f))
 		return NULL;
 	const char *size = arena_printf(p->cx->mem, "%s.sym_size(%d)%s",
 	    pack_c_name(pk->k, pk->k->params.at[i].name, p->cx->mem), d,
 	    is_packed_row(pk, i, d) ? " * 2" : "");
-	return more == 0 ? size : arena_printf(p->cx->mem, "%s - (%" PRId64 ")", size, more);
+	if (f.more != 0)
+		size = arena_printf(p->cx->mem, "%s - (%" PRId64 ")", size, f.more);
+	return f.times == 1 ? size : arena_printf(p->cx->mem, "(%s) / %" PRId64, size, f.times);
 }
 
 /* Whether a dimension has one formula in all forms, which C evaluates. */
@@ -207,10 +209,10 @@ put_extents(const Pack *p, const PackKernel *pk, Text *out)
 {
 	const Kernel *k = pk->k;
 	const Expr *e;
-	int64_t more;
+	DimForm f;
 	for (int i = 0, d = 0, from, at; (e = next_given(k, &i, &d));) {
 		const char *name = k->params.at[i].name;
-		if (is_symbol(k, e) && source_at(pk, e->name, &from, &at, &more) && from == i &&
+		if (is_symbol(k, e) && source_at(pk, e->name, &from, &at, &f) && from == i &&
 		    at == d - 1)
 			continue;
 		text_printf(out, "\tcheck_extent(\"%s: dimension %d of %s (%s", pk->function, d - 1,

@@ -3,9 +3,11 @@
  *
  * A dimension that is a plain name is a symbol unless the name is a compile-time parameter, a scalar parameter or
  * a top-level constant; then it is a requirement (or, for a compile-time parameter, gives it its value).  So is a
- * name beside a constant, as B in `first: in i32[B + 1]`, which gives it a value where no plain dimension does. */
+ * name with constants, as B in `first: in i32[B + 1]` or N in `x: in bf16[M, 2 * N]`, which gives it a value where no
+ * plain dimension does. */
 #include "sema/header.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int
@@ -228,21 +230,28 @@ check_param(Kernel *k, KernelParam *p, const Param *ast)
 	}
 }
 
-const Expr *
-dim_name(const Expr *dim, int64_t *more)
+DimForm
+dim_form(const Expr *dim)
 {
-	const Expr *a = dim, *c = NULL;
+	if (dim->kind == EX_NAME && !dim->scope)
+		return (DimForm){dim, 1, 0};
+	if (dim->kind != EX_BINARY || (dim->bin != BIN_ADD && dim->bin != BIN_SUB && dim->bin != BIN_MUL))
+		return (DimForm){0};
+	bool is_first = dim->bin != BIN_SUB && dim->a->kind == EX_INT;
+	const Expr *c = is_first ? dim->a : dim->b;
+	DimForm f = dim_form(is_first ? dim->b : dim->a);
+	if (!f.name || c->kind != EX_INT || c->u > INT32_MAX)
+		return (DimForm){0};
+	int64_t by = dim->bin == BIN_MUL ? (int64_t)c->u : 1;
+	f.times *= by;
+	f.more = dim->bin == BIN_MUL ? f.more * by : dim->bin == BIN_ADD ? f.more + (int64_t)c->u : f.more - (int64_t)c->u;
+	return f.times >= 1 && f.times <= INT32_MAX && llabs(f.more) <= INT32_MAX ? f : (DimForm){0};
+}
 
-	*more = 0;
-	if (dim->kind == EX_BINARY && (dim->bin == BIN_ADD || dim->bin == BIN_SUB)) {
-		bool is_first = dim->bin == BIN_ADD && dim->a->kind == EX_INT;
-		a = is_first ? dim->b : dim->a;
-		c = is_first ? dim->a : dim->b;
-		if (c->kind != EX_INT || c->u > INT32_MAX)
-			return NULL;
-		*more = dim->bin == BIN_ADD ? (int64_t)c->u : -(int64_t)c->u;
-	}
-	return a->kind == EX_NAME && !a->scope ? a : NULL;
+int64_t
+dim_solve(DimForm f, int64_t extent)
+{
+	return (extent - f.more) / f.times;
 }
 
 static bool
@@ -257,12 +266,10 @@ is_declared(const Kernel *k, const char *name)
 static void
 find_symbols(Kernel *k)
 {
-	int64_t more;
-
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
-			const Expr *x = dim_name(p->ast->type->dims.at[d], &more);
+			const Expr *x = dim_form(p->ast->type->dims.at[d]).name;
 			if (x && !is_declared(k, x->name))
 				vec_push(context(k)->mem, &k->symbols, x->name);
 		}
@@ -276,8 +283,7 @@ symbol_place(const Kernel *k, const char *name)
 	for (int i = 0; i < k->params.n; i++) {
 		const KernelParam *p = &k->params.at[i];
 		for (int d = 0; p->kind == PARAM_TENSOR && d < p->rank; d++) {
-			int64_t more;
-			const Expr *x = dim_name(p->ast->type->dims.at[d], &more);
+			const Expr *x = dim_form(p->ast->type->dims.at[d]).name;
 			if (x && x->name == name)
 				return x->place;
 		}

@@ -91,41 +91,42 @@ bind_dtype(Binder *b, const KernelParam *p, DType have)
 	return slot_set(b, s, &c, at, arena_printf(b->cx->mem, "the element type of '%s'", p->name));
 }
 
-/* What a tensor's dimension gives a value, plain or with a constant beside it, `more`; NULL: it is a formula. */
+/* What a tensor's dimension gives a value, plain or with constants; NULL: it is another formula. */
 static Slot *
-slot_of_dim(Binder *b, const KernelParam *p, int d, bool *plain, int64_t *more)
+slot_of_dim(Binder *b, const KernelParam *p, int d, bool *plain, DimForm *f)
 {
-	const Expr *dim = p->ast->type->dims.at[d], *x = dim_name(dim, more);
-	Slot *s = x ? slot_find(b, x->name) : NULL;
+	const Expr *dim = p->ast->type->dims.at[d];
 
-	*plain = x == dim;
+	*f = dim_form(dim);
+	Slot *s = f->name ? slot_find(b, f->name->name) : NULL;
+	*plain = f->name == dim;
 	return s && (s->kind == SLOT_SYMBOL || (*plain && s->kind == SLOT_CT)) ? s : NULL;
 }
 
 static bool
 refuse_rank(Binder *b, const KernelParam *p, const ArgInfo *a)
 {
-	int64_t more;
+	DimForm f;
 	bool plain;
 
 	for (int d = 0; d < p->rank; d++) {
-		Slot *s = slot_of_dim(b, p, d, &plain, &more);
+		Slot *s = slot_of_dim(b, p, d, &plain, &f);
 		if (s)
 			s->is_refused = true;
 	}
 	return diag_error(b->cx, p->ast->type->place, DIAG_ARG_RANK, p->name, p->rank, p->rank == 1 ? "" : "s", a->rank);
 }
 
-/* The plain dimensions of a tensor argument, or those with a constant beside a name that has no value yet. */
+/* The plain dimensions of a tensor argument, or those with constants and a name that has no value yet. */
 static bool
 bind_dims(Binder *b, const KernelParam *p, const ArgInfo *a, bool plain)
 {
 	bool ok = true, is_plain;
-	int64_t more;
+	DimForm f;
 
 	for (int d = 0; d < p->rank; d++) {
-		Slot *s = slot_of_dim(b, p, d, &is_plain, &more);
-		Const c = {.kind = CONST_INT, .i = a->dim[d] - more};
+		Slot *s = slot_of_dim(b, p, d, &is_plain, &f);
+		Const c = {.kind = CONST_INT, .i = s ? dim_solve(f, a->dim[d]) : 0};
 		if (s && plain == is_plain && (plain || !s->set))
 			ok &= slot_set(b, s, &c, p->ast->type->dims.at[d]->place, header_dim_words(b, p, d));
 	}
