@@ -194,6 +194,26 @@ help_axis(Parser *p, const char *word, const char *before, bool is_named)
 	    is_named && strcmp(word, ")") != 0 ? " ..." : "");
 }
 
+/* Do these bytes of the line being read begin it, behind its indentation? */
+static bool
+line_begins(const Parser *p, const char *word)
+{
+	const SourceFile *f = &p->cx->files.at[p->file];
+	size_t at = p->line_at, n = strlen(word);
+	while (at < f->size && (f->text[at] == ' ' || f->text[at] == '\t'))
+		at++;
+	return at + n <= f->size && memcmp(f->text + at, word, n) == 0;
+}
+
+/* An item in a block. */
+static const char *
+help_item(const char *word)
+{
+	if (strcmp(word, "const") == 0)
+		return "'const' stands outside of kernels; 'let' names a value here, compile-time if what it is made of is";
+	return "a helper stands outside of kernels; in place, as an argument of a call, it is fn(a, b) => e";
+}
+
 /* What helps against a common mistake; NULL: it is none. */
 static const char *
 common_mistake(Parser *p, const char *word, const char *const *expected, int n)
@@ -209,8 +229,12 @@ common_mistake(Parser *p, const char *word, const char *const *expected, int n)
 		return help_axis(p, word, before, is_named);
 	if (is_keyword(word) && among(expected, n, "a name") && !expr)
 		return arena_printf(p->cx->mem, "'%s' is a word of the language and cannot be a name", word);
+	if (among(expected, n, "let") && (strcmp(word, "const") == 0 || strcmp(word, "fn") == 0))
+		return help_item(word);
 	if (strcmp(word, "fn") == 0 && expr)
 		return "fn(a, b) => e stands only as an argument of a call";
+	if (strcmp(word, "::") == 0 && p->open.n && p->open.at[p->open.n - 1].token == '[')
+		return "every second element has its own index: x[start + 2 * arange(0, N)]";
 	if (strcmp(word, ":") == 0 && p->open.n && p->open.at[p->open.n - 1].token == '[')
 		return "a part of a tensor is written start +: extent, and ':' alone is the whole dimension";
 	if (strcmp(word, "=") == 0 && among(expected, n, "'{'"))
@@ -228,10 +252,14 @@ common_mistake(Parser *p, const char *word, const char *const *expected, int n)
 	if (strcmp(word, ":") == 0 && among(expected, n, "'=>'"))
 		return "the type of a function's result is written fn f(a) -> f32";
 	bool loop = strcmp(before, "for") == 0 ? strcmp(word, "(") == 0 : strcmp(before, "in") == 0 && !expr;
-	if (loop && among(expected, n, "a name"))
+	bool counts = n == 1 && among(expected, n, "'('") && line_begins(p, "for ");
+	if (counts || (loop && among(expected, n, "a name")))
 		return "a loop is written for i in range(0, n) { ... }";
 	if (strcmp(word, ":") == 0 && among(expected, n, "'='"))
 		return "the type follows from the value; to convert it write = e as f32";
+	if (strcmp(word, ";") == 0 && n == 1 && among(expected, n, "'='") && line_begins(p, "var "))
+		return arena_printf(p->cx->mem, "a variable begins with a value: var %s = 0.0, or zeros([BLOCK], f32)",
+		    before);
 	if (is_name(word) && is_name(before) && !is_keyword(before) && among(expected, n, "'='"))
 		return arena_printf(p->cx->mem, "declare it as 'let %s = ...', or 'var %s = ...' if it changes", word,
 		    word);
@@ -253,6 +281,27 @@ note_opener(Parser *p, Place at, const char *const *expected, int n)
 		diag_note(p->cx, b->place, "this '%c' is open", b->token);
 }
 
+/* Does a comment that ends in ';' follow, as in `n // 2;` of Python?  The token stands few lines before the one being
+ * read. */
+static bool
+is_comment(const Parser *p, Place last)
+{
+	const SourceFile *f = &p->cx->files.at[p->file];
+	size_t at = p->line_at, end;
+	for (int line = p->line; line > last.end_line && at > 0; line--)
+		for (at--; at > 0 && f->text[at - 1] != '\n';)
+			at--;
+	for (at += (size_t)last.end_col - 1; at < f->size && f->text[at] == ' ';)
+		at++;
+	if (at + 2 > f->size || memcmp(f->text + at, "//", 2) != 0)
+		return false;
+	for (end = at + 2; end < f->size && f->text[end] != '\n';)
+		end++;
+	while (char_is_space(f->text[end - 1]))
+		end--;
+	return f->text[end - 1] == ';';
+}
+
 static bool
 same_start(Place a, Place b)
 {
@@ -271,6 +320,8 @@ parser_syntax_error(Parser *p, Place place, const char *found, const char *const
 	if (among(expected, n, "';'") && !among(expected, n, "an integer") && ends) {
 		diag_error(p->cx, place_after(p->last), DIAG_SYNTAX, "';'", got);
 		diag_label(p->cx, "the statement ends here");
+		if (is_comment(p, p->last))
+			diag_help(p->cx, "// begins a comment; integers are divided by /, and floordiv(x, y) rounds down");
 		return;
 	}
 	diag_error(p->cx, place, DIAG_SYNTAX, described_expected(p, expected, n), got);

@@ -195,6 +195,8 @@ parser_bad_byte(Parser *p, Place *place, const char *text, size_t n)
 		diag_help(p->cx, "other characters than ASCII stand only in comments and texts");
 	if (c == '\'')
 		diag_help(p->cx, "text stands in double quotes");
+	if (c == '#')
+		diag_help(p->cx, "a comment is written // to the end of the line, or /* ... */");
 	p->skipped = true;
 }
 

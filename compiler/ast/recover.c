@@ -77,13 +77,14 @@ begins_item_or_argument(int token)
 	return token == FN || token == CONST;
 }
 
-/* Hands out the '}' that are missing before a token which cannot stand in a block. */
+/* Hands out the '}' that are missing before a token which cannot stand in a block.  A `const` or `fn` that is indented was
+ * meant to stand in the block: there it is the mistake. */
 static bool
 close_blocks(Parser *p, int token, TokenValue value, Place place)
 {
 	int nbraces = 0;
 	bool ends = token == 0 || begins_item(token) || (begins_item_or_argument(token) && top(p) == '{' &&
-	                                                place.line > p->last.end_line);
+	                                                place.line > p->last.end_line && place.col == 1);
 	nbraces += COUNT_OF(i, p->open.n, p->open.at[i].token == '{');
 	if (!ends || nbraces == 0 || p->gave_up)
 		return false;

@@ -250,8 +250,11 @@ elab_method(Elab *e, const Expr *x)
 	bool tensor = base.kind == VAL_TENSOR, tile = base.kind == VAL_TILE && base.v->type->rank > 0;
 	if (!(shape && (tensor || tile)) && !(stride && tensor)) {
 		diag_error(e->cx, member->place, DIAG_MEMBER_UNKNOWN, val_describe(e, &base), member->name);
+		const char *hint = name_hint(member->name);
 		if (builtin_exists(member->name, NULL))
 			diag_help(e->cx, "operations are called with the tile: %s(x)", member->name);
+		else if (hint)
+			diag_help(e->cx, "%s", hint);
 		else
 			diag_help(e->cx, "there are x.shape(d), x.stride(d) of tensors, x.T and x.dtype");
 		return val_poison(x->place);

@@ -19,7 +19,10 @@ in_range(Elab *e, Place at, const Val *start, int64_t extent, int64_t of)
 		what = arena_printf(e->cx->mem, "part %lld +: %lld", (long long)start->i, (long long)extent);
 	else if (extent >= 0)
 		what = arena_printf(e->cx->mem, "a part of %lld", (long long)extent);
-	return diag_error(e->cx, at, DIAG_TILE_RANGE, what, (long long)of);
+	diag_error(e->cx, at, DIAG_TILE_RANGE, what, (long long)of);
+	if (known && extent < 0 && start->i < 0 && start->i >= -of)
+		diag_help(e->cx, "indices do not count from the end: this one is %lld", (long long)(of + start->i));
+	return false;
 }
 
 static bool
@@ -196,6 +199,7 @@ elab_member(Elab *e, const Expr *x)
 		return (Val){.kind = VAL_DTYPE, .place = x->place, .dtype = t};
 	}
 	diag_error(e->cx, x->place, DIAG_MEMBER_UNKNOWN, val_describe(e, &base), x->name);
-	diag_help(e->cx, "there are x.T, x.dtype, and the calls x.shape(d) and x.stride(d)");
+	const char *hint = name_hint(x->name);
+	diag_help(e->cx, "%s", hint ? hint : "there are x.T, x.dtype, and the calls x.shape(d) and x.stride(d)");
 	return val_poison(x->place);
 }
