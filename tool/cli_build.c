@@ -181,6 +181,7 @@ bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
 	bool fits = estimate_built(f, b, out, mem, &lines, &built);     /* fills the lines also where it does not fit */
 	if (fits && out->bill.blocks > 0)
 		out->bill = built;
+	out->bill.once = built.once;                                    /* as the lines' marks are counted */
 	bill_lines(&lines, out->t, &out->bill, mem, &out->spent);
 }
 

@@ -233,7 +233,7 @@ line_bill(const LineCost *l, const Target *t)
 		[PATH_EXCHANGE] = "other threads' values", [PATH_PRODUCT] = "a product",
 		[PATH_ARITHMETIC] = "results of arithmetic",
 	};
-	LineBill b = {.file = l->file, .line = l->line, .marks = l->marks};
+	LineBill b = {.file = l->file, .line = l->line, .marks = l->marks, .products = l->products};
 	PathPart most = PATH_ARITHMETIC;
 	take_parts(&l->used, l->used.issue, 0, t->rates, t->lanes, b.part);
 	b.part[BILL_MEMORY] = l->memory;

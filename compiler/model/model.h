@@ -429,7 +429,7 @@ typedef struct LineCost {
 	double times, latency;                          /* … how often it is executed, and its own latency */
 	double *moved;                                  /* bytes of each parameter's tensor; NULL: of none */
 	double memory;                                  /* of device memory, for the whole launch (share_memory) */
-	double marks;                                   /* accesses, products and shuffles of a warp (estimate_issued) */
+	double marks, products;                         /* accesses and shuffles of a warp; products (estimate_issued) */
 } LineCost;
 
 typedef struct LineCosts { LineCost *at; int n, cap; } LineCosts;
@@ -470,7 +470,7 @@ typedef struct LineBill {
 	int file, line;
 	double part[BILL_PARTS];                        /* as a bill's: over all lines at most what is there */
 	const char *wait;                               /* what its ops wait for, mostly */
-	double marks;                                   /* the same: SASS has one instruction for each */
+	double marks, products;                         /* the same: SASS has one instruction for each */
 } LineBill;
 
 typedef VEC(LineBill) LineBills;

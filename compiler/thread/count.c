@@ -399,8 +399,7 @@ count_region(Count *c, const ThreadRegion *r, double times)
 {
 	for (int i = 0; i < r->body.n; i++) {
 		const ThreadNode *n = r->body.at[i];
-		double each = r == c->m->body ? c->to->once : times;
-		double own = is_known(c, n) ? 0 : each * node_issue(c, n);
+		double own = is_known(c, n) ? 0 : times * node_issue(c, n);
 		if (n->kind == NODE_STORE || n->kind == NODE_ATOMIC || n->kind == NODE_PTX ||
 		    (n->kind == NODE_PRIM && thread_has_effect(n)))
 			forget_loads(c);
@@ -408,15 +407,15 @@ count_region(Count *c, const ThreadRegion *r, double times)
 			count_loop(c, n, times);
 			continue;
 		}
-		note(c, n, each, own);
+		note(c, n, times, own);
 		int before = c->nload;
-		double taken = n->kind == NODE_IF ? each * c->to->trips(c->to->user, n) : each;
+		double taken = n->kind == NODE_IF ? times * c->to->trips(c->to->user, n) : times;
 		for (int k = 0; k < 2 && n->region[k]; k++) {
 			count_region(c, n->region[k], taken);
 			c->nload = MIN(c->nload, before);
 		}
 		if (n->kind == NODE_CALL && n->function)
-			count_region(c, n->function->body, each);
+			count_region(c, n->function->body, times);
 	}
 }
 
@@ -454,6 +453,6 @@ thread_count(const ThreadModule *m, const ThreadCounter *to)
 	c.user = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
 	c.same = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
 	find_uses(&c, m->body);
-	count_region(&c, m->body, 1);
+	count_region(&c, m->body, to->once);
 	return c.all;
 }

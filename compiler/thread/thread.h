@@ -300,7 +300,7 @@ typedef struct ThreadCounter {
 	double (*trips)(void *user, const ThreadNode *loop);
 	void (*take)(void *user, const ThreadNode *n, double times, double issue);
 	void *user;
-	double once;                                    /* how often what is in no loop is executed */
+	double once;                                    /* how often what is in no loop is executed; trips are of that */
 } ThreadCounter;
 /* Of a warp: all instructions; those of the pipe for integers, comparisons and selections, which begins one every second
  * cycle; exchanges between lanes; and cycles of shared memory, 128 bytes each, without bank conflicts. */

@@ -451,7 +451,7 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	bool coded = profile && add_code(stages, m, t, &code);
-	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, cx->mem) : NULL;
+	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, &bound, cx->mem) : NULL;
 	if (coded)
 		out = json_pack("{s:s, s:o, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
 		    "s:O, s:O, s:o, s:o, s:o}",

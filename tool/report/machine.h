@@ -34,7 +34,7 @@ int code_bytes(const char *op); /* of a thread's access */
 int code_target(const Code *c, const Instruction *branch); /* behind its label; -1: not known */
 
 /* machine_trips.c: `times` of each; `left`: by lines, what few values need, which is left out.  False: not known. */
-bool code_times(Code *c, const Inspection *x, int lines, double once, double *left);
+bool code_times(Code *c, const Inspection *x, const Bound *b, int lines, double once, double *left);
 
 /* Of the pipes that take more than a cycle for a warp's instruction.  Products of integers go
  * through one half of what multiplies floats; those with a result of 64 bits, or its upper half,

@@ -85,7 +85,7 @@ json_t *report_timeline(Func *f, const Bound *b, const Target *t, const Bill *la
 const char *report_instruction(const char *line);
 /* Counts the bill's instructions, and waits for loads one after the other, by the stage of SASS, where there is one without
  * loops, of a source of so many lines; what was counted, or null. */
-json_t *report_count_code(json_t *stages, int lines, Inspection *x, Arena *mem);
+json_t *report_count_code(json_t *stages, int lines, Inspection *x, const Bound *b, Arena *mem);
 
 /* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);

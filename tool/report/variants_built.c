@@ -129,7 +129,7 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
 		if (v->is_counted) {
-			json_t *counted = report_count_code(stages, lines, &x, cx->mem);
+			json_t *counted = report_count_code(stages, lines, &x, &with->b, cx->mem);
 			ok = json_is_object(counted); /* else its time is on another scale */
 			json_decref(counted);
 		}

@@ -17,6 +17,8 @@ bool estimate_is_guess(const Func *f, const Bound *b, const Op *loop);
 double estimate_inside(const Func *f, const Bound *b, const Op *access);
 /* What a scalar is in the last program, in clusters of `ranks` along that axis; INT64_MIN: not known. */
 int64_t estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along);
+/* In programs at that part of the grid, 0 to 1, in trips at that part of loops. */
+int64_t estimate_at(const Func *f, const Bound *b, const Value *v, double program, double trip);
 /* estimate_launch.c */
 bool estimate_is_data(const Value *v, int depth);       /* is it made of what is read? */
 /* A line of text for each loop of which data says how often it runs, and each tensor of which it says where: what was
@@ -24,6 +26,9 @@ bool estimate_is_data(const Value *v, int depth);       /* is it made of what is
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
+/* Of the times that a branch is reached those that take its first region, of programs all over the grid and trips all over
+ * its loops; below 0: data says. */
+double estimate_taken(const Func *f, const Bound *b, const Op *branch);
 /* Bytes of tensors that the others would write, as of a product's triangle. */
 double estimate_unwritten(const Func *f, const Bound *b, double acting);
 /* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes

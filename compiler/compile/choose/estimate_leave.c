@@ -15,6 +15,7 @@
 #include "compile/compile.h"
 #include "pass/async/pipeline.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { DEEP = 24 };
@@ -145,4 +146,75 @@ choose_dynamic(const Func *f)
 		uneven = s.reads;
 	}
 	return uneven;
+}
+
+/* ---- branches ---- */
+
+static bool
+holds(OpKind kind, double a, double b)
+{
+	switch (kind) {
+	case OP_EQ: return a == b;
+	case OP_NE: return a != b;
+	case OP_LT: return a < b;
+	case OP_LE: return a <= b;
+	case OP_GT: return a > b;
+	default: return a >= b;
+	}
+}
+
+/* A scalar in such a program and trip; NAN: not known.  A float that the launch is given counts as 1: the compiler
+ * compares factors with 2^-100 and 2^100. */
+static double
+number(const Func *f, const Bound *b, const Value *v, double program, double trip)
+{
+	const Attr *value = v->def && v->def->kind == OP_CONST ? attr_value(v->def) : NULL;
+	if (value && value->kind == KIND_FLOAT)
+		return value->f;
+	if (!v->def && v->block == f->body && dtype_is_float(v->type->elem))
+		return 1;
+	int64_t n = estimate_at(f, b, v, program, trip);
+	return n == INT64_MIN ? (double)NAN : (double)n;
+}
+
+/* 1 or 0; below 0: not known. */
+static int
+truth(const Func *f, const Bound *b, const Value *v, double program, double trip, int depth)
+{
+	static const OpKind compares[] = {OP_EQ, OP_NE, OP_LT, OP_LE, OP_GT, OP_GE};
+	const Op *op = v->def;
+	int64_t n;
+	int x[2];
+	if (value_int(v, &n))
+		return n != 0;
+	if (!op || depth == 0 || op->nin > 2)
+		return -1;
+	if (ANY_OF(i, LEN(compares), op->kind == compares[i])) {
+		double l = number(f, b, op->in[0], program, trip), r = number(f, b, op->in[1], program, trip);
+		return isnan(l) || isnan(r) ? -1 : holds(op->kind, l, r);
+	}
+	if (op->kind != OP_NOT && op->kind != OP_AND && op->kind != OP_OR)
+		return -1;
+	for (int i = 0; i < op->nin; i++)
+		x[i] = truth(f, b, op->in[i], program, trip, depth - 1);
+	if (op->kind == OP_NOT)
+		return x[0] < 0 ? -1 : !x[0];
+	int decides = op->kind == OP_OR;                /* one of them alone */
+	return x[0] == decides || x[1] == decides ? decides : x[0] < 0 || x[1] < 0 ? -1 : !decides;
+}
+
+double
+estimate_taken(const Func *f, const Bound *b, const Op *branch)
+{
+	enum { PLACES = 16, TRIPS = 64, NESTED = 8 };
+	static const double GOLDEN = 0.6180339887;
+	double taken = 0;
+	for (int i = 0; i < PLACES * TRIPS; i++) {
+		double program = fmod((i / TRIPS + 0.5) * GOLDEN, 1), trip = (i % TRIPS + 0.5) / TRIPS;
+		int is = truth(f, b, branch->in[0], program, trip, NESTED);
+		if (is < 0)
+			return -1;
+		taken += (double)is / (PLACES * TRIPS);
+	}
+	return taken;
 }

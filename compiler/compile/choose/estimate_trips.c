@@ -35,6 +35,7 @@ typedef struct Scalars {
 	const Value *end;                               /* of a loop that data bounds, and what that counts as; or NULL */
 	int64_t reach;
 	int ranks, along;                               /* of the last, of clusters */
+	double trip;                                    /* of all, 0 to 1; 0: the middle one */
 } Scalars;
 
 static int64_t
@@ -65,8 +66,8 @@ index_of(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	int64_t step = scalar(&m, loop->in[2], INT64_MIN, depth - 1);
 	if (lo == INT64_MIN || hi == INT64_MIN || step <= 0)
 		return otherwise;
-	double last = MAX(trips_between(lo, hi, step) - 1, 0);
-	return lo + (int64_t)(s->is_last ? last : last / 2) * step;
+	double n = trips_between(lo, hi, step), last = MAX(n - 1, 0);
+	return lo + (int64_t)(s->is_last ? last : s->trip > 0 ? MIN(n * s->trip, last) : last / 2) * step;
 }
 
 static int64_t
@@ -332,6 +333,13 @@ estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int alon
 	return scalar(&s, v, INT64_MIN, DEPTH);
 }
 
+int64_t
+estimate_at(const Func *f, const Bound *b, const Value *v, double program, double trip)
+{
+	const Scalars s = {.f = f, .b = b, .at = program, .trip = trip};
+	return scalar(&s, v, INT64_MIN, DEPTH);
+}
+
 /* ---- instructions of a warp, by the thread IR ---- */
 
 /* Of the thread IR: trips of its loops are those of the tile IR's that they were, in their order. */
@@ -341,6 +349,7 @@ typedef struct Issued {
 	const Func *f;
 	VEC(const Op *) loop;
 	int warps;
+	double once;                                    /* of a program: what is outside of a loop over programs */
 	bool is_fitted;                                 /* to what the ops were taken to be */
 } Issued;
 
@@ -355,13 +364,34 @@ is_loop_of(const Issued *x, const Op *op, const ThreadNode *n)
 	    (thread_const(x->m, n->in[2], &by) && by == step);
 }
 
-/* Branches of the source are taken; those that lowering makes within a function, as for angles beyond 2^17, hardly ever. */
+/* Has SASS one instruction of its kind for it?  By these the report finds the trips of SASS's loops. */
+static bool
+is_marked(const ThreadNode *n)
+{
+	if (n->kind == NODE_MMA)                        /* fp8 may be converted, and takes several then */
+		return !dtype_is_float(n->mma->a) || dtype_info[n->mma->a].bits != 8;
+	bool copies = n->kind == NODE_PRIM && n->op >= PRIM_CP_ASYNC && n->op <= PRIM_CP_ASYNC_LINE;
+	bool shuffles = n->kind == NODE_PRIM && n->op >= PRIM_SHUFFLE && n->op <= PRIM_REDUX_XOR;
+	bool global = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL;
+	return n->kind == NODE_WGMMA || copies || shuffles || global;
+}
+
+static bool
+has_marked(const ThreadRegion *r)
+{
+	return r && ANY_OF(i, r->body.n, is_marked(r->body.at[i]) || has_marked(r->body.at[i]->region[0]) ||
+				   has_marked(r->body.at[i]->region[1]));
+}
+
+/* Branches of the source are taken, and those of roles; those that lowering makes within a function, as for angles beyond
+ * 2^17, hardly ever: they only compute. */
 static double
 issued_branch(const Issued *x, const ThreadNode *n)
 {
 	static const double SELDOM = 0.1;
 	if (ANY_OP(op, x->f->body, op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
-	    op->place.line == n->place.line && op->place.col == n->place.col))
+	    op->place.line == n->place.line && op->place.col == n->place.col) &&
+	    !has_marked(n->region[0]) && !has_marked(n->region[1]))
 		return SELDOM;
 	return 1;
 }
@@ -402,21 +432,9 @@ issued_trips(void *user, const ThreadNode *n)
 		if (!op || !is_loop_of(x, op, n))
 			continue;
 		x->loop.at[i] = NULL;
-		return MAX(x->facts->trips(x->facts->user, op), 0);
+		return MAX(x->facts->trips(x->facts->user, op), 0) / (op_is_over_programs(op) ? x->once : 1);
 	}
 	return own_trips(x->m, n);
-}
-
-/* Has SASS one instruction of its kind for it?  By these the report finds the trips of SASS's loops. */
-static bool
-is_marked(const ThreadNode *n)
-{
-	if (n->kind == NODE_MMA)                        /* fp8 may be converted, and takes several then */
-		return !dtype_is_float(n->mma->a) || dtype_info[n->mma->a].bits != 8;
-	bool copies = n->kind == NODE_PRIM && n->op >= PRIM_CP_ASYNC && n->op <= PRIM_CP_ASYNC_LINE;
-	bool shuffles = n->kind == NODE_PRIM && n->op >= PRIM_SHUFFLE && n->op <= PRIM_REDUX_XOR;
-	bool global = (n->kind == NODE_LOAD || n->kind == NODE_STORE) && n->at->space == SPACE_GLOBAL;
-	return n->kind == NODE_WGMMA || copies || shuffles || global;
 }
 
 static void
@@ -424,7 +442,6 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 {
 	Issued *x = user;
 	LineCosts *lines = x->facts->lines;
-	bool marked = is_marked(n) && issue > 0;
 	const Place *at = n->place.line > 0 ? &n->place : &x->f->place;
 	int i = 0;
 	while (lines && i < lines->n && (lines->at[i].line != at->line || lines->at[i].file != at->file))
@@ -434,7 +451,8 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 	if (i == lines->n)
 		vec_push(x->m->mem, lines, ((LineCost){.file = at->file, .line = at->line, .used.warps = x->warps}));
 	lines->at[i].used.issue += x->is_fitted ? 0 : issue;
-	lines->at[i].marks += marked ? times : 0;
+	double *of = n->kind == NODE_MMA || n->kind == NODE_WGMMA ? &lines->at[i].products : &lines->at[i].marks;
+	*of += is_marked(n) && issue > 0 ? times : 0;
 }
 
 enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form of more compiles (pass coalesce) */
@@ -447,8 +465,10 @@ enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form 
 void
 estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
+	static const double SELDOM = 1e-9;              /* not known: hardly ever */
 	bool loops = false, scans = false;
-	Issued x = {.facts = facts, .f = f, .warps = c->warps};
+	Issued x = {.facts = facts, .f = f, .warps = c->warps,
+	    .once = c->stays ? MAX(facts->once, SELDOM) : 1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		scans |= op_family(op) == FAMILY_SCAN;
 		if (op_is_loop(op)) {
@@ -466,7 +486,7 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 	for (int i = 0; facts->lines && !x.is_fitted && i < facts->lines->n; i++)
 		facts->lines->at[i].used.issue = 0;
 	int sums;
-	ThreadWork all = thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, c->stays ? facts->once : 1});
+	ThreadWork all = thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, x.once});
 	if (x.is_fitted)
 		return;
 	double held = 0.7 * thread_live(x.m, &sums) + 14;
