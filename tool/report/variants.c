@@ -140,6 +140,34 @@ put_values(const Bound *now, const Bound *b, Text *out)
 	}
 }
 
+static int64_t
+word_now(const Variants *v, int word)
+{
+	Const now;
+	if (bound_value(v->now, schedule_info[word].text, &now))
+		return now.i;
+	return word == SCHEDULE_WARPS ? func_warps(v->own->f) : v->own->f->schedule.at[word];
+}
+
+/* The same with words of the schedule, and fast:: before them. */
+static void
+put_changes(const Variants *v, const With *with, const Bound *b, Text *out)
+{
+	Text rest = {0};
+	put_values(v->now, b, &rest);
+	for (int i = 0; i < with->n; i++) {
+		int word = schedule_named(with->value[i].name);
+		if (word < 0 || (with->n > 1 && word_now(v, word) == with->value[i].value.i))
+			continue;
+		text_printf(&rest, "%s%s = ", rest.n ? ", " : "", with->value[i].name);
+		const_text(&with->value[i].value, &rest);
+	}
+	text_put(out, with->fast ? VARIANT_FAST : "");
+	if (rest.n)
+		text_printf(out, "%s%s", out->n ? ", " : "", rest.at);
+	text_close(&rest);
+}
+
 /* Does code need more registers than there are, by an estimate?  A bill of it, before there is code, knows of none. */
 static bool
 would_spill(Func *f, const Target *t)
@@ -178,6 +206,19 @@ module_with(const Variants *v, With values, Bound *b)
 	return m;
 }
 
+/* "BM=128,warps=4": all values that it is compiled with beside those that are given, as -D takes them. */
+static const char *
+defined(const Variants *v, const With *with)
+{
+	Text t = {0};
+	text_put(&t, "");
+	for (int i = 0; i < with->n; i++) {
+		text_printf(&t, "%s%s=", i ? "," : "", with->value[i].name);
+		const_text(&with->value[i].value, &t);
+	}
+	return text_take(&t, v->k->program->cx->mem);
+}
+
 int
 variant_add(Variants *v, With with, const char *said, bool may_spill)
 {
@@ -191,7 +232,8 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	Func *f = m ? m->funcs.at[0] : NULL;
 	const char *name = with.n ? with.value[0].name : NULL;
 	bool is_word = name && schedule_named(name) >= 0;
-	bool ok = f && (said || is_word || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
+	bool is_joined = with.n > 1 || with.fast;
+	bool ok = f && (said || is_word || is_joined || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
 		  ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
 		      (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) &&
 			  bill.cycles > 0)) && /* as cli_inspect does */
@@ -203,24 +245,22 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	if (said)
 		text_put(&values, said);
 	else
-		put_values(v->now, &b, &values);
-	if (!said && is_word) {
-		text_printf(&values, "%s%s = ", values.n ? ", " : "", name);
-		const_text(&with.value[0].value, &values);
-	}
+		put_changes(v, &with, &b, &values);
+	ok = values.n > 0;
 	bill_print(&bill, v->t, &text);
 	double us = bill.cycles / v->t->rates->clock;
 	json_t *other;
 	size_t i;
 	json_array_foreach(v->all, i, other)            /* chosen anew, two of them may be the same */
 		ok = ok && strcmp(json_string_value(json_object_get(other, "values")), values.at) != 0 &&
-		    (!said || with.fast || strcmp(json_string_value(json_object_get(other, "bill")), text.at) != 0);
+		    (with.fast || !(said || is_joined) ||
+			   strcmp(json_string_value(json_object_get(other, "bill")), text.at) != 0);
 	if (ok) {
 		with.m = m;
 		with.b = b;
 		vec_push(cx->mem, &v->with, with);
-		json_array_append_new(v->all, json_pack("{s:s, s:f, s:s, s:b}", "values", values.at, "us", us, "bill",
-						  text.at, "wgmma", all_wgmma(f)));
+		json_array_append_new(v->all, json_pack("{s:s, s:s, s:f, s:s, s:b}", "values", values.at, "define",
+						  defined(v, &with), "us", us, "bill", text.at, "wgmma", all_wgmma(f)));
 	}
 	text_close(&values);
 	text_close(&text);

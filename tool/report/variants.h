@@ -10,6 +10,7 @@
 #include <time.h>
 
 enum { VARIANT_LEAST = 8, VARIANT_MOST = 4096 };          /* of a tile's extent */
+#define VARIANT_FAST "fast:: functions and divisions"
 #define VARIANT_CLOSE 1.1                                 /* of the kernel's own, before there is code: worth compiling */
 
 typedef struct With {

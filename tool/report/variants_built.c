@@ -242,7 +242,7 @@ want_fast(Variants *v)
 {
 	if (ANY_OP(op, v->own->f->body, report_is_slow(op)))
 		want(v,
-		    variant_add(v, (With){.fast = true}, "fast:: functions and divisions", true),
+		    variant_add(v, (With){.fast = true}, VARIANT_FAST, true),
 		    "fast");
 }
 
@@ -410,10 +410,7 @@ want_both(Variants *v, int first, int second)
 		if (!is_both || by_second == (i >= a->n))
 			value[both.n++] = *c;
 	}
-	const char *said = arena_printf(mem, "%s, %s",
-	    json_string_value(json_object_get(json_array_get(v->all, (size_t)first), "values")),
-	    json_string_value(json_object_get(json_array_get(v->all, (size_t)second), "values")));
-	want(v, variant_add(v, both, said, false), both.fast ? "fast" : NULL);
+	want(v, variant_add(v, both, NULL, false), both.fast ? "fast" : NULL);
 }
 
 /* The two fastest of those that take at most so many us and spill no more than the kernel; -1: there are none. */
