@@ -210,7 +210,7 @@ conversion(Walk *w, const Op *op, double times)
 		return 0;
 	if (p.kind == CONVERT_SHUFFLE) {
 		w->c->issue += times * 3 * words(&op->out[0]);
-		w->c->shuffles += times * words(&op->out[0]) * w->warps;
+		w->c->shuffles += times * words(&op->out[0]) * plan_shuffles(&p.shuffle, from, to) * w->warps;
 		return w->r->shuffle_latency;
 	}
 	return shared_conversion(w, op, times);

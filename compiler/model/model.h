@@ -92,8 +92,8 @@ typedef struct ScratchOwners {
 /* As an op's scratch is written, or read.  False: not known, or bytes that more than one warp touches. */
 bool scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out);
 bool buffer_owners(const Layout *held, const Layout *shared, DType elem, bool reads, ScratchOwners *out);
-/* plan_shuffle.c: false where shared memory is cheaper */
-bool plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan *out);
+bool plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan *out);     /* or memory is cheaper */
+double plan_shuffles(const ShufflePlan *p, const Layout *src, const Layout *dst);       /* a register: lanes have some */
 
 /* Parts of a column of its `from`: the source's register bits and its lane bits. */
 static inline uint64_t

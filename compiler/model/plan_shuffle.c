@@ -101,3 +101,17 @@ plan_shuffle(const Convert *c, const Layout *src, const Layout *dst, ShufflePlan
 	p->sender = sender_map(&d, &b, free);
 	return p->nkernel <= 1;
 }
+
+double
+plan_shuffles(const ShufflePlan *p, const Layout *src, const Layout *dst)
+{
+	int n = 0, lanes = dst->in[IN_LANE], registers = 1 << dst->in[IN_REGISTER];
+	bool own = true;                                /* each lane asks itself, but for the register's part */
+	for (int i = 0; i < lanes + dst->in[IN_WARP]; i++) {
+		uint64_t lane = shuffle_lane(p->from.col[dst->in[IN_REGISTER] + i], src);
+		own = own && lane == (i < lanes ? UINT64_C(1) << i : 0);
+	}
+	for (int r = 0; r < registers; r++)
+		n += !own || shuffle_lane(f2_apply(&p->from, (uint64_t)r), src);
+	return (double)(n << p->nkernel) / registers;
+}

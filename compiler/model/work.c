@@ -306,7 +306,7 @@ cost_narrow(const Op *convert, const Target *t, double *shared)
 	double issue = *shared = 0;
 	for (int i = 0; i < LEN(side); i++) {
 		DType elem = dtype_is_packed(side[i]->type->elem) ? TY_I8 : side[i]->type->elem;
-		BankPlan b = plan_banks(side[i]->layout, &between, elem, false, t);
+		BankPlan b = plan_banks(side[i]->layout, &between, elem, i == 0 ? BANKS_WRITE : BANKS_READ, t);
 		double bytes = cost_elements(side[i]) * element_bytes(side[i]->type);
 		double n = b.bytes > 0 ? bytes / b.bytes : 0;
 		if (b.bytes > 0 && b.bytes < WIDE)
