@@ -61,12 +61,7 @@ choose_example(const Cli *cli, const Kernel *k, bool *ok)
 		if (!want || strcmp(k->examples.at[i].label, want) == 0)
 			return &k->examples.at[i];
 	if (want) {
-		const char **labels = NEW_ARRAY(cli->mem, const char *, k->examples.n);
-		int n = 0;
-		for (int i = 0; i < k->examples.n; i++)
-			labels[n++] = k->examples.at[i].label;
-		cli_wrong("kernel '%s' has no example \"%s\"; %s", k->name, want,
-		    name_advice(cli->mem, want, labels, n));
+		cli_wrong("kernel '%s' has no example \"%s\"; %s", k->name, want, example_advice(k, want));
 		*ok = false;
 	}
 	return NULL;

@@ -101,6 +101,7 @@ DimForm dim_form(const Expr *dim);
 int64_t dim_solve(DimForm f, int64_t extent);   /* the name's value, rounded to an integer: the formula is checked after */
 /* The nearest name among everything that a launch may set, and all of them. */
 const char *header_advice(const Kernel *k, const char *name);
+const char *example_advice(const Kernel *k, const char *label);         /* which labels there are, the nearest first */
 int param_of_kernel(const Kernel *k, const char *name);
 
 /* program.c */

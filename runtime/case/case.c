@@ -30,15 +30,7 @@ report_no_example(Compile *cx, const Kernel *k, const TglCaseOptions *o)
 	else
 		text_json(&name, o->example);
 	diag_error(cx, k->item->name_place, DIAG_NO_EXAMPLE, k->name, name.at);
-	const char **labels = NEW_ARRAY(cx->tmp, const char *, k->examples.n);
-	int n = 0;
-	for (int i = 0; i < k->examples.n; i++)
-		if (k->examples.at[i].label && k->examples.at[i].label[0])
-			labels[n++] = k->examples.at[i].label;
-	if (n > 0 || k->examples.n == 0)
-		diag_help(cx, "%s", name_advice(cx->mem, o->by_index ? "" : o->example, labels, n));
-	else
-		diag_help(cx, "its examples have no labels: the first is taken where none is named");
+	diag_help(cx, "%s", example_advice(k, o->by_index ? "" : o->example));
 	text_close(&name);
 }
 

@@ -21,6 +21,8 @@ expect 0 "1 good, 0 wrong, 0 failed, 1 without a reference" check two.tgl
 # A scalar that only a u64 holds.
 echo 'kernel top(b: u64, y: out f64[1]) { y[0] = (b >> 40) as f64; } example top { b = 1; }' >top.tgl
 expect 1 "help: its examples have no labels" run top.tgl --example nope
+expect 1 "no example .nope.; its examples have no labels" build top.tgl --example nope
+expect 1 "did you mean 'ragged'? there are 'ragged', 'large'$" run saxpy.tgl --example raged
 expect 0 "1.6777e+07" run top.tgl -D b=18446744073709551615 --device cpu
 holds grep -q 'b = 18446744073709551615' "$out"
 expect 2 "18446744073709551616 is too large for 64 bits" run top.tgl -D b=18446744073709551616

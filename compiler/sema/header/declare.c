@@ -57,6 +57,19 @@ header_advice(const Kernel *k, const char *name)
 	return name_advice(mem, name, all.at, all.n);
 }
 
+const char *
+example_advice(const Kernel *k, const char *label)
+{
+	NameSet all = {0};
+	Arena *mem = k->program->cx->mem;
+
+	for (int i = 0; i < k->examples.n; i++)
+		if (k->examples.at[i].label[0])
+			vec_push(mem, &all, k->examples.at[i].label);
+	return all.n == 0 && k->examples.n > 0 ? "its examples have no labels: the first is taken where none is named"
+	                                       : name_advice(mem, label, all.at, all.n);
+}
+
 static const char *
 header_nearest(const Kernel *k, const char *name)
 {
