@@ -80,7 +80,9 @@ copy(const char *s)
 static char *
 copy_for_argument(const char *s)
 {
-	static const char format[] = "argument '%s': %s";
+	static const char format[] = "argument '%s': %s", prefix[] = "tegula: error: ";
+	if (refused && s && strncmp(s, prefix, sizeof prefix - 1) == 0)
+		s += sizeof prefix - 1;
 	size_t n = refused && s && *s ? sizeof format + strlen(refused) + strlen(s) : 0;
 	char *text = n ? malloc(n) : copy(s);
 	if (n && text)

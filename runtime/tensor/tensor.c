@@ -123,8 +123,11 @@ shape_check(Compile *cx, TglDType t, int rank, const int64_t *dim, const int64_t
 			return diag_error(cx, NOWHERE, DIAG_TENSOR_EXTENT, d, (long long)dim[d]);
 		if (!stride)
 			continue;
-		if (stride[d] < 0)
-			return diag_error(cx, NOWHERE, DIAG_TENSOR_STRIDE, d, (long long)stride[d]);
+		if (stride[d] < 0) {
+			diag_error(cx, NOWHERE, DIAG_TENSOR_STRIDE, d, (long long)stride[d]);
+			diag_help(cx, "give a contiguous copy; a kernel turns a tile round with flip(x)");
+			return false;
+		}
 		bool is_last = d == rank - 1;
 		if (packed && dim[d] > 1 && (is_last ? stride[d] != 1 : stride[d] & 1))
 			return diag_error(cx, NOWHERE, DIAG_TENSOR_PACKED, dtype_info[t].text, d,

@@ -107,8 +107,10 @@ def test_strides(k):
     np.testing.assert_array_equal(k.columns(X[:, ::2]), X[:, ::2])
     with pytest.raises(tegula.LaunchError, match="not contiguous"):
         k.softmax(X.T)
-    with pytest.raises(tegula.LaunchError, match="argument 'x': .*strides are not negative"):
+    with pytest.raises(tegula.LaunchError, match="argument 'x': dimension 1 has stride -1; strides are not negative(.|\n)*contiguous copy"):
         k.columns(X[:, ::-1])
+    with pytest.raises(tegula.LaunchError, match="was given f64(.|\n)*convert it to f32, or .*<T: dtype>"):
+        k.softmax(X.astype(np.float64))
     bytes_ = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
     with pytest.raises(tegula.LaunchError, match="argument 'x': .*not aligned"):
         k.softmax(bytes_)

@@ -84,7 +84,10 @@ bind_dtype(Binder *b, const KernelParam *p, DType have)
 	if (p->dtype_known) {
 		if (have == p->dtype)
 			return true;
-		return diag_error(b->cx, at, DIAG_ARG_DTYPE, p->name, dtype_info[p->dtype].text, dtype_info[have].text);
+		diag_error(b->cx, at, DIAG_ARG_DTYPE, p->name, dtype_info[p->dtype].text, dtype_info[have].text);
+		diag_help(b->cx, "convert it to %s, or let the header take its type: <T: dtype>(%s: in T[...])",
+		    dtype_info[p->dtype].text, p->name);
+		return false;
 	}
 	Slot *s = slot_find(b, b->k->item->ctparams.at[p->dtype_param].name);
 	Const c = {.kind = CONST_DTYPE, .dtype = have};
