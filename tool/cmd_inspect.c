@@ -284,7 +284,9 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			text_close(&why.chosen);
 			continue;
 		}
-		if (!m || !cli_inspect(m, t, &bound, &x) || (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
+		const char *source = cx->files.at[k->item->place.file].text;
+		if (!m || !report_inspect(m, t, &bound, source, &x) ||
+		    (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}

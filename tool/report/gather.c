@@ -94,6 +94,30 @@ make_code(Module *m, const Target *t, CliCode *out)
 	return ok;
 }
 
+static int
+text_lines(const char *text)
+{
+	int n = 0;
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
+		n++;
+	return n;
+}
+
+bool
+report_inspect(Module *m, const Target *t, const Bound *b, const char *source, Inspection *out)
+{
+	CliCode code;
+	json_t *stages = json_array();
+	bool ok = make_code(m, t, &code) && cli_inspect_code(m, t, b, &code, out);
+	if (ok && code.listing.n) {
+		report_add_listing(stages, &code);
+		json_decref(report_count_code(stages, text_lines(source), out, b, m->cx->mem));
+	}
+	json_decref(stages);
+	cli_code_close(&code);
+	return ok;
+}
+
 static void
 add_strides(json_t *all, const char *name, const BoundParam *p)
 {
@@ -275,15 +299,6 @@ compared_json(const ChooseWhy *why, const Inspection *x)
 	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN), "refusals", refused_json(why));
 	text_close(&text);
 	return j;
-}
-
-static int
-text_lines(const char *text)
-{
-	int n = 0;
-	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
-		n++;
-	return n;
 }
 
 /* As `inspect --explain` prints it. */

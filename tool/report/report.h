@@ -50,6 +50,8 @@ json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspec
     const ChooseWhy *why, int lines, bool listed, bool counted);
 /* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
 bool report_is_barrier(const char *line);
+/* Those of the stage of SASS, -1 where there is none; `lines` gets {"12": [2, "scan"]}: how many, and what for. */
+int report_barriers(const json_t *stages, const Inspection *x, json_t *lines);
 /* Has the header a number for it, by which programs or trips part what there is, and which no tensor's size is made of?
  * Others (DIM = D, or 256 for a row of 160 elements) say how much is computed.  `name` as in `Bound`. */
 bool report_is_part(const Kernel *k, const char *name);
@@ -86,6 +88,9 @@ const char *report_instruction(const char *line);
 /* Counts the bill's instructions, and waits for loads one after the other, by the stage of SASS, where there is one without
  * loops, of a source of so many lines; what was counted, or null. */
 json_t *report_count_code(json_t *stages, int lines, Inspection *x, const Bound *b, Arena *mem);
+
+/* gather.c: as cli_inspect, of the code that a report counts, so that both say the same. */
+bool report_inspect(Module *m, const Target *t, const Bound *b, const char *source, Inspection *out);
 
 /* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);

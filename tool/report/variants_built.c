@@ -72,10 +72,24 @@ has_same(const Inspection *x, int n, const InspectLine *l)
 	return false;
 }
 
+/* Is a value one that a change is named by, and not one that it leaves as it was chosen? */
+static bool
+is_said(const Variants *v, int nth, const char *name)
+{
+	const char *all = json_string_value(json_object_get(json_array_get(v->all, (size_t)nth), "values"));
+	size_t n = strlen(name);
+	for (const char *at = all; (at = strstr(at, name)); at += n)
+		if ((at == all || at[-1] == ' ') && strncmp(at + n, " = ", 3) == 0)
+			return true;
+	return false;
+}
+
 /* "line 240 has a histogram, blocks stay for several programs": what the kernel as it is has not. */
 static const char *
-gained(const Variants *v, const Inspection *x)
+gained(const Variants *v, const Inspection *x, int nth)
 {
+	static const ScheduleName word[] = {SCHEDULE_CTAS, SCHEDULE_SPLIT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
+	    SCHEDULE_KEEP, SCHEDULE_SHARE, SCHEDULE_SLICES};
 	Text t = {0};
 	text_put(&t, "");
 	for (int i = 0; i < x->lines.n; i++) {
@@ -86,37 +100,18 @@ gained(const Variants *v, const Inspection *x)
 	}
 	if (x->f->schedule.persistent > 0 && v->own->f->schedule.persistent <= 0)
 		text_printf(&t, "%sblocks stay for several programs", t.n ? ", " : "");
+	for (int i = 0; i < LEN(word); i++) { /* chosen anew with it */
+		int now = MAX(v->own->f->schedule.at[word[i]], 1), then = MAX(x->f->schedule.at[word[i]], 1);
+		if (now != then && !is_said(v, nth, schedule_info[word[i]].text))
+			text_printf(&t, "%swith %s = %d", t.n ? ", " : "", schedule_info[word[i]].text, then);
+	}
 	return text_take(&t, v->k->program->cx->mem);
 }
 
-bool
-report_is_barrier(const char *line)
-{
-	size_t n = strcspn(line, "\n");
-	const char *block = strstr(line, "BAR.SYNC"), *cluster = strstr(line, "UCGABAR_WAIT");
-	return (block && block < line + n) || (cluster && cluster < line + n);
-}
-
-/* Those of a block in its machine code; -1: there is none. */
-static int
-barriers_of(const json_t *stages)
-{
-	const json_t *s;
-	size_t i;
-	int n = -1;
-	json_array_foreach(stages, i, s) {
-		bool is_code = strcmp(json_string_value(json_object_get(s, "kind")), "sass") == 0;
-		const char *at = is_code ? json_string_value(json_object_get(s, "text")) : NULL;
-		for (n = at ? 0 : n; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
-			n += report_is_barrier(at);
-	}
-	return n;
-}
-
-/* Adds `built_us`, `spills`, `barriers` and `gains`, what its code has that the kernel's has not; the first 0 where it
- * does not compile, or takes shorter rows than lines of memory that the kernel takes whole.  Those come slower than the
- * model has it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of the time of BC = 32, and takes 1.30 on an
- * H200; a weight norm by BO = 16 alike. */
+/* Adds `built_us`, `spills`, `barriers`, by lines too, and `gains`, what its code has that the kernel's has not; the
+ * first 0 where it does not compile, or takes shorter rows than lines of memory that the kernel takes whole.  Those come
+ * slower than the model has it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of the time of BC = 32, and
+ * takes 1.30 on an H200; a weight norm by BO = 16 alike. */
 static void
 add_built(Variants *v, int nth, int lines, const CliCode *code)
 {
@@ -136,8 +131,10 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	}
 	json_object_set_new(j, "built_us", json_real(ok ? x.bill.cycles / v->t->rates->clock : 0));
 	json_object_set_new(j, "spills", json_integer(ok ? MAX(x.spills, 0) : 0));
-	json_object_set_new(j, "barriers", json_integer(ok ? barriers_of(stages) : -1));
-	json_object_set_new(j, "gains", json_string(ok ? gained(v, &x) : ""));
+	json_t *at = json_object();
+	json_object_set_new(j, "barriers", json_integer(ok ? report_barriers(stages, &x, at) : -1));
+	json_object_set_new(j, "barrier_lines", at);
+	json_object_set_new(j, "gains", json_string(ok ? gained(v, &x, nth) : ""));
 	json_decref(stages);
 }
 
@@ -379,18 +376,6 @@ static double
 us_now(const Variants *v)
 {
 	return v->own->bill.cycles / v->t->rates->clock;
-}
-
-/* Is a value one that a change is named by, and not one that it leaves as it was chosen? */
-static bool
-is_said(const Variants *v, int nth, const char *name)
-{
-	const char *all = json_string_value(json_object_get(json_array_get(v->all, (size_t)nth), "values"));
-	size_t n = strlen(name);
-	for (const char *at = all; (at = strstr(at, name)); at += n)
-		if ((at == all || at[-1] == ' ') && strncmp(at + n, " = ", 3) == 0)
-			return true;
-	return false;
 }
 
 /* Two changes together, where they do not change the same. */

@@ -165,6 +165,8 @@ const char *explain_inside(const Explain *s, const ExplainLine *l);
 const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
 /* The same, changes that have fewer barriers, and what all of them take. */
 void explain_all_barriers(const Explain *s, TextList *out);
+/* explain_barrier.c: " (more barriers: 2 in line 12, scan)" of a change that was compiled; "": none. */
+const char *explain_more_barriers(const Explain *s, const json_t *change);
 int explain_blocks_with(
     const Explain *s, double more); /* blocks of a multiprocessor, were shared memory larger */
 

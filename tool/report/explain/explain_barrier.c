@@ -357,6 +357,29 @@ brief_of(const Explain *s, int rings)
 	return text_take(&t, s->mem);
 }
 
+/* Of a line in this machine code. */
+static int
+waits_now(const Explain *s, int line)
+{
+	return COUNT_OF(i, s->sass.n, s->sass.source[i] == line && report_is_barrier(s->sass.line[i]));
+}
+
+const char *
+explain_more_barriers(const Explain *s, const json_t *change)
+{
+	const json_t *of;
+	const char *line;
+	TextList all = {0};
+	json_object_foreach((json_t *)json_object_get(change, "barrier_lines"), line, of)
+	{
+		int more = (int)json_integer_value(json_array_get(of, 0)) - waits_now(s, atoi(line));
+		if (more > 0 && s->sass.n)
+			explain_add(s, &all, arena_printf(s->mem, "%d in line %s, %s", more, line,
+						 json_string_value(json_array_get(of, 1))));
+	}
+	return all.n ? arena_printf(s->mem, " (more barriers: %s)", explain_join(s, &all, "; ")) : "";
+}
+
 void
 explain_barriers(const Explain *s, Answer *answer)
 {

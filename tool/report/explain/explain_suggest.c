@@ -55,11 +55,11 @@ said_of(const Explain *s, const json_t *v)
 	const char *gains = json_string_value(json_object_get(v, "gains"));
 	const char *values = json_string_value(json_object_get(v, "values"));
 	if (json_is_true(json_object_get(v, "fast"))) /* "…, BN = 64": with what else */
-		return arena_printf(s->mem, "%s, where that precision suffices%s", explain_slow(s),
-		    values + strcspn(values, ","));
-	return arena_printf(s->mem, "%s%s%s%s%s", values,
+		return arena_printf(s->mem, "%s, where that precision suffices%s%s", explain_slow(s),
+		    values + strcspn(values, ","), explain_more_barriers(s, v));
+	return arena_printf(s->mem, "%s%s%s%s%s%s", values,
 	    wgmma ? ", its products by wgmma" : "", gains && *gains ? " (" : "", gains && *gains ? gains : "",
-	    gains && *gains ? ")" : "");
+	    gains && *gains ? ")" : "", explain_more_barriers(s, v));
 }
 
 /* Are all of its values of the schedule, so that a program has the trips that it had? */
