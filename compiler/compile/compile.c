@@ -63,7 +63,8 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 {
 	const struct { const char *word; int asked; const char *why; } said[] = {
 	    {"ctas", f->schedule.ctas, f->cluster_reason}, {"specialize", 1, f->whole_reason},
-	    {"dynamic", 1, s->dynamic == 1 ? f->dynamic_reason : NULL}, {"coarsen", s->coarsen, f->coarsen_reason},
+	    {"pingpong", 1, f->pingpong_reason}, {"dynamic", 1, s->dynamic == 1 ? f->dynamic_reason : NULL},
+	    {"coarsen", s->coarsen, f->coarsen_reason},
 	    {"batch", s->batch, f->batch_reason}, {"strip", s->strip, f->strip_reason},
 	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
 	    {"share", s->share, f->share_reason}, {"slices", s->slices, f->slices_reason},

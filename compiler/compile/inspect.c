@@ -296,27 +296,31 @@ note_barrier(InspectLine *x, const Op *op, const BarrierPairs *pairs)
 	return is_block || attr_sync_warp(op);
 }
 
-/* "1 thread copies (40 registers), 8 warps compute (232)" */
+/* "1 thread copies (40 registers), 8 warps compute (232)"; "…, 2 x 4 warps compute (232), by turns" */
 static void
 note_roles(InspectLine *x, const Op *op, Arena *mem)
 {
 	const IntList *warps = attr_warps(op), *copies = attr_copies(op), *regs = attr_regs(op);
-	int producers = (int)warps->at[0], consumers = (int)(warps->at[1] * copies->at[1]);
+	int producers = (int)warps->at[0], groups = (int)copies->at[1];
+	const char *each = arena_printf(mem, "%d", (int)warps->at[1]);
+	const char *consumers = groups > 1 ? arena_printf(mem, "%d x %s", groups, each) : each;
+	const char *turns = groups > 1 ? ", by turns" : "";
 	const char *copier = attr_lone(op) ? "1 thread copies" : arena_printf(mem, "%d warps copy", producers);
 	x->kind = INSPECT_ROLES;
 	x->what = "roles";
-	x->way = regs ? arena_printf(mem, "%s (%d registers), %d warps compute (%d)", copier, (int)regs->at[0], consumers,
-			    (int)regs->at[1])
-		      : arena_printf(mem, "%s, %d warps compute", copier, consumers);
+	x->way = regs ? arena_printf(mem, "%s (%d registers), %s warps compute (%d)%s", copier, (int)regs->at[0], consumers,
+			    (int)regs->at[1], turns)
+		      : arena_printf(mem, "%s, %s warps compute%s", copier, consumers, turns);
 }
 
-/* Between whom a ring of mbarriers stands; NULL: not between copies and those who use them. */
+/* Between whom a ring of mbarriers stands; NULL: not between copies and those who use them, nor between groups. */
 static const char *
 mbarriers_way(const Op *op, Arena *mem)
 {
 	Text tensors = {0};
 	bool fills = inspect_held(op->home->func, op, &tensors);
-	const char *way = tensors.n == 0 ? NULL
+	const char *way = inspect_orders_groups(op) ? "turns: until the other group has waited for its program's slots"
+	    : tensors.n == 0                        ? NULL
 	    : fills ? arena_printf(mem, "full: until copies of %s have arrived in a slot", tensors.at)
 	            : arena_printf(mem, "empty: until a slot of %s is read, and may be filled again", tensors.at);
 	text_close(&tensors);

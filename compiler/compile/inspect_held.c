@@ -35,6 +35,14 @@ inspect_held(const Func *f, const Op *owner, Text *out)
 	return fills;
 }
 
+bool
+inspect_orders_groups(const Op *mbarrier)
+{
+	const Block *body = mbarrier->home->func->body;
+	return ANY_OP(op, body, op->kind == OP_AWAIT && op->in[0] == &mbarrier->out[0] && !op->in[1]->def &&
+	    op->in[1]->block->parent && op->in[1]->block->parent->kind == OP_ROLES);
+}
+
 /* "w" of "w.2" and "w_1"; "": the compiler's own. */
 static const char *
 own_name(const Value *v)

@@ -280,7 +280,7 @@ struct Func {
 	const char *split_reason, *cluster_reason;      /* why no parts of a loop, no clusters, though asked to; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */
 	const char *strip_reason, *unroll_reason, *keep_reason, *materialize_reason;    /* why these words change nothing */
-	const char *whole_reason, *dynamic_reason, *chain_reason;  /* why no roles, no counter, no skew; or NULL */
+	const char *whole_reason, *pingpong_reason, *dynamic_reason, *chain_reason;  /* no roles, groups, counter, skew */
 	struct MadeTensor *made;                        /* of the last nmade parameters: model/digits/digits.h */
 };
 
@@ -385,7 +385,7 @@ bool op_is_over_programs(const Op *op);                         /* the loop over
 bool loop_steps_up(const Op *loop);                             /* a `for` by a constant above 0 */
 Op *func_programs(const Func *f);                               /* that loop; or NULL */
 const Op *cluster_program(const Block *b);                      /* the index of a program that clusters run; or NULL */
-int op_warps(const Op *op);                                     /* of the role that runs it, or of the schedule; 0: open */
+int op_warps(const Op *op), op_groups(const Op *op);            /* of the role that runs it, or the schedule; 0: open */
 bool op_is_grouped_copy(const Op *op);                          /* by threads, which commit groups and wait for them */
 bool op_is_bulk_copy(const Op *op);                             /* by one thread: an mbarrier counts its bytes */
 bool op_is_counted_copy(const Op *op);                          /* those, and by threads that arrive at an mbarrier then */

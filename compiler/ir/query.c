@@ -190,10 +190,16 @@ func_waits_late(const Func *f)
 	return func_find(f, OP_GRID_WAIT) != NULL;
 }
 
+/* A group of a role's begins some programs behind the block's first. */
 bool
 op_is_over_programs(const Op *op)
 {
-	return op->kind == OP_FOR && (attr_dynamic(op) || (op->in[0]->def && op->in[0]->def->kind == OP_BLOCK_ID));
+	if (op->kind != OP_FOR || attr_dynamic(op))
+		return op->kind == OP_FOR;
+	const Op *first = op->in[0]->def, *up = op->home->parent;
+	if (first && first->kind == OP_ADD && up && up->kind == OP_ROLES)
+		first = first->in[0]->def;
+	return first && first->kind == OP_BLOCK_ID;
 }
 
 bool
@@ -257,6 +263,15 @@ const Op *
 cluster_program(const Block *b)
 {
 	return FIND_OP(op, b, op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1);
+}
+
+int
+op_groups(const Op *op)
+{
+	int region;
+	const Op *roles = op_roles(op, &region);
+
+	return roles ? (int)attr_copies(roles)->at[region] : 1;
 }
 
 int

@@ -272,9 +272,9 @@ check_roles(Verifier *v, const Op *op)
 		return fail(v, op, "%lld producers; expected 1", (long long)attr_copies(op)->at[0]);
 	if (op->home->parent)
 		return fail(v, op, "roles stand in the function's body, in no region");
-	int64_t consumers = attr_warps(op)->at[1] * attr_copies(op)->at[1];
+	int64_t consumers = attr_warps(op)->at[1];
 	if (v->f->schedule.warps && v->f->schedule.warps != consumers)
-		return fail(v, op, "consumers of %lld warps; the schedule says %d, which are those that hold tiles",
+		return fail(v, op, "consumers of %lld warps each; the schedule says %d, which are those that hold tiles",
 		    (long long)consumers, v->f->schedule.warps);
 	return check_outside(v, op) && (!attr_lone(op) || check_lone(v, op));
 }

@@ -85,11 +85,13 @@ lower_warp_barrier(Lower *l)
 Reg
 lower_scratch(Lower *l, const Op *op)
 {
-	int64_t at = attr_smem(op);
-	if (l->role_copy)
-		lower_refuse(l, op, "scratch in a role that several groups of warps run");
+	int64_t at = attr_smem(op), each = scratch_of_groups(op, l->t, 2) - scratch_of_groups(op, l->t, 1);
 	if (l->nscratch++ > 0)
 		lower_barrier(l);
+	if (l->role_copy) {
+		Reg own = lower_op2(l, THREAD_MUL, l->role_copy, lower_i32(l, (int)each));
+		return thread_pointer(l->b, l->shared, lower_op2(l, THREAD_ADD, own, lower_i32(l, (int)at)));
+	}
 	return at ? thread_pointer(l->b, l->shared, lower_i32(l, at)) : l->shared;
 }
 

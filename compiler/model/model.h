@@ -41,10 +41,10 @@ bool split_gets_own(const Op *get), func_stays(const Func *f);
 /* Also what a stream_give leaves, of which a block has one.  Flags of a block: one for each of its warps. */
 int64_t split_part_bytes(const Func *f);
 enum { STREAM_FLAGS = 32 };
-/* Words of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c). */
-enum { COUNTER_WORDS = 4 };
-/* Bytes of shared memory that the function's buffers leave to an op's scratch. */
-int64_t scratch_limit(const Op *op, const Target *t);
+enum { COUNTER_WORDS = 4 };     /* of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c) */
+enum { SCRATCH_ROW = 128 };     /* bytes of the banks; each of the groups that run an op (op_groups) has whole rows */
+int64_t scratch_of_groups(const Op *op, const Target *t, int groups);
+int64_t scratch_limit(const Op *op, const Target *t);           /* bytes that the function's buffers leave to it */
 /* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */
 bool value_constant(const Value *v, int64_t *out);
 

@@ -33,7 +33,14 @@ scratch_limit(const Op *op, const Target *t)
 		else if (o->kind == OP_MBARRIER)
 			room -= 1024;
 	}
-	return MAX(room, 0);
+	return MAX(room, 0) / op_groups(op);
+}
+
+int64_t
+scratch_of_groups(const Op *op, const Target *t, int groups)
+{
+	int64_t bytes = plan_op(op, t).scratch, rows = (bytes + SCRATCH_ROW - 1) / SCRATCH_ROW;
+	return bytes + (groups - 1) * rows * SCRATCH_ROW;
 }
 
 int64_t

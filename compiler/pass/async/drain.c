@@ -126,14 +126,6 @@ source_of(const Op *write)
 	return attr_vector(write) * bytes < STORE_BYTES ? v : NULL;
 }
 
-bool
-drain_has_own_buffers(const Op *op)
-{
-	int region;
-	const Op *roles = op_roles(op, &region);
-	return !roles || attr_copies(roles)->at[region] == 1;
-}
-
 static int64_t
 written(const Op *write, int d)
 {
@@ -182,7 +174,7 @@ static bool
 is_drained(const Drain *d, const Op *op)
 {
 	bool is_access = op->kind == OP_WRITE || op->kind == OP_ATOMIC;
-	return is_access && drain_has_own_buffers(op) && drain_serves(d->f, d->t, op) &&
+	return is_access && drain_serves(d->f, d->t, op) &&
 	    op->in[access_data(op)]->layout && source_of(op);
 }
 
@@ -214,7 +206,7 @@ drain_room(const Func *f, const Target *t, Op *write)
 	if (!loop)
 		return smem_room(f, t, write, write, NULL);
 	int64_t inside = smem_room(f, t, write, loop, loop->next), behind = smem_room(f, t, write, loop->next, NULL);
-	return MIN(inside, behind);
+	return MIN(inside, behind) / op_groups(write);
 }
 
 bool
@@ -290,7 +282,7 @@ choose_way(const Drain *d, Op *write, const Value *v, Way *out)
 }
 
 Value *
-drain_buffer(Builder *b, const Type *tile)
+drain_buffer(Builder *b, const Op *of, const Type *tile)
 {
 	int order[LAYOUT_RANK], shape[LAYOUT_RANK];
 	for (int i = 0; i < tile->rank; i++) {
@@ -298,9 +290,14 @@ drain_buffer(Builder *b, const Type *tile)
 		shape[i] = log2_ceil(tile->extent[i]);
 	}
 	Layout l = layout_boxed(tile->rank, shape, order, ROW_BYTES, element_bytes(tile));
-	Value *v = build0(b, OP_ALLOC, type_buffer(b->m, tile->elem, 1, tile->rank, tile->extent));
+	int region, groups = op_groups(of);
+	Value *v = build0(b, OP_ALLOC, type_buffer(b->m, tile->elem, groups, tile->rank, tile->extent));
 	v->layout = layout_intern(b->m, &l);
-	return v;
+	if (groups == 1)
+		return v;
+	Block *role = op_roles(of, &region)->region[region];
+	Builder in = build_before(role->first);
+	return build_slot(&in, v, &role->arg[0]);
 }
 
 int64_t
@@ -432,7 +429,7 @@ drain(Drain *d, Op *write)
 	    (way.pieces == 1 || d->shares[1] == 1);
 	Builder b = build_before(write), at = build_before(loops ? outermost(d->f, write) : write);
 	for (int i = 0; i < way.buffers; i++)
-		buffer[i] = drain_buffer(&at, tile);
+		buffer[i] = drain_buffer(&at, write, tile);
 	for (int p = 0; p < way.pieces; p++) {
 		Value *slot = buffer[p % way.buffers], *piece = drain_piece(&b, v, tile, way.dim, p * way.each);
 		bool is_turn = way.pieces % way.buffers == 0;   /* the next program begins with the buffer that is next */

@@ -17,7 +17,6 @@
 
 #include <string.h>
 
-enum { WARPGROUP = 4 };
 enum {                                                          /* of tiles behind the loop */
 	EPILOGUE_BYTES = 8192, ROW_BYTES = 64, PERIOD = 8,        /* bytes of a tile and its rows, rows, at least */
 	SLOT_ALIGN = 1024, PARTS_MOST = 8,
@@ -181,7 +180,7 @@ takes_long(const Op *op, const Op *read)
 static bool
 fits_beside(const Pipeline *p, const Op *read, int64_t parts)
 {
-	const int *regs = target_role_registers(p->t, p->f->schedule.warps / WARPGROUP);
+	const int *regs = target_role_registers(p->t, pingpong_warpgroups(p->f));
 	int64_t held = 0, part = registers_of(&read->out[0]) / parts;
 	if (leads_to(p->f, read, takes_long))
 		part = INT64_C(1) << read->out[0].layout->in[IN_REGISTER];

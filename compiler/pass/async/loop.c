@@ -301,6 +301,36 @@ ring_counter(const Value *v, int64_t n, int *behind)
 
 enum { SHOWN_MOST = 256 };
 
+/* No less than 0, by the ops that made it from constants and what no one may have made less. */
+static bool
+is_count(const Value *v)
+{
+	const Op *op = v->def;
+	int64_t c;
+
+	if (value_int(v, &c))
+		return c >= 0;
+	if (!op || op->nin != 2)
+		return false;
+	if (op->kind == OP_MAX)
+		return is_count(op->in[0]) || is_count(op->in[1]);
+	bool keeps = op->kind == OP_ADD || op->kind == OP_DIV || op->kind == OP_CDIV || op->kind == OP_REM;
+	return keeps && is_count(op->in[0]) && is_count(op->in[1]);
+}
+
+/* A sum modulo n, as pingpong.c makes it: (v1 + v2 < n) ? v1 + v2 : v1 + v2 - n. */
+static const Op *
+sum_modulo(const Op *wrap, int64_t n)
+{
+	const Op *test = wrap->kind == OP_SELECT ? wrap->in[0]->def : NULL;
+	const Op *sum = wrap->kind == OP_SELECT ? wrap->in[1]->def : NULL, *back = sum ? wrap->in[2]->def : NULL;
+
+	if (!test || !sum || !back || sum->kind != OP_ADD || test->kind != OP_LT || back->kind != OP_SUB)
+		return NULL;
+	bool same = test->in[0] == &sum->out[0] && back->in[0] == &sum->out[0];
+	return same && value_is_int(test->in[1], n) && value_is_int(back->in[1], n) ? sum : NULL;
+}
+
 /* What has been asked of is not asked again: all of it must hold, or nothing does.  So a loop's carried value is assumed
  * where it is shown for what it becomes. */
 static bool
@@ -321,10 +351,17 @@ holds(const Value *v, int64_t n, const Value **shown, int *nshown)
 		    holds(loop->region[1]->last->in[v->index], n, shown, nshown);
 	if (v->def && is_next(v->def, n))
 		return holds(v->def->in[2]->def->in[0], n, shown, nshown);
+	const Op *sum = v->def ? sum_modulo(v->def, n) : NULL;
+	if (sum)
+		return holds(sum->in[0], n, shown, nshown) && holds(sum->in[1], n, shown, nshown);
+	if (v->def && v->def->kind == OP_REM && value_int(v->def->in[1], &c))
+		return c > 0 && c <= n && is_count(v->def->in[0]);
 	if (v->def && v->def->kind == OP_SELECT)
 		return holds(v->def->in[1], n, shown, nshown) && holds(v->def->in[2], n, shown, nshown);
 	if (v->def && v->def->kind == OP_SUB)           /* a phase turns */
 		return n == 2 && value_int(v->def->in[0], &c) && c == 1 && holds(v->def->in[1], n, shown, nshown);
+	if (loop && loop->kind == OP_ROLES)             /* a group's number */
+		return attr_copies(loop)->at[v->block == loop->region[1]] <= n;
 	if (!loop || loop->kind != OP_FOR || (!v->def && v->index == 0))
 		return false;
 	int i = v->def ? v->index : v->index - 1;

@@ -190,6 +190,13 @@ int pipeline_arrivals(const Pipeline *p);
 /* roles.c: could threads of a role of their own make the copies?  Whatever says where the elements are, they compute. */
 bool roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read);
 
+/* pingpong.c: groups of consumers that take programs in turn, by the schedule; warpgroups of all consumers */
+int pingpong_groups(const Func *f);
+int pingpong_warpgroups(const Func *f);
+/* Why the consumers of a kernel with roles cannot be groups with programs of their own; NULL: they can. */
+const char *pingpong_reason(const Func *f, const Op *programs, const Op *loop);
+void pingpong_take_turns(Op *roles, Op *programs, Op *loop);
+
 /* exit.c: what is behind an early return and multiplies goes before its condition. */
 void exit_flatten(Block *b);
 /* Does it do something to memory, or read what the kernel writes? */
@@ -239,15 +246,14 @@ bool drain_releases(const Op *op);                      /* an atomic behind whic
 int64_t drain_bytes(Func *f, const Target *t, const Op *write);
 /* Bytes for buffers that live with those of a write: all, or outside of loops those that are not over by then. */
 int64_t drain_room(const Func *f, const Target *t, Op *write);
-/* Has the region of the op buffers of its own?  Groups of warps that run one region would share them. */
-bool drain_has_own_buffers(const Op *op);
 /* Are the bits of coordinate `dim` from `low` on bits of registers alone? */
 bool drain_in_registers(const Layout *l, int dim, int low);
 /* Has each warp as many rows of the tile, one behind the other, in whole periods of the swizzle? */
 bool drain_has_warps(const Layout *l, int warps);
-/* Some columns or rows of a tile, which are some of each thread's registers; a buffer for such. */
+/* Some columns or rows of a tile, which are some of each thread's registers; a buffer for such
+ * that `of` uses, of several groups' one each. */
 Value *drain_piece(Builder *b, Value *v, const Type *tile, int dim, int64_t from);
-Value *drain_buffer(Builder *b, const Type *tile);
+Value *drain_buffer(Builder *b, const Op *of, const Type *tile);
 
 /* cluster.c */
 

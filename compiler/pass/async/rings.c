@@ -170,15 +170,15 @@ fit_slots(Rings *r, int slots, int64_t tiles)
 	const Block *body = p->f->body;
 	int64_t once = pipeline_beside_bytes(p), each = pipeline_stage_bytes(p, false) - once, scratch = 0;
 	int64_t beside = tiles + MBARRIERS;
-	int others = slots;
+	int others = slots, groups = pingpong_groups(p->f);
 
 	for (const Op *op = body->first; op; op = op_after(op, body)) {
-		beside += drain_bytes(p->f, p->t, op);
+		beside += drain_bytes(p->f, p->t, op) * groups;
 		bool is_read = op->kind == OP_READ && !warpgroup_turns(p->body, &op->out[0]);
 		for (int i = 0; i < op->nout && !is_read; i++)          /* operands that threads put */
 			beside += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 		if (!op_inside(op, p->body) && !is_drained(p, op))
-			scratch = MAX(scratch, plan_op(op, p->t).scratch);
+			scratch = MAX(scratch, plan_op(op, p->t).scratch * groups);
 	}
 	beside += scratch > APART ? scratch + APART : scratch;
 	while ((slots > 2 || others > 1) && slots * each + others * once + beside > p->t->shared_bytes) {

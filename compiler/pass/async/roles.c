@@ -49,6 +49,8 @@
 
 #include <string.h>
 
+#define NOT_PARTED "the kernel is not parted into roles (specialize)"
+
 enum { WARPGROUP = 4 };
 
 typedef struct Parting {
@@ -305,7 +307,8 @@ roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
 	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f, .loop = loop, .gathers = true};
 	int warps = f->schedule.warps;
 
-	if (!(t->has & HAS_TMA) || !find_programs(&p) || warps % WARPGROUP || !target_role_registers(t, warps / WARPGROUP))
+	if (!(t->has & HAS_TMA) || !find_programs(&p) || warps % WARPGROUP ||
+	    !target_role_registers(t, pingpong_warpgroups(f)))
 		return false;
 	func_number(f);
 	p.seen = NEW_ARRAY(p.tmp, bool, f->nvalues);
@@ -320,7 +323,7 @@ can_part(Parting *p)
 		return refuse(p, "the target has no bulk copies that an mbarrier counts");
 	if (!find_programs(p) || !find_loop(p))
 		return false;
-	if (warps % WARPGROUP || !target_role_registers(p->t, warps / WARPGROUP))
+	if (warps % WARPGROUP || !target_role_registers(p->t, pingpong_warpgroups(p->f)))
 		return refuse(p, "registers are divided between warpgroups, of which 1 to 4 compute");
 	if (ANY_OP(op, p->programs->region[0],
 		op_is_loop(op) && ANY_OF(i, op->nout, op->out[i].type->kind == TYPE_TOKEN)))
@@ -369,12 +372,12 @@ make_roles(Parting *p)
 	enum { SHARE = 3, OVER = 8 };
 	int warps = p->f->schedule.warps;
 	const Value *out = p->loop->out;
-	const int *regs = (p->gathers ? target_gather_registers : target_role_registers)(p->t, warps / WARPGROUP);
+	const int *regs = (p->gathers ? target_gather_registers : target_role_registers)(p->t, pingpong_warpgroups(p->f));
 	bool few = ALL_OF(i, p->loop->nout, !out[i].layout || SHARE << out[i].layout->in[IN_REGISTER] <= regs[1]);
 	int over = p->gathers && few ? OVER : 0;
 	Builder b = {.m = p->m, .block = p->f->body, .before = p->programs->next, .place = p->programs->place};
 	const Attr attr[] = {attr_new_warps(p->m, (int64_t[]){WARPGROUP, warps}, 2),
-		attr_new_copies(p->m, (int64_t[]){1, 1}, 2),
+		attr_new_copies(p->m, (int64_t[]){1, pingpong_groups(p->f)}, 2),
 		attr_new_regs(p->m, (int64_t[]){regs[0] + over, regs[1] - over}, 2), attr_new_lone(p->m, true)};
 	Op *roles = op_make_regions(&b, OP_ROLES, NULL, 0, attr, LEN(attr) - p->gathers, NULL, 0, 2);
 	const Type *which = type_scalar(p->m, TY_I64);
@@ -469,6 +472,8 @@ part(Parting *p)
 		share_divisions(p, producer);
 	if (p->f->stream <= 1)
 		sink_scalars(p, roles);
+	if (p->f->schedule.pingpong)
+		pingpong_take_turns(roles, p->programs, p->loop);
 	sweep(p->f);
 }
 
@@ -476,9 +481,12 @@ void
 pass_roles(Func *f, const Target *t)
 {
 	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f};
+	bool can = f->schedule.specialize && can_part(&p);
+	if (f->schedule.pingpong && (f->pingpong_reason = can ? pingpong_reason(f, p.programs, p.loop) : NOT_PARTED))
+		f->schedule.pingpong = 0;
 	if (!f->schedule.specialize)
 		return;
-	if (can_part(&p)) {
+	if (can) {
 		part(&p);
 		if (f->schedule.warps == WARPGROUP)
 			pipeline_run_on(f, p.loop);

@@ -244,8 +244,8 @@ takes_bytes(const Op *op, int64_t lo, int64_t hi)
 	return false;
 }
 
-/* Do other threads than those of the arrival's role access the bytes?  Where they do not, no mbarrier orders accesses of
- * them, and the role's own barriers do. */
+/* Do other threads than those of the arrival's role, or other groups of it, access the bytes?  Each group has slots of its
+ * own, by its number.  Where they do not, no mbarrier orders accesses of them, and the role's own barriers do. */
 static bool
 is_shared(const Effect *e, const Op *arrival)
 {
@@ -254,9 +254,8 @@ is_shared(const Effect *e, const Op *arrival)
 		role = role->parent->home;
 	if (!role->parent)
 		return true;
-	for (int r = 0; r < role->parent->nregion; r++)
-		if (role->parent->region[r] == role && attr_copies(role->parent)->at[r] > 1)
-			return true;
+	if (op_groups(arrival) > 1 && e->slot != &role->arg[0])
+		return true;
 	return ANY_OP(op, body, !op_inside(op, role) && takes_bytes(op, e->lo, e->hi));
 }
 

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 
 enum {
-	SCRATCH_ALIGN = 128,                            /* a row of the banks */
 	BUFFER_ALIGN = 1024,                            /* what swizzled bulk copies and matrix descriptors ask for */
 	WORD_BYTES = 8,                                 /* a slot of one element, which threads read and write */
 	SMALL_BYTES = 4096,                             /* scratch up to here is kept apart from its neighbours' */
@@ -71,13 +70,13 @@ add_item(Smem *s, int at)
 {
 	Op *op = s->spans.at[at].op;
 	bool owns = op->kind == OP_ALLOC || op->kind == OP_MBARRIER;
-	Item i = {.op = op, .align = owns ? BUFFER_ALIGN : SCRATCH_ALIGN, .from = at, .to = at, .is_scratch = !owns};
+	Item i = {.op = op, .align = owns ? BUFFER_ALIGN : SCRATCH_ROW, .from = at, .to = at, .is_scratch = !owns};
 
 	if (op->kind == OP_MBARRIER || (op->kind == OP_ALLOC && buffer_slot_bytes(op) <= WORD_BYTES))
 		i.align = 8;
 	int region;
 	i.role = op_roles(op, &region) ? 1 + region : 0;
-	i.bytes = owns ? buffer_slot_bytes(op) * op->out[0].type->slots : plan_op(op, s->t).scratch;
+	i.bytes = owns ? buffer_slot_bytes(op) * op->out[0].type->slots : scratch_of_groups(op, s->t, op_groups(op));
 	if (i.bytes)
 		vec_push(s->tmp, &s->items, i);
 }

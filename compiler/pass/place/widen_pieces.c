@@ -120,7 +120,7 @@ find_pieces(Pieces *x, const Func *f, const Target *t)
 		return false;
 	extent[0] = v->type->extent[0];
 	extent[1] = each;
-	if (v->type->extent[1] < each || !drain_has_own_buffers(write) || !drain_has_warps(v->layout, op_warps(write)) ||
+	if (v->type->extent[1] < each || !drain_has_warps(v->layout, op_warps(write)) ||
 	    !drain_in_registers(v->layout, 1, log2_ceil(each)) || v->layout->in[IN_LANE] != log2_ceil(t->lanes))
 		return false;
 	x->v = v;
@@ -178,7 +178,7 @@ widen_pieces(Func *f, Op *write, const Target *t, int vector)
 		outer = outer->home->parent;
 	Builder before = build_before(outer);
 	for (int i = 0; i < x.nbuffer; i++)
-		x.buffer[i] = drain_buffer(&before, x.tile);
+		x.buffer[i] = drain_buffer(&before, write, x.tile);
 	for (int p = 0; p < x.n; p++)
 		write_piece(&x, &b, p);
 	op_erase(write);

@@ -357,7 +357,8 @@ check_tune(Kernel *k)
 			diag_help(context(k), "did you mean '%s'?", near);
 		else
 			diag_help(context(k), "declare it in < >, or use one of warps, stages, group, ctas, split, "
-				"persistent, specialize, dynamic, coarsen, batch, strip, unroll, keep, share, slices");
+				"persistent, specialize, pingpong, dynamic, coarsen, batch, strip, unroll, keep, "
+				"share, slices");
 	}
 	if (it->grid.n > MAX_AXES) {
 		BROKEN(k, it->grid_place, DIAG_GRID_AXES, it->grid.n, MAX_AXES);

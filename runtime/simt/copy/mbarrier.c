@@ -22,6 +22,14 @@ typedef struct Later {
 	uint32_t begun;
 } Later;
 
+/* What those that arrived know of another mbarrier: so many of its phases are over, in the phases of this one that are over
+ * and in the one under way. */
+typedef struct Told {
+	struct Told *next;
+	Mbarrier *of;
+	uint32_t over, open;
+} Told;
+
 struct Mbarrier {
 	Mbarrier *next;
 	uint32_t at;
@@ -33,6 +41,8 @@ struct Mbarrier {
 	int64_t nlater;
 	uint32_t phase;
 	uint32_t *seen;                                 /* by thread: phases up to the last one that it waited for */
+	uint32_t *known;                                /* or that others had waited for, whose arrivals it waited for */
+	Told *told;
 	Later *later;
 	BulkCopy *copies, **last;
 };
@@ -94,6 +104,8 @@ end_phase(Mbarrier *m)
 		return;
 	m->phase++;
 	m->pending = m->count;
+	for (Told *told = m->told; told; told = told->next)
+		told->over = told->open;
 	if (simt_launch(m->block)->checks)
 		simt_check_phase(m->block, key_of(m));
 }
@@ -116,9 +128,37 @@ arrive(SimtThread *t, Mbarrier *m)
 	end_phase(m);
 }
 
+static Told *
+told_of(Async *a, Mbarrier *m, Mbarrier *of)
+{
+	Told *told = m->told;
+	while (told && told->of != of)
+		told = told->next;
+	if (told)
+		return told;
+	told = NEW(a->mem, Told);
+	*told = (Told){.next = m->told, .of = of};
+	return m->told = told;
+}
+
+/* Who arrives tells those of its block who wait for that what it knows of the block's mbarriers. */
+static void
+tell(SimtThread *t, Mbarrier *m)
+{
+	Async *a = simt_async(t);
+	for (Mbarrier *of = a == simt_async(m->block) ? a->mbarrier : NULL; of; of = of->next) {
+		uint32_t known = MAX(of->seen[t->thread], of->known[t->thread]);
+		if (known && of != m) {
+			Told *told = told_of(a, m, of);
+			told->open = MAX(told->open, known);
+		}
+	}
+}
+
 void
 simt_mbarrier_arrive(SimtThread *t, Mbarrier *m, int64_t expects)
 {
+	tell(t, m);
 	if (simt_launch(t)->checks)
 		simt_check_arrive(t, key_of(m));
 	expect(t, m, expects);
@@ -214,8 +254,10 @@ PRIMITIVE(simt_mbar_init)
 		m->next = a->mbarrier;
 		a->mbarrier = m;
 	}
+	int n = simt_launch(t)->threads;
 	*m = (Mbarrier){.next = m->next, .at = at, .is_valid = true, .block = t, .mark = bytes, .count = count,
-		.pending = count, .last = &m->copies, .seen = NEW_ARRAY(a->mem, uint32_t, simt_launch(t)->threads)};
+		.pending = count, .last = &m->copies,
+		.seen = NEW_ARRAY(a->mem, uint32_t, n), .known = NEW_ARRAY(a->mem, uint32_t, n)};
 	memcpy(bytes, &mark, sizeof mark);
 }
 
@@ -256,12 +298,14 @@ PRIMITIVE(simt_cp_arrive)
 		    (long long)m->count);
 }
 
-/* The phase that a wait of that parity is for, as far as the thread's waits say; -1: that before the first. */
+/* The phase that a wait of that parity is for, as far as the thread's own waits say, and those of others that are known to
+ * it by arrivals; -1: that before the first.  Groups that take turns wait for some of the phases alone. */
 static int64_t
 phase_meant(const Mbarrier *m, const SimtThread *t, uint32_t parity)
 {
-	int64_t seen = m->seen[t->thread];
-	return seen == 0 && parity == 1 ? -1 : seen + ((seen & 1) != parity);
+	int64_t seen = m->seen[t->thread], known = m->known[t->thread];
+	int64_t own = seen == 0 && parity == 1 ? -1 : seen + ((seen & 1) != parity);
+	return known ? MAX(own, known - ((known & 1) != parity)) : own;
 }
 
 typedef struct Wait {
@@ -301,6 +345,10 @@ static void
 see(const Wait *w)
 {
 	w->m->seen[w->thread->thread] = (uint32_t)(w->meant + 1);
+	for (const Told *told = w->m->told; told; told = told->next) {
+		uint32_t *known = &told->of->known[w->thread->thread];
+		*known = MAX(*known, told->over);
+	}
 	if (simt_launch(w->thread)->checks)
 		simt_check_wait(w->thread, key_of(w->m));
 }

@@ -22,11 +22,11 @@
  * In a cluster all its blocks are played: a copy with {mask} brings its part to each of them, and an arrival counts at
  * each.  A barrier of the cluster must stand before and behind the roles, and loops must run as often in each block. */
 #include "pass/async/pipeline.h"
-#include "pass/async/trace.h"
+#include "pass/async/protocol/trace.h"
 
 #include <string.h>
 
-enum { ROLES_MOST = 2, RANKS_MOST = 16, AGENTS_MOST = ROLES_MOST * RANKS_MOST };
+enum { GROUPS_MOST = 4, ROLES_MOST = 1 + GROUPS_MOST, RANKS_MOST = 16, AGENTS_MOST = ROLES_MOST * RANKS_MOST };
 static const int RUNS_ON = INT32_MAX;                   /* when a product ends that is not waited for yet */
 
 /* One mbarrier of a ring, in one block. */
@@ -419,9 +419,10 @@ static bool
 check_trips(Protocol *p, Tracer *t, int first)
 {
 	Trace trace[ROLES_MOST] = {0};
-	int n = p->roles ? ROLES_MOST : 1;
+	int n = p->roles ? 1 + (int)MIN(attr_copies(p->roles)->at[1], GROUPS_MOST) : 1;
 	trace_restart(t, first);
-	if (!ALL_OF(r, n, trace_block(t, p->roles ? p->roles->region[r] : t->f->body, &trace[r])))
+	if (!ALL_OF(r, n, r ? trace_group(t, p->roles->region[1], r - 1, &trace[r])
+			    : trace_block(t, p->roles ? p->roles->region[0] : t->f->body, &trace[r])))
 		return fails(p, t->at, t->why);
 	return run(p, trace, n, false) && run(p, trace, n, true);
 }

@@ -55,16 +55,25 @@ typedef struct Tracer {
 	VEC(Course) courses;
 	VEC(Leaf) leaves;
 	Known *known;                                   /* by Value.id */
-	int stamp;
+	int stamp, programs;                            /* programs: that the loop over them takes */
 	const Op *at;                                   /* the op to blame, and why; NULL */
 	const char *why;
 } Tracer;
+
+/* trace_value.c: an integer's value; a loop's trips.  Below half of 2^TRACE_FAR_BITS: it is known, and no leaf. */
+enum { TRACE_FAR_BITS = 40 };
+int64_t tracer_value(Tracer *t, const Value *v);
+int tracer_trips(Tracer *t, const Op *loop);
+void tracer_set(Tracer *t, const Value *v, int64_t to);
+bool tracer_is_near(int64_t v);
 
 /* The function's values are numbered. */
 void trace_open(Tracer *t, Func *f, Arena *tmp);
 /* Forgets all values, and gives out trip counts from number `first` on. */
 void trace_restart(Tracer *t, int first);
 /* False: t->why and t->at say what cannot be run. */
+/* The region of a role's groups, as group number `group` runs it. */
+bool trace_group(Tracer *t, const Block *b, int group, Trace *out);
 bool trace_block(Tracer *t, const Block *b, Trace *out);
 
 #endif
