@@ -110,7 +110,7 @@ def test_strides(k):
     with pytest.raises(tegula.LaunchError, match="argument 'x': dimension 1 has stride -1; strides are not negative(.|\n)*contiguous copy"):
         k.columns(X[:, ::-1])
     with pytest.raises(tegula.LaunchError, match="was given f64(.|\n)*convert it to f32, or .*<T: dtype>"):
-        k.softmax(X.astype(np.float64))
+        k.columns(X.astype(np.float64))
     bytes_ = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
     with pytest.raises(tegula.LaunchError, match="argument 'x': .*not aligned"):
         k.softmax(bytes_)
