@@ -241,6 +241,8 @@ common_mistake(Parser *p, const char *word, const char *const *expected, int n)
 		return "equality is written ==";
 	if (n == 1 && among(expected, n, "'('") && strcmp(before, ">") == 0)
 		return "a default in <...> that compares needs parentheses: <A = (x > y)>";
+	if (strcmp(word, ",") == 0 && among(expected, n, "';'"))
+		return "statements, and lines of examples, end in ';'";
 	if (strcmp(word, "if") == 0 && among(expected, n, "';'"))
 		return "a choice is written c ? a : b";
 	if (strcmp(word, "else") == 0 && among(expected, n, "';'"))

@@ -113,6 +113,18 @@ place_within(const Place *at, const Place *in)
 	return at->file == in->file && at->line >= in->line && at->line <= in->end_line;
 }
 
+/* Is a part of the example missing, which a report of its syntax said?  Values that it does not give are no news then. */
+static bool
+is_cut(const Kernel *k, const ExampleItem *ex)
+{
+	if (!k->program->partial)
+		return false;
+	for (const Diag *d = k->program->cx->first; d; d = d->next)
+		if (strncmp(diag_code(d->code), "E01", 3) == 0 && place_within(&d->place, &ex->item->place))
+			return true;
+	return false;
+}
+
 bool
 example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiven, ArgInfo *args, Bound *out)
 {
@@ -122,7 +134,7 @@ example_bind(Kernel *k, const ExampleItem *ex, const NamedConst *given, int ngiv
 	if (k->broken)
 		return false;
 	Compile *cx = k->program->cx;
-	if (!merge(k, ex, given, ngiven, args, &all))
+	if (!merge(k, ex, given, ngiven, args, &all) || is_cut(k, ex))
 		return false;
 	const Diag *last = cx->last;
 	if (!kernel_bind(k, args, all.at, all.n, out)) {
