@@ -3,7 +3,6 @@
  * A graph refers to compiled kernels and scratch tensors, which it keeps; the arguments' tensors are the caller's to
  * keep. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/launch/launch.h"
 

@@ -1,8 +1,6 @@
 /* Type rules of shared memory: buffers, tokens, mbarriers, and dots that run by themselves. */
 #include "ir/infer.h"
 
-#include <string.h>
-
 static bool
 is_slot(const Type *t)
 {

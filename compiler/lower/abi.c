@@ -3,8 +3,6 @@
  * dim parameter knows; then tensor maps, the grid, and what is derived. */
 #include "lower/artefact.h"
 
-#include <string.h>
-
 typedef VEC(AbiParam) AbiList;
 
 static void

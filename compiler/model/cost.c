@@ -11,7 +11,6 @@
 #include "model/overlap/elements.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
 /* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here; masked

@@ -4,7 +4,6 @@
 #include "model/turn.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Of an element of 32 bits. */
 typedef struct OpWork {

@@ -10,7 +10,6 @@
  * (round_to), after which f32 holds them exactly; 64-bit integers first round to odd, which keeps what a second
  * rounding has to know. */
 #include <math.h>
-#include <string.h>
 
 #include "num/loops.h"
 

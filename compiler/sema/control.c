@@ -13,8 +13,6 @@
  * Hidden variables are carried like others; `frame->tail` says that nothing follows, so that `done` need not be. */
 #include "sema/elab.h"
 
-#include <string.h>
-
 Frame *
 frame_of(Elab *e)
 {

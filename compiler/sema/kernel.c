@@ -5,8 +5,6 @@
  * grid's indices are `program_id` ops at the top. */
 #include "sema/header.h"
 
-#include <string.h>
-
 static int
 symbol_of(const Kernel *k, const KernelParam *p, int d, const BoundParam *b)
 {

@@ -6,7 +6,6 @@
 #include "runtime/cuda/cuda.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 enum { LEAST_DRIVER = 12000 };          /* CUDA 12.0: what its version call answers */
 

@@ -4,8 +4,6 @@
  * A launch must cost little above the driver's own: what can be known when a kernel is loaded is not computed again. */
 #include "runtime/cuda/cuda.h"
 
-#include <string.h>
-
 /* ---- launching ---- */
 
 static bool

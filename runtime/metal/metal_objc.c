@@ -5,7 +5,6 @@
 #include "runtime/metal/metal.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 #ifdef __APPLE__
 static const char *const library[] = {

@@ -8,7 +8,6 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 
 static pthread_mutex_t simt_guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static int simt_guard_users;

@@ -11,8 +11,6 @@
 
 #include <math.h>
 
-#include <string.h>
-
 enum {
 	SPLIT_LARGEST = 32,
 	TRIPS_LEAST = 4,

@@ -10,7 +10,6 @@
 #include "pass/layout/dot.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Multiplications a cycle and multiprocessor: of f32, of others.  CUDA C++ Programming Guide, Arithmetic Instructions. */
 static const double RATE = 128, RATE_OTHERS = 64;

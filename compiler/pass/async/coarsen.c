@@ -23,8 +23,6 @@
 #include "pass/async/pipeline.h"
 #include "target/target.h"
 
-#include <string.h>
-
 enum { PROGRAMS_MOST = 16 };
 
 typedef struct Coarsen {

@@ -21,8 +21,6 @@
 #include "model/model.h"
 #include "pass/layout/dot.h"
 
-#include <string.h>
-
 /* ---- along K ---- */
 
 enum { VISITS_MOST = 96, RUN_BITS = 128, LANES_BITS = 2, HALF_BITS = 16, PACKED_BITS = 4 };

@@ -24,8 +24,6 @@
 #include "pass/layout/axis.h"
 #include "pass/place/hazard.h"
 
-#include <string.h>
-
 /* What a walk of a loop made of the effects before it. */
 typedef struct LoopWalk {
 	const Op *loop;

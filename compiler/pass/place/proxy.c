@@ -22,8 +22,6 @@
  *     copy %x, %k, (slot %now of %ring), … {sync}   =>        copy %x, %k, (slot %now of %ring), … {sync, fenced} */
 #include "pass/place/hazard.h"
 
-#include <string.h>
-
 typedef struct Fences {
 	Module *m;
 	Arena *tmp;

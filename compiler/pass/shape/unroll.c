@@ -25,8 +25,6 @@
 #include "pass/pass.h"
 #include "target/target.h"
 
-#include <string.h>
-
 enum { TRIPS_MOST = 32 };
 
 typedef struct Unroll {

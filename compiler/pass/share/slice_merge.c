@@ -14,8 +14,6 @@
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
 
-#include <string.h>
-
 static bool
 is_number(const Value *v)
 {

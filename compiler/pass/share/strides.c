@@ -16,8 +16,6 @@
 #include "model/model.h"
 #include "pass/pass.h"
 
-#include <string.h>
-
 enum { DEPTH = 12, VECTOR_BITS = 128, GATHERS_MOST = 2 };
 
 /* root * times + plus + the sum of stride[d] * (index along d). */

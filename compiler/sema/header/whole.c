@@ -4,8 +4,6 @@
  * over its buffer. */
 #include "sema/builtin/builtin.h"
 
-#include <string.h>
-
 const Type *
 whole_type(Elab *e, int p, bool written)
 {

@@ -11,8 +11,6 @@
 #include "sema/builtin/builtin.h"
 #include "num/num.h"
 
-#include <string.h>
-
 enum { TABLE_MOST = 1 << 16 };                          /* elements */
 
 /* One dimension's index, an i32 tile: of rank 0, or 1 (a part), or as the gathers are. */

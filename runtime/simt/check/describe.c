@@ -6,7 +6,6 @@
 #include "runtime/tensor/strided.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* ---- programs and accesses ---- */
 

@@ -12,7 +12,6 @@
 #include "runtime/tensor/strided.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 typedef struct Touch {

@@ -3,7 +3,6 @@
 #include "runtime/simt/check/check.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Writer {

@@ -13,7 +13,6 @@
 
 #include "pass/async/pipeline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, PROGRAMS_MERGED = 16, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };

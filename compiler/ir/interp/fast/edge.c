@@ -4,8 +4,6 @@
  * then slots exchange their pointers (liveness.c chooses). */
 #include "ir/interp/fast/fast.h"
 
-#include <string.h>
-
 typedef struct Copy {
 	Storage from;
 	int to;                                         /* slot */

@@ -11,8 +11,6 @@
  * same time; a member may write over an operand of its element size that it reads last. */
 #include "ir/interp/fast/fast.h"
 
-#include <string.h>
-
 enum {
 	STRIP = 2048,                                   /* most elements of a strip */
 	STRIP_BYTES = 24 << 10,                         /* of a group's strips together: a first cache has 32 KB */
