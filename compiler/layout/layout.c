@@ -377,12 +377,11 @@ layout_fragment(int rank, const int shape[LAYOUT_RANK], const int in[IN_DIMS], c
 Layout
 layout_tile(const Layout *l, const int shape[LAYOUT_RANK], const int warps[LAYOUT_RANK])
 {
-	int from[LAYOUT_RANK], used[LAYOUT_RANK], order[LAYOUT_RANK];
+	int from[LAYOUT_RANK], used[LAYOUT_RANK];
 	Layout r = *l;
 	for (int d = 0; d < l->rank; d++) {
 		from[d] = d;
 		used[d] = l->out[d];
-		order[d] = l->rank - 1 - d;
 		r.out[d] = MAX(shape[d], l->out[d]);
 	}
 	r.map = f2_zero(l->map.nin, layout_out_bits(&r));
@@ -392,7 +391,7 @@ layout_tile(const Layout *l, const int shape[LAYOUT_RANK], const int warps[LAYOU
 	assert(l->in[IN_BLOCK] == 0);
 	for (int d = 0; d < l->rank; d++)
 		take_bits(&r, IN_WARP, d, warps[d], used, true);
-	wrap_registers(&r, order, used);
+	wrap_registers(&r, layout_last_first(l->rank), used);
 	return r;
 }
 

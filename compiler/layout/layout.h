@@ -62,6 +62,24 @@ int layout_out_at(const Layout *l, int dim);        /* index of the lowest outpu
 bool layout_equal(const Layout *a, const Layout *b);
 bool layout_valid(const Layout *l);                 /* every element is held by someone: the map is surjective */
 
+/* The order in which rows follow one another: the last dimension first. */
+static inline const int *
+layout_last_first(int rank)
+{
+	static const int order[2 * LAYOUT_RANK] = {4, 3, 2, 1, 0};
+	return order + LAYOUT_RANK - rank;
+}
+
+/* log2 of extents, rounded up; their sum. */
+static inline int
+layout_shape(int rank, const int64_t *extent, int shape[LAYOUT_RANK])
+{
+	int total = 0;
+	for (int d = 0; d < rank; d++)
+		total += shape[d] = log2_ceil(extent[d]);
+	return total;
+}
+
 /* Blocked: each thread holds `per_thread` neighbours, lanes then warps tile the rest in `order` (order[0]
  * is the fastest dimension); what is left over wraps round in registers, what is too much is broadcast.
  * All figures are log2, of rank `rank`. */

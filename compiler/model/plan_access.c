@@ -38,15 +38,12 @@ Layout
 slot_layout(const Value *slot)
 {
 	const Type *t = slot->type;
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
+	int shape[LAYOUT_RANK] = {0};
 
 	if (slot->layout)
 		return *slot->layout;
-	for (int d = 0; d < t->rank; d++) {
-		order[d] = t->rank - 1 - d;
-		shape[d] = log2_ceil(t->extent[d]);
-	}
-	return layout_row_major(t->rank, shape, order);
+	layout_shape(t->rank, t->extent, shape);
+	return layout_row_major(t->rank, shape, layout_last_first(t->rank));
 }
 
 Layout

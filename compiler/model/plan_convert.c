@@ -77,21 +77,12 @@ owners(const Layout *held, const Layout *shared, int bytes, bool reads, ScratchO
 	return true;
 }
 
-/* As a gather's operand stands in scratch. */
-static Layout
-row_by_row(const Layout *l)
-{
-	int order[LAYOUT_RANK] = {0};
-	for (int d = 0; d < l->rank; d++)
-		order[d] = l->rank - 1 - d;
-	return layout_row_major(l->rank, l->out, order);
-}
-
 bool
 scratch_owners(const Op *op, const Target *t, bool reads, ScratchOwners *out)
 {
 	if (op->kind == OP_GATHER && gather_stays_in_warps(op, t)) {
-		Layout rows = row_by_row(op->in[0]->layout);
+		const Layout *l = op->in[0]->layout;
+		Layout rows = layout_row_major(l->rank, l->out, layout_last_first(l->rank));
 		if (!owners(op->in[0]->layout, &rows, element_bytes(op->in[0]->type), false, out))
 			return false;
 		out->is_exact = false;

@@ -113,8 +113,7 @@ map_reason(const Op *op, const Target *t)
 static bool
 slot_order(const Layout *slot, int size, int order[LAYOUT_RANK], TensorMap *out)
 {
-	for (int d = 0; d < slot->rank; d++)
-		order[d] = slot->rank - 1 - d;
+	memcpy(order, layout_last_first(slot->rank), LAYOUT_RANK * sizeof *order);
 	Layout rows = layout_row_major(slot->rank, slot->out, order);
 	int row = 0;
 	if (layout_equal(slot, &rows)) {

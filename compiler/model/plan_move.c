@@ -20,8 +20,7 @@ view_layout(const Op *op, const Layout *out)
 	const Type *in = op->in[0]->type;
 	Layout l = *out;
 	int shape[LAYOUT_RANK] = {0};
-	for (int d = 0; d < in->rank; d++)
-		shape[d] = log2_ceil(in->extent[d]);
+	layout_shape(in->rank, in->extent, shape);
 	if (op->kind == OP_RESHAPE)
 		return layout_reshape(out, in->rank, shape);
 	if (op->kind == OP_PERMUTE) {

@@ -90,12 +90,9 @@ Layout
 axis_layout(const Layout *l, int axis)
 {
 	AxisBits bits;
-	int order[LAYOUT_RANK];
 	if (axis_bits(l, axis, &bits))
 		return *l;
-	for (int d = 0; d < l->rank; d++)
-		order[d] = l->rank - 1 - d;
-	return layout_coalesced(l->rank, l->out, order, 0, l->in[IN_LANE], l->in[IN_WARP]);
+	return layout_coalesced(l->rank, l->out, layout_last_first(l->rank), 0, l->in[IN_LANE], l->in[IN_WARP]);
 }
 
 /* The steps in the axis's order, or, where order does not matter, registers, lanes, warps. */

@@ -118,9 +118,7 @@ find_made(SlicePlan *s, const Type *to)
 	*m = *s->from;
 	m->rank = to->rank;
 	m->in[IN_REGISTER] = m->map.nin = 0;
-	m->map.nout = 0;
-	for (int d = 0; d < to->rank; d++)
-		m->map.nout += m->out[d] = log2_ceil(to->extent[d]);
+	m->map.nout = layout_shape(to->rank, to->extent, m->out);
 	for (int bit = 0; bit < s->from->map.nin; bit++) {
 		if (bit < regs && slice_is_solved(s, bit))
 			continue;

@@ -61,15 +61,12 @@ lower_own(Lower *l, Op *op)
 static Layout
 copy_layout(const Lower *l, const Op *op, const Type *slot)
 {
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0};
+	int shape[LAYOUT_RANK] = {0};
 
 	if (op->out[0].layout)
 		return *op->out[0].layout;
-	for (int d = 0; d < slot->rank; d++) {
-		order[d] = slot->rank - 1 - d;
-		shape[d] = log2_ceil(slot->extent[d]);
-	}
-	return layout_coalesced(slot->rank, shape, order, log2_ceil(attr_vector(op)),
+	layout_shape(slot->rank, slot->extent, shape);
+	return layout_coalesced(slot->rank, shape, layout_last_first(slot->rank), log2_ceil(attr_vector(op)),
 	    log2_ceil(l->t->lanes), log2_ceil(l->warps));
 }
 

@@ -18,10 +18,7 @@
 Layout
 lower_row_major(const Layout *l)
 {
-	int order[LAYOUT_RANK] = {0};
-	for (int d = 0; d < l->rank; d++)
-		order[d] = l->rank - 1 - d;
-	return layout_row_major(l->rank, l->out, order);
+	return layout_row_major(l->rank, l->out, layout_last_first(l->rank));
 }
 
 /* ---- offsets into scratch ---- */

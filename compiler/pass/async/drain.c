@@ -284,12 +284,9 @@ choose_way(const Drain *d, Op *write, const Value *v, Way *out)
 Value *
 drain_buffer(Builder *b, const Op *of, const Type *tile)
 {
-	int order[LAYOUT_RANK], shape[LAYOUT_RANK];
-	for (int i = 0; i < tile->rank; i++) {
-		order[i] = tile->rank - 1 - i;
-		shape[i] = log2_ceil(tile->extent[i]);
-	}
-	Layout l = layout_boxed(tile->rank, shape, order, ROW_BYTES, element_bytes(tile));
+	int shape[LAYOUT_RANK];
+	layout_shape(tile->rank, tile->extent, shape);
+	Layout l = layout_boxed(tile->rank, shape, layout_last_first(tile->rank), ROW_BYTES, element_bytes(tile));
 	int region, groups = op_groups(of);
 	Value *v = build0(b, OP_ALLOC, type_buffer(b->m, tile->elem, groups, tile->rank, tile->extent));
 	v->layout = layout_intern(b->m, &l);

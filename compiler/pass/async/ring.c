@@ -143,10 +143,7 @@ pipeline_align(Pipeline *p, Staged *s)
 static const Layout *
 row_major(Module *m, const Layout *l)
 {
-	int order[LAYOUT_RANK] = {0};
-	for (int d = 0; d < l->rank; d++)
-		order[d] = l->rank - 1 - d;
-	Layout rows = layout_row_major(l->rank, l->out, order);
+	Layout rows = layout_row_major(l->rank, l->out, layout_last_first(l->rank));
 	return layout_intern(m, &rows);
 }
 
@@ -249,8 +246,7 @@ operand_layout(Pipeline *p, const Op *op, const Layout *required)
 
 	if (op->kind == OP_RESHAPE) {
 		const Type *t = op->in[0]->type;
-		for (int d = 0; d < t->rank; d++)
-			back[d] = log2_ceil(t->extent[d]);
+		layout_shape(t->rank, t->extent, back);
 		Layout l = layout_reshape(required, t->rank, back);
 		return layout_intern(p->m, &l);
 	}

@@ -116,8 +116,7 @@ const Layout *
 warpgroup_layout(Module *m, const Type *tile, int fast)
 {
 	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {fast, 1 - fast}, bytes = dtype_tile_size(tile->elem);
-	for (int d = 0; d < 2; d++)
-		shape[d] = log2_ceil(tile->extent[d]);
+	layout_shape(2, tile->extent, shape);
 	Layout l = layout_boxed(2, shape, order, (int)MIN(tile->extent[fast] * bytes, ROW_BYTES), bytes);
 	return layout_intern(m, &l);
 }

@@ -16,15 +16,9 @@ enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
 const Layout *
 default_layout(const Assign *a, const Type *t)
 {
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, total = 0;
-	for (int d = 0; d < t->rank; d++) {
-		shape[d] = log2_ceil(t->extent[d]);
-		total += shape[d];
-		order[d] = t->rank - 1 - d;
-	}
-	int spare = MAX(total - a->lanes - a->warps, 0);
-	Layout l = layout_coalesced(t->rank, shape, order, MIN(MIN(spare, 2), t->rank ? shape[order[0]] : 0), a->lanes,
-	    a->warps);
+	int shape[LAYOUT_RANK] = {0}, total = layout_shape(t->rank, t->extent, shape);
+	int spare = MAX(total - a->lanes - a->warps, 0), vector = MIN(MIN(spare, 2), t->rank ? shape[t->rank - 1] : 0);
+	Layout l = layout_coalesced(t->rank, shape, layout_last_first(t->rank), vector, a->lanes, a->warps);
 	return layout_intern(a->m, &l);
 }
 
@@ -244,14 +238,13 @@ tie_put(Assign *a, Op *put)
 static const Layout *
 record_layout(const Assign *a, const Op *op)
 {
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, held = access_record_bits(op);
+	int shape[LAYOUT_RANK] = {0}, held = access_record_bits(op);
 	const Type *t = anchor_type(op);
-	for (int d = 0; held && d < t->rank; d++) {
-		order[d] = t->rank - 1 - d;
-		shape[d] = log2_ceil(t->extent[d]);
-	}
-	Layout l = layout_coalesced(held ? t->rank : 0, shape, order, held, a->lanes, a->warps);
-	return held ? layout_intern(a->m, &l) : NULL;
+	if (!held)
+		return NULL;
+	layout_shape(t->rank, t->extent, shape);
+	Layout l = layout_coalesced(t->rank, shape, layout_last_first(t->rank), held, a->lanes, a->warps);
+	return layout_intern(a->m, &l);
 }
 
 static void

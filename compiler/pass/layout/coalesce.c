@@ -384,7 +384,7 @@ preferred(const Op *op, const Target *t, Near *n)
 {
 	const Func *f = op->home->func;
 	const Type *tile = anchor_type(op);
-	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim, total = 0;
+	int shape[LAYOUT_RANK] = {0}, order[LAYOUT_RANK] = {0}, dim;
 	int lanes = log2_ceil(t->lanes), warps = log2_ceil(f->schedule.warps);
 	int k = access_contiguity(op, t, &dim), along;
 	k = MIN(k, beside_row(op, t, dim));
@@ -401,10 +401,7 @@ preferred(const Op *op, const Target *t, Near *n)
 	}
 	if (k == 0 && tile->rank > 1 && is_sorted(f, tile, dim))        /* of single elements a thread reads whole lines */
 		dim = dim == tile->rank - 1 ? dim - 1 : tile->rank - 1;
-	for (int d = 0; d < tile->rank; d++) {
-		shape[d] = log2_ceil(tile->extent[d]);
-		total += shape[d];
-	}
+	int total = layout_shape(tile->rank, tile->extent, shape);
 	order_from(dim, tile->rank, order);
 	if (op_family(op) == FAMILY_ATOMIC)
 		k = access_adds_pairs(op, t) ? MIN(k, 1) : 0;

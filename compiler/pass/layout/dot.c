@@ -139,8 +139,7 @@ lay_out_mma(Op *dot, const MmaInfo *mma, int warps, bool chained, bool orders)
 	int shape[LAYOUT_RANK] = {0}, along[LAYOUT_RANK], held[LAYOUT_RANK] = {0};
 	Layout c = mma_layout_c(mma);
 	c = fragment_in(&c, t->rank);
-	for (int d = 0; d < t->rank; d++)
-		shape[d] = log2_ceil(t->extent[d]);
+	layout_shape(t->rank, t->extent, shape);
 	held[t->rank - 2] = log2_ceil(mma->m);
 	held[t->rank - 1] = log2_ceil(mma->n);
 	spread_warps(t, held, warps, chained, along);
@@ -161,12 +160,8 @@ lay_out_fma(Op *dot, int lanes, int warps, const char *reason)
 	Module *m = dot->home->func->module;
 	int shape[LAYOUT_RANK] = {0}, held[LAYOUT_RANK] = {0}, total = 0, row = t->rank - 2, col = t->rank - 1;
 	Blocked b = {.rank = t->rank};
-	for (int d = 0; d < t->rank; d++) {
-		b.order[d] = t->rank - 1 - d;
-		shape[d] = log2_ceil(t->extent[d]);
-		total += shape[d];
-	}
-	int spare = MAX(total - lanes - warps, 0);
+	memcpy(b.order, layout_last_first(t->rank), sizeof b.order);
+	int spare = MAX(layout_shape(t->rank, t->extent, shape) - lanes - warps, 0);
 	b.per_thread[col] = MIN(MIN(FMA_BITS, shape[col]), (spare + 1) / 2);
 	b.per_thread[row] = MIN(MIN(FMA_BITS, shape[row]), spare - b.per_thread[col]);
 	b.lanes[col] = MIN(MIN(FMA_LANES, lanes), shape[col] - b.per_thread[col]);

@@ -224,8 +224,7 @@ spread_fragment(const Layout *fragment, const Type *type, const Layout *acc, int
 	int lanes = layout_in_at(fragment, IN_LANE), regs = fragment->in[IN_REGISTER];
 	uint64_t covered = 0;
 	Layout l = {.rank = rank};
-	for (int d = 0; d < rank; d++)
-		l.out[d] = log2_ceil(type->extent[d]);
+	layout_shape(rank, type->extent, l.out);
 	l.map.nout = layout_out_bits(&l);
 	for (int i = 0; i < fragment->map.nin; i++)
 		covered |= fragment_image(fragment, i, &l);

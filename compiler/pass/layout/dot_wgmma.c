@@ -476,8 +476,7 @@ dot_wgmma(Op *dot, const Target *t, int warps, bool chained)
 		attr_set_wgmma_reason(m, dot, why);
 	if (why)
 		return false;
-	for (int d = 0; d < 2; d++)
-		shape[d] = log2_ceil(acc->extent[d]);
+	layout_shape(2, acc->extent, shape);
 	Layout c = wgmma_layout_c(w.info);
 	order_rows(dot, &w, chained);
 	c = layout_tile(&c, shape, w.along);

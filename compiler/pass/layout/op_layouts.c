@@ -226,8 +226,7 @@ anchor_result(const Op *op, const Layout *anchor, int i)
 	case OP_RESHAPE:
 		if (!value_is_placed(op->in[0]))
 			return anchor;
-		for (int d = 0; d < t->rank; d++)
-			shape[d] = log2_ceil(t->extent[d]);
+		layout_shape(t->rank, t->extent, shape);
 		l = layout_reshape(anchor, t->rank, shape);
 		return layout_intern(m, &l);
 	case OP_JOIN:

@@ -371,14 +371,12 @@ tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 	Module *m = op->home->func->module;
 	const Type *elem = access_tile(op)->type;
 	int64_t extent[LAYOUT_RANK];
-	int n = tally_shape(op, extent), shape[LAYOUT_RANK], order[LAYOUT_RANK];
+	int n = tally_shape(op, extent), shape[LAYOUT_RANK];
+	const int *order = layout_last_first(n);
 	for (int i = 0; i < all->n; i++)
 		if (all->at[i].loop == loop && is_same_row(all->at[i].sum, op))
 			return all->at[i].slot;
-	for (int d = 0; d < n; d++) {
-		shape[d] = log2_ceil(extent[d]);
-		order[d] = n - 1 - d;
-	}
+	layout_shape(n, extent, shape);
 	Layout shared = layout_row_major(n, shape, order);
 	Layout held = layout_coalesced(n, shape, order, 0, log2_ceil(t->lanes), log2_ceil(func_warps(op->home->func)));
 	const Layout *l = layout_intern(m, &held);
