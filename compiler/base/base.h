@@ -22,12 +22,21 @@
 /* Over i from 0 below n: does `test` hold for any, for all; for how many; the first for which it does, or -1; a sum. */
 #define ANY_OF(i, n, test) (FIRST_OF(i, n, test) >= 0)
 #define ALL_OF(i, n, test) (FIRST_OF(i, n, !(test)) < 0)
-#define FIRST_OF(i, n, test) __extension__({ int i = 0; while (i < (n) && !(test)) i++; i < (n) ? i : -1; })
+#define FIRST_OF(i, n, test) FIRST_FROM(i, 0, n, test)
+#define ANY_FROM(i, from, n, test) (FIRST_FROM(i, from, n, test) >= 0)
+#define ALL_FROM(i, from, n, test) (FIRST_FROM(i, from, n, !(test)) < 0)
+#define FIRST_FROM(i, from, n, test) \
+	__extension__({ int i = (from); while (i < (n) && !(test)) i++; i < (n) ? i : -1; })
 /* `of` the first i for which it does, else `none`. */
 #define VALUE_OF(i, n, test, of, none) \
 	__extension__({ int i = 0; while (i < (n) && !(test)) i++; i < (n) ? (of) : (none); })
 #define COUNT_OF(i, n, test) SUM_OF(int, i, n, (test) ? 1 : 0)
 #define SUM_OF(T, i, n, of) __extension__({ T sum_##i = 0; for (int i = 0; i < (n); i++) sum_##i += (of); sum_##i; })
+/* Over a chain, of which `next` is that of x: the first for which it does, or NULL; for how many. */
+#define FIND_NEXT(x, from, next, test) \
+	__extension__({ __typeof__((from) + 0) x = (from); while (x && !(test)) x = next; x; })
+#define COUNT_NEXT(x, from, next, test) __extension__({ \
+	int n_##x = 0; __typeof__((from) + 0) x = (from); while (x) n_##x += (test) ? 1 : 0, x = next; n_##x; })
 
 #if defined(__GNUC__)
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))

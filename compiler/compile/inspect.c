@@ -30,9 +30,7 @@ pointer_before(const Value *v)
 static const char *
 tensor_name(const Value *v)
 {
-	const Value *p = v;
-	while (p && (p->def || p->block->parent))
-		p = pointer_before(p);
+	const Value *p = FIND_NEXT(w, v, pointer_before(w), !w->def && !w->block->parent);
 	if (p)
 		return p->block->func->param[p->index].name;
 	return v->name ? v->name : "";

@@ -136,10 +136,7 @@ next_use(OpKind kind, const AttrUse *from)
 static const AttrUse *
 use_of(OpKind kind, AttrName name)
 {
-	const AttrUse *use = next_use(kind, attr_use);
-	while (use && use->name != name)
-		use = next_use(kind, use + 1);
-	return use;
+	return FIND_NEXT(u, next_use(kind, attr_use), next_use(kind, u + 1), u->name == name);
 }
 
 static bool

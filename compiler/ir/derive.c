@@ -422,10 +422,7 @@ value_replace_from(Op *first, const Value *from, Value *to)
 Op *
 value_lone_user(const Value *v)
 {
-	for (Op *op = v->nuses == 1 ? v->def->next : NULL; op; op = op->next)
-		if (op_uses(op, v))
-			return op;
-	return NULL;
+	return FIND_NEXT(op, v->nuses == 1 ? v->def->next : NULL, op->next, op_uses(op, v));
 }
 
 bool

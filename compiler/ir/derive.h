@@ -7,6 +7,9 @@
 /* query.c: what an integer of 32 bits or less is between, by the ops that made it; false: nothing is known. */
 bool value_range(const Value *v, int64_t *lo, int64_t *hi);
 
+bool value_is_int(const Value *v, int64_t n);                   /* a constant integer or bool, just that one */
+bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
+
 /* build.c: a parameter behind the others, which move. */
 Value *func_add_param(Func *f, const FuncParam *param, const Type *type);
 
@@ -46,6 +49,12 @@ Op *access_along(Builder *b, const Op *op, Value *const *in, int d, int64_t n);
 /* v takes the place and the name of the op's only result; the op goes. */
 void op_become(Op *op, Value *v);
 
+/* A loop from bounds[0] below bounds[1] by bounds[2] that carries n values, of the types and layouts of `init`, and has the
+ * attributes of `like` unless that is NULL; a branch with n results of the types and layouts of `like`.  The caller fills
+ * their regions and ends them with a yield. */
+Op *build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like);
+Op *build_if(Builder *b, Value *condition, Value *const *like, int n);
+Value *build0(Builder *b, OpKind kind, const Type *want);        /* without operands */
 Value *build_iota(Builder *b, const Type *t, int axis);
 Value *build_permute(Builder *b, Value *v, const int64_t *dims);
 /* Of the last two dimensions; of a constant a constant. */

@@ -253,10 +253,8 @@ RULE(atomic_ptr)
 
 	if (!infer_count(x, n, n) || !pointers(x, true, &t) || !atomic_elements(x, t))
 		return false;
-	for (int i = 1; i < n - masked; i++)
-		if (!infer_type(x, i, t))
-			return false;
-	return (!masked || infer_mask(x, n - 1, t)) && infer_out(x, t);
+	return ALL_FROM(i, 1, n - masked, infer_type(x, i, t)) && (!masked || infer_mask(x, n - 1, t)) &&
+	    infer_out(x, t);
 }
 
 RULE(prefetch)

@@ -334,9 +334,7 @@ RULE(scan_fn)
 {
 	int axis;
 
-	if (!fn_operands(x, &axis))
-		return false;
-	return ALL_OF(i, x->op->nin, infer_out(x, infer_in(x, i)));
+	return fn_operands(x, &axis) && ALL_OF(i, x->op->nin, infer_out(x, infer_in(x, i)));
 }
 
 RULE(sort)

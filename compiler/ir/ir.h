@@ -333,7 +333,6 @@ Op *op_make(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr
 Op *op_make_regions(Builder *b, OpKind kind, Value *const *in, int nin, const Attr *attr, int nattr,
     const Type *const *want, int nwant, int nregion);
 /* Short forms that return the first result. */
-Value *build0(Builder *b, OpKind kind, const Type *want);
 Value *build1(Builder *b, OpKind kind, Value *x, const Type *want);
 Value *build2(Builder *b, OpKind kind, Value *x, Value *y);
 Value *build3(Builder *b, OpKind kind, Value *x, Value *y, Value *z);
@@ -341,11 +340,6 @@ Value *build_int(Builder *b, const Type *t, int64_t v);         /* const, of any
 Value *build_index(Builder *b, int64_t v);                      /* const, a scalar i64 */
 Value *build_float(Builder *b, const Type *t, double v);
 Builder build_before(Op *op);                                   /* new ops go before it, from its place in the source */
-/* A loop from bounds[0] below bounds[1] by bounds[2] that carries n values, of the types and layouts of `init`, and has the
- * attributes of `like` unless that is NULL; a branch with n results of the types and layouts of `like`.  The caller fills
- * their regions and ends them with a yield. */
-Op *build_for(Builder *b, Value *const bounds[3], Value *const *init, int n, const Op *like);
-Op *build_if(Builder *b, Value *condition, Value *const *like, int n);
 Op *build_yield(Builder *b, Value *const *in, int nin);
 
 void value_replace(Value *from, Value *to);                     /* every use of from, in the whole function */
@@ -355,20 +349,24 @@ void op_erase(Op *op);                                          /* results must 
 bool op_inside(const Op *op, const Block *b);                   /* in b or in a region below it */
 Op *op_after(const Op *op, const Block *within);        /* next in text order, regions entered; NULL at the end */
 /* The first op of block b for which `test` holds, or NULL; is there one?  Regions are entered, or not (HERE). */
-#define FIND_OP_BY(op, b, next, test) __extension__({ Op *op = (b)->first; while (op && !(test)) op = next; op; })
-#define FIND_OP(op, b, test) FIND_OP_BY(op, b, op_after(op, b), test)
-#define FIND_OP_HERE(op, b, test) FIND_OP_BY(op, b, op->next, test)
+#define FIND_OP(op, b, test) FIND_NEXT(op, (b)->first, op_after(op, b), test)
+#define FIND_OP_HERE(op, b, test) FIND_NEXT(op, (b)->first, op->next, test)
 #define ANY_OP(op, b, test) (FIND_OP(op, b, test) != NULL)
 #define ANY_OP_HERE(op, b, test) (FIND_OP_HERE(op, b, test) != NULL)
+/* For how many it holds. */
+#define COUNT_OPS(op, b, test) COUNT_NEXT(op, (b)->first, op_after(op, b), test)
+#define COUNT_OPS_HERE(op, b, test) COUNT_NEXT(op, (b)->first, op->next, test)
+/* for (EACH_OP(op, b)): in each turn that op may be erased or moved. */
+#define EACH_OP(op, b) EACH_OP_BY(op, b, op_after(op, b))
+#define EACH_OP_HERE(op, b) EACH_OP_BY(op, b, op->next)
+#define EACH_OP_BY(op, b, then) Op *op = (b)->first, *next_##op; op && (next_##op = (then), true); op = next_##op
 void func_number(Func *f);                                      /* dense ids in text order */
 typedef VEC(Value *) ValueList;
 ValueList func_values(const Func *f, Arena *mem);               /* all, in that order */
 /* query.c: what passes and lowering ask of values and ops */
 bool value_int(const Value *v, int64_t *n);                     /* a constant integer or bool */
-bool value_is_int(const Value *v, int64_t n);                   /* just that one */
 bool value_is_zero(const Value *v);                             /* a constant, of floats too */
 bool value_inside(const Value *v, const Block *b);              /* defined in b or in a region below it */
-bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 int64_t buffer_slot_bytes(const Op *owner);             /* of an alloc or mbarrier: from a slot to the next */
 const Op *buffer_owner(const Value *v);                         /* the alloc or mbarrier of a buffer or a slot; or NULL */
 bool op_takes_buffer(const Op *op, const Op *owner);            /* is an operand its buffer, or a slot of it? */

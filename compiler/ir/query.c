@@ -167,21 +167,13 @@ op_warps(const Op *op)
 const Op *
 block_find(const Block *b, OpKind kind)
 {
-	const Op *op = b->first;
-
-	while (op && op->kind != kind)
-		op = op_after(op, b);
-	return op;
+	return FIND_OP(op, b, op->kind == kind);
 }
 
 const Op *
 func_find(const Func *f, OpKind kind)
 {
-	const Op *op = f->body->first;
-
-	while (op && op->kind != kind)
-		op = op->next;
-	return op;
+	return FIND_OP_HERE(op, f->body, op->kind == kind);
 }
 
 bool
@@ -213,11 +205,7 @@ loop_steps_up(const Op *loop)
 Op *
 func_programs(const Func *f)
 {
-	Op *op = f->body->first;
-
-	while (op && !op_is_over_programs(op))
-		op = op->next;
-	return op;
+	return FIND_OP_HERE(op, f->body, op_is_over_programs(op));
 }
 
 bool

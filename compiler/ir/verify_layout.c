@@ -68,10 +68,8 @@ check_elementwise(Check *c, const Op *op)
 {
 	if (!ALL_OF(i, op->nin, same(c, op->in[i], &op->out[0], "operands and result of an elementwise op")))
 		return false;
-	for (int i = 1; i < op->nout; i++)
-		if (!same(c, &op->out[i], &op->out[0], "the results of an elementwise op"))
-			return false;
-	return true;
+	return ALL_FROM(i, 1, op->nout,
+	    same(c, &op->out[i], &op->out[0], "the results of an elementwise op"));
 }
 
 /* Region r's arguments from `arg` on, and what it yields from `given` on, lie as the results do. */

@@ -85,9 +85,7 @@ f2_compose(const F2 *outer, const F2 *inner)
 bool
 f2_equal(const F2 *a, const F2 *b)
 {
-	if (a->nin != b->nin || a->nout != b->nout)
-		return false;
-	return ALL_OF(i, a->nin, a->col[i] == b->col[i]);
+	return a->nin == b->nin && a->nout == b->nout && ALL_OF(i, a->nin, a->col[i] == b->col[i]);
 }
 
 int

@@ -59,9 +59,7 @@ add(const ThreadModule *m, Sum *x, Reg r, bool minus, int depth)
 static bool
 same_terms(const Sum *a, const Sum *b)
 {
-	if (a->n != b->n)
-		return false;
-	return !ANY_OF(i, a->n, a->of[i] != b->of[i] || a->minus[i] != b->minus[i]);
+	return a->n == b->n && !ANY_OF(i, a->n, a->of[i] != b->of[i] || a->minus[i] != b->minus[i]);
 }
 
 /* The terms of the sum with the other sign, in 32 bits. */

@@ -208,10 +208,7 @@ find_pairs(Lower *l, const Reg *in, int n, LowerPair *pair)
 {
 	if (n % FIELDS)
 		return false;
-	for (int i = 0; i < n / 2; i++)
-		if (!lower_pair(l, in[2 * i], in[2 * i + 1], &pair[i]) || !pair[i].byte)
-			return false;
-	return true;
+	return ALL_OF(i, n / 2, lower_pair(l, in[2 * i], in[2 * i + 1], &pair[i]) && pair[i].byte);
 }
 
 static Reg

@@ -118,9 +118,7 @@ only_reads(const Op *a, const Op *b, const Target *t)
 static const Op *
 get_of(const Op *dot, int i)
 {
-	const Op *op = dot->in[i]->def;
-	while (op && op->kind == OP_PERMUTE)
-		op = op->in[0]->def;
+	const Op *op = FIND_NEXT(o, dot->in[i]->def, o->in[0]->def, o->kind != OP_PERMUTE);
 	return op && op->kind == OP_GET && op->home == dot->home ? op : NULL;
 }
 

@@ -61,10 +61,8 @@ split_layout(const Op *op)
 bool
 cat_is_even(const Op *op)
 {
-	for (int i = 1; i < op->nin; i++)
-		if (op->in[i]->type != op->in[0]->type)
-			return false;
-	return (op->nin & (op->nin - 1)) == 0 && op->nin <= 8;
+	return ALL_FROM(i, 1, op->nin, op->in[i]->type == op->in[0]->type) &&
+	    (op->nin & (op->nin - 1)) == 0 && op->nin <= 8;
 }
 
 Layout
@@ -227,9 +225,7 @@ const int64_t *
 print_extents(const Op *op, int i)
 {
 	const IntList *valid = attr_valid(op);
-	int first = 0;
-	for (int k = 0; k < i; k++)
-		first += op->in[k]->type->rank;
+	int first = SUM_OF(int, k, i, op->in[k]->type->rank);
 	return valid ? valid->at + first : op->in[i]->type->extent;
 }
 

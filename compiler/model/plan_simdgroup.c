@@ -15,10 +15,7 @@ simdgroup_reader(const Op *get, const Target *t)
 	int stride;
 	bool transposed;
 	MmaPlan p;
-	const Op *dot = get->next;
-
-	while (dot && dot->kind == OP_GET)
-		dot = dot->next;
+	const Op *dot = FIND_NEXT(o, get->next, o->next, o->kind != OP_GET);
 	if (!(t->has & HAS_SIMDGROUP_MATRIX) || !dot || dot->kind != OP_DOT || get->out[0].nuses != 1 ||
 	    (dot->in[0] != &get->out[0] && dot->in[1] != &get->out[0]) || !plan_mma(dot, &p))
 		return NULL;

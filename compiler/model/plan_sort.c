@@ -21,10 +21,7 @@ static bool never_negative(const Value *v, int depth);
 static bool
 all_never_negative(const Op *op, int first, int depth)
 {
-	for (int i = first; i < op->nin; i++)
-		if (!never_negative(op->in[i], depth - 1))
-			return false;
-	return true;
+	return ALL_FROM(i, first, op->nin, never_negative(op->in[i], depth - 1));
 }
 
 /* Floats whose sign is clear, or a NaN. */

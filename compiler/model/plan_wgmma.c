@@ -47,10 +47,8 @@ static bool
 has_stride(const Slot *s, int dim, int from, int to, uint64_t *stride)
 {
 	*stride = from < to ? byte_of(s, dim, from) : 0;
-	for (int b = from; b < to; b++)
-		if (byte_of(s, dim, b) != *stride << (b - from))
-			return false;
-	return *stride >> CHUNK_BITS <= STRIDE_MOST && *stride % (1 << CHUNK_BITS) == 0;
+	return ALL_FROM(b, from, to, byte_of(s, dim, b) == *stride << (b - from)) &&
+	    *stride >> CHUNK_BITS <= STRIDE_MOST && *stride % (1 << CHUNK_BITS) == 0;
 }
 
 static bool
@@ -165,10 +163,8 @@ static bool
 is_summand(const Op *dot)
 {
 	const Value *v = &dot->out[0];
-	for (const Op *op = v->nuses == 1 ? dot->next : NULL; op; op = op->next)
-		if (op->kind == OP_ADD && (op->in[0] == v || op->in[1] == v))
-			return true;
-	return false;
+	return FIND_NEXT(op, v->nuses == 1 ? dot->next : NULL, op->next,
+	    op->kind == OP_ADD && (op->in[0] == v || op->in[1] == v)) != NULL;
 }
 
 /* What begins with zero and is no longer than what is summed apart stands apart already. */

@@ -199,10 +199,8 @@ static bool
 join_all(Func *f)
 {
 	bool any = false;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		any |= (op->kind == OP_ADD || op->kind == OP_DOT) && op->out[0].nuses > 0 && join(op);
-	}
 	return any;
 }
 
@@ -211,8 +209,7 @@ pass_accumulate(Func *f, const Target *t)
 {
 	bool any = false;
 	(void)t;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		bool is_sum = (op->kind == OP_ADD || op->kind == OP_SUB) && dtype_is_float(op->out[0].type->elem) &&
 		    op->out[0].nuses > 0;
 		if (is_sum)

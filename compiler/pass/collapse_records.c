@@ -51,10 +51,7 @@ join(Dense *d, const Value *a, const Value *b)
 static int
 count_accesses(const Func *f, const Value *tensor)
 {
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->nin > 0 && op->in[0] == tensor;
-	return n;
+	return COUNT_OPS(op, f->body, op->nin > 0 && op->in[0] == tensor);
 }
 
 /* Is it of whole records that are no words?  Words begin wherever a record does: sharpen_rgba in bench/warps took an H200

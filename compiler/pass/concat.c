@@ -64,9 +64,7 @@ count_dots(const Func *f, const Block *b)
 static Op *
 next_loop(const Func *f, Op *first)
 {
-	Op *second = first->next;
-	while (second && second->kind != OP_FOR && is_steady(f, second))
-		second = second->next;
+	Op *second = FIND_NEXT(o, first->next, o->next, o->kind == OP_FOR || !is_steady(f, o));
 	if (!second || second->kind != OP_FOR || second->nout != first->nout || second->in[0] != first->in[1])
 		return NULL;
 	if (ANY_OF(i, first->nout, second->in[3 + i] != &first->out[i] || first->out[i].nuses != 1))

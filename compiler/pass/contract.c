@@ -77,9 +77,7 @@ as_product(Builder *b, Value *w, Value *x, int axis)
 static bool
 is_matrix(const Type *t, int axis)
 {
-	int n = 0;
-	for (int d = 0; d < t->rank; d++)
-		n += d != axis && t->extent[d] > 1;
+	int n = COUNT_OF(d, t->rank, d != axis && t->extent[d] > 1);
 	return n <= 1;
 }
 
@@ -111,8 +109,7 @@ pass_contract(Func *f, const Target *t)
 	bool any = false;
 	for (Op *op = f->body->first; op;)
 		op = op->kind == OP_FOR && ungroup(f, op) ? f->body->first : op_after(op, f->body);
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		if (op->kind == OP_REDUCE && op->home->parent && op->home->parent->kind == OP_FOR)
 			any |= contract(op, t);
 		if (op->kind == OP_DOT_SCALED && op->in[0]->type->rank < KERNEL_RANK) {

@@ -287,8 +287,7 @@ pass_edges(Func *f, const Target *t)
 	(void)t;
 	if (!writes_words(f))
 		return;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		if (!is_candidate(op))
 			continue;
 		Edges x = {.op = op, .b = build_before(op)};

@@ -319,17 +319,12 @@ pass_flatten(Func *f, const Target *t)
 {
 	(void)t;
 	int first, last, counts;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		read_rows(op);
-	}
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (is_candidate(op) && !has_other_writes(op) && flatten_outer(op))
 			f->has_axes = false;
-	}
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		if (op->kind == OP_SHR && op->in[1]->type->rank > 0)
 			flatten_shift(op);
 		if (!is_candidate(op) || !find_gathered(op, &first, &last))

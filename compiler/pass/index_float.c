@@ -158,9 +158,7 @@ pass_index_float(Func *f, const Target *t)
 {
 	(void)t;
 	axis_keep(f);
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op->kind == OP_CAST)
 			look(f, op);
-	}
 }

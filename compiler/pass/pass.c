@@ -195,9 +195,7 @@ run_one(Module *m, const Target *t, const PassInfo *p, const PassOptions *opt)
 		text_printf(opt->times, "%-12s %9.3f ms  %6d ops, then %d\n", p->name, ms, before,
 		    count_ops(m));
 	dump(m, p, opt);
-	if (opt->verify && !check_module(m, t, "after", p->name))
-		return false;
-	return m->cx->nerrors == errors;
+	return (!opt->verify || check_module(m, t, "after", p->name)) && m->cx->nerrors == errors;
 }
 
 static bool

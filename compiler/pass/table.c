@@ -193,8 +193,6 @@ tabulate(Func *f, Op *op)
 void
 pass_table(Func *f, const Target *t)
 {
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		(op->kind == OP_CAST ? convert_table : tabulate)(f, op);
-	}
 }

@@ -6,10 +6,7 @@
 bool
 scan_returns(const StmtList *list, int from)
 {
-	for (int i = from; i < list->n; i++)
-		if (list->at[i]->returns)
-			return true;
-	return false;
+	return ANY_FROM(i, from, list->n, list->at[i]->returns);
 }
 
 bool

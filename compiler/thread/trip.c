@@ -21,19 +21,13 @@ typedef struct Parts {
 static const ThreadRegion *
 innermost_loop(const ThreadBuilder *b)
 {
-	const ThreadRegion *r = b->region;
-	while (r && (!r->owner || r->owner->kind == NODE_IF))
-		r = r->outer;
-	return r;
+	return FIND_NEXT(at, b->region, at->outer, at->owner && at->owner->kind != NODE_IF);
 }
 
 static bool
 moves(const Parts *p, Reg r)
 {
-	const ThreadRegion *home = thread_def(p->b->m, r)->home;
-	while (home && home != p->loop)
-		home = home->outer;
-	return home != NULL;
+	return FIND_NEXT(h, thread_def(p->b->m, r)->home, h->outer, h == p->loop) != NULL;
 }
 
 static void

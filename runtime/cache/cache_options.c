@@ -24,10 +24,7 @@ system_folder(Arena *mem)
 static bool
 is_one_of(const char *s, const char *const *words, int n)
 {
-	for (int i = 0; i < n; i++)
-		if (text_same(s, words[i]))
-			return true;
-	return false;
+	return ANY_OF(i, n, text_same(s, words[i]));
 }
 
 /* "512M"; 0 if that is no size. */

@@ -83,9 +83,7 @@ work(TglCase *c, double *bytes, double *flops)
 static bool
 find_product(const Block *b, DType *out)
 {
-	const Op *op = b->first;
-	while (op && op_family(op) != FAMILY_DOT)
-		op = op_after(op, b);
+	const Op *op = FIND_OP(o, b, op_family(o) == FAMILY_DOT);
 	if (op)
 		*out = op->in[0]->type->elem;
 	return op;

@@ -99,10 +99,8 @@ dot_roundings(const Walk *w, const Op *op)
 static int
 count_roundings(const Block *b)
 {
-	int n = 0;
-	for (const Op *op = b->first; op; op = op_after(op, b))
-		n += op->nout && is_float(&op->out[0]) && op_info[op->kind].rounding != ROUNDING_EXACT;
-	return n;
+	return COUNT_OPS(op, b, op->nout && is_float(&op->out[0]) &&
+	    op_info[op->kind].rounding != ROUNDING_EXACT);
 }
 
 static bool
@@ -292,9 +290,7 @@ branch(Walk *w, const Op *op)
 static RoundError *
 memory_of(const Walk *w, const Op *op)
 {
-	const Value *v = op->in[0];
-	while (v->def && v->def->nin > 0)
-		v = v->def->in[0];
+	const Value *v = FIND_NEXT(of, op->in[0], of->def->in[0], !of->def || of->def->nin == 0);
 	return !v->def && v->block == w->f->body && v->index < w->f->nparam ? &w->written[v->index] : NULL;
 }
 

@@ -30,10 +30,7 @@ blocks_reads_ahead(const Func *f)
 int
 choose_count_in_loops(const Func *f)
 {
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_DOT && op->home != f->body;
-	return n;
+	return COUNT_OPS(op, f->body, op->kind == OP_DOT && op->home != f->body);
 }
 
 int

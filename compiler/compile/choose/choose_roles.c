@@ -76,10 +76,7 @@ choose_says_nothing(const Kernel *k, const NamedConst *v)
 int
 choose_count_dots(const Func *f)
 {
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_DOT;
-	return n;
+	return COUNT_OPS(op, f->body, op->kind == OP_DOT);
 }
 
 bool

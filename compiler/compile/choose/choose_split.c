@@ -30,10 +30,7 @@ static bool
 has_loop(const Op *from)
 {
 	const Block *body = from ? from->home : NULL;
-	for (const Op *op = from; op; op = op_after(op, body))
-		if (op_is_loop(op))
-			return true;
-	return false;
+	return FIND_NEXT(op, from, op_after(op, body), op_is_loop(op)) != NULL;
 }
 
 bool

@@ -86,9 +86,7 @@ holds(const Trim *x, bool (*what)(const Func *f))
 static double
 depth_of(const Op *loop)
 {
-	double depth = 0, sums = 0;
-	for (int i = 0; i < loop->nout; i++)
-		sums += loop->out[i].type->rank > 1;
+	double depth = 0, sums = SUM_OF(double, i, loop->nout, loop->out[i].type->rank > 1);
 	for (const Op *op = loop->region[0]->first; op; op = op->next)
 		if (op->kind == OP_DOT_START)
 			depth += (double)op->in[0]->type->extent[op->in[0]->type->rank - 1];
@@ -154,10 +152,7 @@ share(Shares *s, double multiprocessors, int parts, bool is_wide)
 static int
 count_products(const Func *f)
 {
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_DOT_START;
-	return n;
+	return COUNT_OPS(op, f->body, op->kind == OP_DOT_START);
 }
 
 /* Has a trip several products, or weights that come as bytes by tensor maps? */

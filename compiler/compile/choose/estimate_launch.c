@@ -370,9 +370,7 @@ share_memory(const Launch *l, double programs, Arena *mem, LineCosts *lines)
 	for (int k = 0; k < lines->n; k++)              /* behind pointers: what they access */
 		lines->at[k].memory = lines->at[k].moved ? 0 : cost_bytes(&lines->at[k].used) * programs;
 	for (int i = 0; i < n; i++) {
-		double all = 0;
-		for (int k = 0; k < lines->n; k++)
-			all += lines->at[k].moved ? lines->at[k].moved[i] : 0;
+		double all = SUM_OF(double, k, lines->n, lines->at[k].moved ? lines->at[k].moved[i] : 0);
 		double bytes = scattered[i] > 0 ? scattered[i] : MIN(tensor_moved(l->b, i), all * programs);
 		for (int k = 0; k < lines->n && all > 0; k++)
 			lines->at[k].memory += lines->at[k].moved ? bytes * lines->at[k].moved[i] / all : 0;

@@ -203,19 +203,14 @@ constructed(Msl *m, const Reg *r, int n)
 bool
 msl_is_splat(const Reg *r, int n)
 {
-	for (int i = 1; i < n; i++)
-		if (r[i] != r[0])
-			return false;
-	return true;
+	return ALL_FROM(i, 1, n, r[i] == r[0]);
 }
 
 bool
 msl_is_sequence(const Msl *m, const Reg *r, int n)
 {
-	for (int i = 1; i < n; i++)
-		if (msl_def(m, r[i]) != msl_def(m, r[0]) || msl_at(m, r[i]) != msl_at(m, r[0]) + i)
-			return false;
-	return true;
+	return ALL_FROM(i, 1, n, msl_def(m, r[i]) == msl_def(m, r[0]) &&
+	    msl_at(m, r[i]) == msl_at(m, r[0]) + i);
 }
 
 Expr

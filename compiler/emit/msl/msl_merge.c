@@ -190,10 +190,7 @@ static bool
 same_types(const Msl *m, const Reg *r, int w)
 {
 	RegType t = msl_type(m, r[0]);
-	for (int i = 1; i < w; i++)
-		if (msl_type(m, r[i]) != t)
-			return false;
-	return t == REG_F32 || t == REG_F16 || t == REG_I32;
+	return ALL_FROM(i, 1, w, msl_type(m, r[i]) == t) && (t == REG_F32 || t == REG_F16 || t == REG_I32);
 }
 
 static void

@@ -41,10 +41,7 @@ block_run(Worker *w, const Block *b)
 static bool
 assign(Worker *w, const Op *op, Value *const *from, Value *to, int n)
 {
-	int64_t bytes = 0;
-
-	for (int i = 0; i < n; i++)
-		bytes += value_bytes(from[i]);
+	int64_t bytes = SUM_OF(int64_t, i, n, value_bytes(from[i]));
 	int depth = w->depth;
 	char *temp = temp_take(w, op, bytes), *at = temp;
 	w->depth = depth;

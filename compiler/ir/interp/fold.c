@@ -183,10 +183,7 @@ combine(Worker *w, const Fold *f, const Rows *a, const Rows *b, const Rows *out,
 static bool
 temporary(Worker *w, const Fold *f, int64_t elements, Rows *r)
 {
-	int64_t bytes = 0;
-
-	for (int k = 0; k < f->count; k++)
-		bytes += (elements * f->size[k] + 63) / 64 * 64;
+	int64_t bytes = SUM_OF(int64_t, k, f->count, (elements * f->size[k] + 63) / 64 * 64);
 	char *at = temp_take(w, f->op, bytes);
 	for (int k = 0; at && k < f->count; k++) {
 		r->at[k] = at;

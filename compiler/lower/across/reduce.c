@@ -67,9 +67,7 @@ is_decoded(const Value *v, int depth)
 static int
 tree_bits(const State *s, const AxisRun *run)
 {
-	const Op *from = s->f.p->op->in[0]->def;
-	while (from && from->kind == OP_RESHAPE)
-		from = from->in[0]->def;
+	const Op *from = FIND_NEXT(o, s->f.p->op->in[0]->def, o->in[0]->def, o->kind != OP_RESHAPE);
 	bool adds_products = s->f.p->kind == COMBINE_SUM && dtype_is_float(s->f.from) && from && from->kind == OP_MUL &&
 	    is_decoded(from->out, 0);
 	int others = __builtin_popcountll(s->live) - run->n;

@@ -239,10 +239,7 @@ in_inner_loop(const Op *op)
 	while (op && op->kind != OP_FOR && op->kind != OP_WHILE)
 		op = op->home->parent;
 	const Block *body = op ? op->region[op->kind == OP_WHILE] : NULL;
-	for (Op *inside = body ? body->first : NULL; inside; inside = op_after(inside, body))
-		if (inside->kind == OP_FOR || inside->kind == OP_WHILE)
-			return false;
-	return body != NULL;
+	return !FIND_NEXT(inside, body ? body->first : NULL, op_after(inside, body), op_is_loop(inside)) && body;
 }
 
 /* x[i + r - pad]: each trip adds the same to all indices.  That is part of the base, once for all registers; what is

@@ -57,9 +57,7 @@ static bool
 has_many_gathers(const Func *f)
 {
 	enum { MANY = 5 };
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		n += op->kind == OP_READ && strchr(attr_index(op), 'g') != NULL;
+	int n = COUNT_OPS(op, f->body, op->kind == OP_READ && strchr(attr_index(op), 'g') != NULL);
 	return n >= MANY;
 }
 

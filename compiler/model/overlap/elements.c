@@ -131,9 +131,7 @@ cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Va
 const Op *
 cost_main_loop(const Op *loop)
 {
-	const Op *of = loop;
-	while (of && (of->kind != OP_FOR || attr_unrolled(of) < 0))
-		of = of->prev;
+	const Op *of = FIND_NEXT(o, loop, o->prev, o->kind == OP_FOR && attr_unrolled(o) >= 0);
 	return of ? of : loop;
 }
 

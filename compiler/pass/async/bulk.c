@@ -17,9 +17,8 @@ enum { CARRIED_MOST = 4, SIGN_DEPTH = 12 };             /* of what is_from_zero 
 Op *
 pipeline_programs(const Op *loop)
 {
-	Op *op = loop->home->parent;
-	while (op && op->kind == OP_FOR && !op_is_over_programs(op))
-		op = op->home->parent;
+	Op *op = FIND_NEXT(up, loop->home->parent, up->home->parent,
+	    up->kind != OP_FOR || op_is_over_programs(up));
 	return op && op_is_over_programs(op) ? op : NULL;
 }
 

@@ -174,10 +174,7 @@ is_read(const Func *f, const Value *tensor)
 static bool
 stands_in_loop(const Op *op)
 {
-	for (const Op *in = op->home->parent; in; in = in->home->parent)
-		if (in->kind != OP_IF)
-			return true;
-	return false;
+	return FIND_NEXT(in, op->home->parent, in->home->parent, in->kind != OP_IF) != NULL;
 }
 
 /* NULL: what the kernel does to memory can be left out of one block. */

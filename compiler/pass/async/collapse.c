@@ -105,11 +105,9 @@ move_bodies(const Nest *n, Block *to)
 	value_replace(&inner->arg[0], &counter[1]);
 	for (int i = 0; i < n->inner->nout; i++)
 		value_replace(&inner->arg[1 + i], &to->arg[1 + i]);
-	for (Op *op = outer->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, outer))
 		if (op != n->inner && op->kind != OP_YIELD)
 			op_move(op, to, NULL);
-	}
 	while (inner->first)
 		op_move(inner->first, to, NULL);
 }

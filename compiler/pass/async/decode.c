@@ -54,10 +54,8 @@ find_await(const Decode *d, const Value *slot, bool *is_counted)
 		if (op_is_counted_copy(op) && buffer_owner(op->in[access_data(op)]) == buffer_owner(slot))
 			ring = op->in[access_data(op) + 1];
 	*is_counted = ring;
-	for (Op *op = slot->def && slot->def->kind == OP_SLOT ? d->p.body->first : NULL; op; op = op->next)
-		if (op->kind == OP_AWAIT && op->in[0] == ring && op->in[1] == slot->def->in[1])
-			return op;
-	return NULL;
+	return FIND_NEXT(op, slot->def && slot->def->kind == OP_SLOT ? d->p.body->first : NULL, op->next,
+	    op->kind == OP_AWAIT && op->in[0] == ring && op->in[1] == slot->def->in[1]);
 }
 
 static bool collect(Decode *d, const Value *v);

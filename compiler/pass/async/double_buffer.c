@@ -133,10 +133,7 @@ may_be_ahead(const Pipeline *p, const Op *op)
 	if (op->kind != OP_READ || !access_is_tensor(op) || !op->out[0].layout || strchr(attr_index(op), 'g') ||
 	    op->nin != 1 + op->in[0]->type->rank || p->f->param[op->in[0]->index].access != ACCESS_IN)
 		return false;
-	for (int i = 1; i < op->nin; i++)
-		if (!follows(p, op->in[i], DEPTH, &moves))
-			return false;
-	return moves;
+	return ALL_FROM(i, 1, op->nin, follows(p, op->in[i], DEPTH, &moves)) && moves;
 }
 
 static int64_t

@@ -192,10 +192,7 @@ outermost(const Func *f, Op *op)
 static bool
 is_in_loop(const Op *op)
 {
-	for (const Op *p = op->home->parent; p; p = p->home->parent)
-		if (p->kind == OP_FOR || p->kind == OP_WHILE)
-			return true;
-	return false;
+	return FIND_NEXT(p, op->home->parent, p->home->parent, op_is_loop(p)) != NULL;
 }
 
 /* Of a loop, and of what comes behind it, where its slots are free again. */
@@ -457,11 +454,9 @@ pass_drain(Func *f, const Target *t)
 		return;
 	axis_drop(d.m);
 	bool observed = func_observes_order(f);
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (is_drained(&d, op))
 			drain(&d, op);
-	}
 	d.is_by_warp = d.was_by_warp;
 	for (Op *op = f->body->first; d.sent && observed && op; op = op_after(op, f->body))
 		if (drain_releases(op)) {

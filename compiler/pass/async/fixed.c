@@ -166,9 +166,7 @@ share(Func *f, const Target *t, Op *dot, int64_t *bytes)
 	Value *v[2] = {root_of(dot, 0, &flipped[0]), root_of(dot, 1, &flipped[1])};
 	if (!v[0] || !v[1] || !(is_shared(dot, v[0]) || is_shared(dot, v[1])))
 		return;
-	int64_t more = 0;
-	for (int i = 0; i < (v[0] == v[1] ? 1 : 2); i++)
-		more += buffer_of(v[i]) ? 0 : tile_bytes(v[i]->type);
+	int64_t more = SUM_OF(int64_t, i, v[0] == v[1] ? 1 : 2, buffer_of(v[i]) ? 0 : tile_bytes(v[i]->type));
 	if (*bytes + more > SHARED_BYTES || (more > 0 && !has_room(f, t, dot, more)))
 		return;
 	*bytes += more;

@@ -99,8 +99,7 @@ replace_positions(Persist *p)
 {
 	bool reports = false;
 
-	for (Op *op = p->body->first, *next; op; op = next) {
-		next = op_after(op, p->body);
+	for (EACH_OP(op, p->body)) {
 		reports = reports || op_family(op) == FAMILY_REPORT;
 		if (op->kind != OP_PROGRAM_ID || attr_axis(op) >= p->f->naxis)
 			continue;
@@ -118,8 +117,7 @@ guard_effects(Persist *p, Value *exists)
 {
 	bool written = false;
 
-	for (Op *op = p->body->first, *next; op; op = next) {
-		next = op_after(op, p->body);
+	for (EACH_OP(op, p->body)) {
 		bool effect = op_has(op, WRITES | EFFECT);
 		if (op->kind == OP_ATOMIC && (privatize_takes(p->f, op) || p->f->schedule.coarsen > 1))
 			privatize_guard(op, exists);

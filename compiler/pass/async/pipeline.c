@@ -402,8 +402,7 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 static void
 walk(Module *m, const Target *t, Func *f, Block *b)
 {
-	for (Op *op = b->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, b)) {
 		for (int r = 0; r < op->nregion; r++)
 			walk(m, t, f, op->region[r]);
 		bool is_replaced = op->nregion > 0 && !op->region[0]->last;     /* by one that carries a loop's slots */

@@ -331,8 +331,7 @@ pipeline_gets(Pipeline *p, const Staged *s, Value *slot)
 {
 	Op *after = s->read;
 
-	for (Op *op = p->body->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, p->body)) {
 		if (op->kind != OP_CONVERT || !pipeline_comes_from(p, s, op->in[0]))
 			continue;
 		Builder b = {.m = p->m, .block = p->body, .before = op, .place = op->place};

@@ -82,11 +82,8 @@ warpgroup_shares(const Block *b, const Value *read)
 static Op *
 next_of_sum(const Op *dot)
 {
-	Op *next = dot->out[0].nuses == 1 ? dot->next : NULL;
-
-	while (next && !(next->kind == OP_DOT && next->in[2] == &dot->out[0]))
-		next = next->next;
-	return next;
+	return FIND_NEXT(o, dot->out[0].nuses == 1 ? dot->next : NULL, o->next,
+	    o->kind == OP_DOT && o->in[2] == &dot->out[0]);
 }
 
 /* Does the dot read v, or another one of a sum of products to which it belongs? */
@@ -463,11 +460,9 @@ warpgroup_leave(Module *m, Block *b)
 void
 warpgroup_products(Module *m, Func *f, const Target *t)
 {
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (is_product(op))
 			start_product(m, f, t, op);
-	}
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_DOT_WAIT && op->in[0]->def && op->in[0]->def->home == op->home)
 			leave_later(m, op);

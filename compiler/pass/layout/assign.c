@@ -181,9 +181,8 @@ reduced_along(const Op *op, const Layout *l)
 		int axis = (int)attr_axis(op);
 		along |= ((UINT64_C(1) << l->out[dim[axis]]) - 1) << layout_out_at(l, dim[axis]);
 		memmove(dim + axis, dim + axis + 1, sizeof *dim * (size_t)(rank - axis - 1));
-		const Op *next = op->nout == 1 && op->out->nuses == 1 ? op->home->first : NULL;
-		while (next && !(next->kind == OP_REDUCE && next->in[0] == op->out))
-			next = next->next;
+		const Op *next = FIND_NEXT(o, op->nout == 1 && op->out->nuses == 1 ? op->home->first : NULL,
+		    o->next, o->kind == OP_REDUCE && o->in[0] == op->out);
 		op = next;
 	}
 	return along;

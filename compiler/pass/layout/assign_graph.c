@@ -309,8 +309,7 @@ collect_edges(Assign *a)
 static void
 drop_converts(Assign *a)
 {
-	for (Op *op = a->f->body->first, *next; op; op = next) {
-		next = op_after(op, a->f->body);
+	for (EACH_OP(op, a->f->body)) {
 		if (op->kind != OP_CONVERT)
 			continue;
 		value_replace(&op->out[0], op->in[0]);

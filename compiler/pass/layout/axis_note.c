@@ -207,8 +207,7 @@ pass_axis(Func *f, const Target *t)
 {
 	bool changed = false;
 	axis_keep(f);
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		if (leave_out(op))
 			changed = true;
 		else

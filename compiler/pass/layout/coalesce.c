@@ -464,8 +464,7 @@ tiles_fit(const Func *f, const Target *t)
 			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n,
 			    pad_text(f->module, op->place, op->out[i].type), (long long)(n / threads), threads,
 			    REGISTERS_MOST);
-			diag_help(f->module->cx, "take smaller tiles in a loop");
-			return false;
+			return diag_help(f->module->cx, "take smaller tiles in a loop");
 		}
 	return true;
 }
@@ -479,10 +478,8 @@ pass_coalesce(Func *f, const Target *t)
 		return;
 	axis_keep(f);
 	Near near = {0};
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op_is_access(op))
 			coalesce_op(op, t, &near);
-	}
 	func_number(f);
 }

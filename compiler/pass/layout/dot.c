@@ -158,7 +158,7 @@ lay_out_fma(Op *dot, int lanes, int warps, const char *reason)
 {
 	const Type *t = dot->out[0].type;
 	Module *m = dot->home->func->module;
-	int shape[LAYOUT_RANK] = {0}, held[LAYOUT_RANK] = {0}, total = 0, row = t->rank - 2, col = t->rank - 1;
+	int shape[LAYOUT_RANK] = {0}, held[LAYOUT_RANK] = {0}, row = t->rank - 2, col = t->rank - 1;
 	Blocked b = {.rank = t->rank};
 	memcpy(b.order, layout_last_first(t->rank), sizeof b.order);
 	int spare = MAX(layout_shape(t->rank, t->extent, shape) - lanes - warps, 0);
@@ -208,21 +208,15 @@ pass_dot(Func *f, const Target *t)
 	func_number(f);
 	if (f->schedule.group == 0)
 		f->schedule.group = dot_group(f, t);
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op->kind == OP_ADD && dtype_is_float(op->out[0].type->elem))
 			fold_sum(op);
-	}
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op->kind == OP_DOT && strcmp(attr_precision(op), "tf32x3") == 0 &&
 		    !(t->has & HAS_SIMDGROUP_MATRIX))
 			dot_split_tf32(op);
-	}
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op->kind == OP_DOT)
 			lay_out_dot(op, t);
-	}
 	func_number(f);
 }

@@ -128,10 +128,7 @@ square_group(const Type *tile, bool by_rows, const Target *t)
 static bool
 may_leave(const Op *dot)
 {
-	for (const Op *up = dot->home->parent; up; up = up->home->parent)
-		if (up->kind == OP_IF)
-			return true;
-	return false;
+	return FIND_NEXT(up, dot->home->parent, up->home->parent, up->kind == OP_IF) != NULL;
 }
 
 int

@@ -193,9 +193,7 @@ static Op *
 next_in_chain(const Op *op)
 {
 	const Value *v = &op->out[0];
-	Op *use = op->next;
-	while (use && !op_uses(use, v))
-		use = use->next;
+	Op *use = FIND_NEXT(o, op->next, o->next, op_uses(o, v));
 	bool lone = use && v->nuses == 1 && use->nregion == 0 && op_has(use, PURE) && op_has(use, ELEM);
 	return lone && use->nout == 1 ? use : NULL;
 }
@@ -304,11 +302,9 @@ guard_block(Func *f, Block *block, bool is_loop)
 		if (unused)
 			op_erase(op);
 	}
-	for (Op *op = g.body->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, g.body))
 		if (op->kind == OP_MUL && type_count(op->out[0].type) >= LEAST_ELEMENTS)
 			guard_product(&g, op);
-	}
 }
 
 static bool

@@ -60,9 +60,7 @@ pairs_close(PairNotes *k, const Op *at, const Effects *open, Arena *tmp)
 static bool
 is_in_loop(const Op *op, const Op *barrier)
 {
-	const Op *loop = barrier->home->parent;
-	while (loop && !op_is_loop(loop))
-		loop = loop->home->parent;
+	const Op *loop = FIND_NEXT(up, barrier->home->parent, up->home->parent, op_is_loop(up));
 	return !loop || op_inside(op, loop->region[loop->nregion - 1]);
 }
 

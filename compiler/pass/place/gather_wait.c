@@ -154,8 +154,7 @@ drop_fences(const GatherWait *l)
 {
 	const Block *body = l->roles->region[1];
 
-	for (Op *op = body->first, *next; op; op = next) {
-		next = op_after(op, body);
+	for (EACH_OP(op, body)) {
 		bool follows = op->kind == OP_PROXY_FENCE && op->prev && op->prev->kind == OP_AWAIT;
 		if (follows && op->prev->in[0] == l->ring)
 			op_erase(op);

@@ -91,12 +91,9 @@ find_place(Early *e, Op *read, int posts, int *n)
 static void
 walk(Early *e, Block *b)
 {
-	int posts = 0, all = 0;
-	for (const Op *op = b->first; op; op = op->next)
-		all += is_post(op);
+	int posts = 0, all = COUNT_OPS_HERE(op, b, is_post(op));
 	int *words = NEW_ARRAY(e->f->module->cx->tmp, int, MAX(all, 1));
-	for (Op *op = b->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, b)) {
 		for (int r = 0; r < op->nregion && !e->multiplies; r++)
 			walk(e, op->region[r]);
 		posts += is_post(op);

@@ -167,10 +167,7 @@ void
 place_proxy_fences(Func *f, const Target *t)
 {
 	Fences k = {.m = f->module, .tmp = f->module->cx->tmp, .t = t};
-	bool copies = false;
-
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		copies |= op_is_bulk_copy(op);
+	bool copies = ANY_OP(op, f->body, op_is_bulk_copy(op));
 	if (!copies)
 		return;
 	k.filled = find_filled(f->body, k.tmp);

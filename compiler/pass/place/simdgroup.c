@@ -223,8 +223,7 @@ pass_simdgroup(Func *f, const Target *t)
 {
 	if (!(t->has & HAS_SIMDGROUP_MATRIX))
 		return;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		for (int k = 0; k < 2 && op->kind == OP_DOT; k++)
 			convert_last(f, t, op, k);
 		if (op->kind == OP_CONVERT)

@@ -18,10 +18,7 @@ enum { WIDEST = 4 };                                    /* log2 of an access's b
 static int
 column_of(const Layout *l, int from, int n, int bit)
 {
-	for (int i = from; i < from + n; i++)
-		if (l->map.col[i] == UINT64_C(1) << bit)
-			return i;
-	return -1;
+	return FIRST_FROM(i, from, from + n, l->map.col[i] == UINT64_C(1) << bit);
 }
 
 static void
@@ -111,10 +108,8 @@ pass_widen(Func *f, const Target *t)
 	if (!body)
 		return;
 	axis_keep(f);
-	for (Op *op = body->first, *next; op; op = next) {
-		next = op_after(op, body);
+	for (EACH_OP(op, body))
 		if (op->kind == OP_WRITE)
 			widen(op, t);
-	}
 	sweep(f);
 }

@@ -43,11 +43,9 @@ invariant(const Op *op, const Block *loop)
 static void
 lift(Op *loop, Block *region)
 {
-	for (Op *op = region->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, region))
 		if (invariant(op, region))
 			op_move(op, loop->home, loop);
-	}
 }
 
 static void

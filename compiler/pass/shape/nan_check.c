@@ -333,8 +333,7 @@ watch_result(Watch *w, Op *op, Value *made)
 static void
 watch_block(Watch *w, Block *block)
 {
-	for (Op *op = block->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, block)) {
 		for (int r = 0; r < op->nregion; r++)
 			watch_block(w, op->region[r]);
 		if (nan_is_watched(op))

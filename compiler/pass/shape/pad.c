@@ -249,8 +249,7 @@ pad_op(const Pad *p, Op *op)
 static void
 pad_block(const Pad *p, Block *b)
 {
-	for (Op *op = b->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, b)) {
 		if (!op_is_control(op))
 			pad_op(p, op);
 		else
@@ -335,11 +334,9 @@ pass_pad(Func *f, const Target *t)
 {
 	Module *m = f->module;
 	Pad p = {.m = m, .f = f, .t = t};
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (op->kind == OP_DOT_SCALED)
 			expand_dot_scaled(op);
-	}
 	func_number(f);
 	p.n = f->nvalues;
 	p.was = NEW_ARRAY(m->cx->tmp, const Type *, p.n);

@@ -404,8 +404,7 @@ mark(Block *b)
 static void
 relax_terms(Module *m, Block *b)
 {
-	for (Op *op = b->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, b)) {
 		for (int r = 0; r < op->nregion; r++)
 			relax_terms(m, op->region[r]);
 		bool relaxes = (op->kind == OP_DIV || op->kind == OP_TANH) && is_f32(op->out);

@@ -174,9 +174,7 @@ read_all(const Bundle *x, Builder *b, const Op *op, Value **map)
 {
 	Value **in = MAP_OF(b->m->cx->tmp, Value *, i, op->nin, value_mapped(map, op->in[i]));
 	const char *index = attr_index(op);
-	int at = run_dim(x, op), e = 0;
-	for (int d = 0; d < at; d++)
-		e += index[d] == 'p';
+	int at = run_dim(x, op), e = COUNT_OF(d, at, index[d] == 'p');
 	Value *v = access_along(b, op, in, at, x->n * (index[at] == 'p' ? attr_extents(op)->at[e] : 1))->out;
 	v->name = op->out[0].name;
 	return v;

@@ -43,11 +43,7 @@ typedef struct Dynamic {
 static Op *
 programs_of(const Op *roles, int region)
 {
-	Op *op = roles->region[region]->first;
-
-	while (op && !(op->kind == OP_FOR && attr_dynamic(op)))
-		op = op->next;
-	return op;
+	return FIND_OP_HERE(o, roles->region[region], o->kind == OP_FOR && attr_dynamic(o));
 }
 
 /* The numbers that the producer hands on, and the mbarriers of their slots. */

@@ -105,8 +105,7 @@ void
 pass_histogram(Func *f, const Target *t)
 {
 	int64_t each;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body)) {
 		if (counts(op, &each))
 			count(op, each);
 		else if (joins(f, op))

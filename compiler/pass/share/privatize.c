@@ -187,10 +187,7 @@ privatize_takes(const Func *f, const Op *op)
 		return has_common_row(op);
 	if (op->home != f->body && op->home->parent != func_programs(f))
 		return false;
-	for (int i = 1; i < access_data(op); i++)
-		if (!is_common(op->in[i], 0))
-			return false;
-	return true;
+	return ALL_FROM(i, 1, access_data(op), is_common(op->in[i], 0));
 }
 
 /* What changes nothing: a NaN loses against any number, and leaves one in memory that no program joins. */
@@ -418,11 +415,9 @@ static void
 tally_all(Func *f, const Target *t)
 {
 	Tallies all = {0};
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		if (is_tallied_here(f, op))
 			tally(&all, op, tally_loop(op), t);
-	}
 }
 
 void
@@ -434,11 +429,9 @@ pass_privatize(Func *f, const Target *t)
 		return;
 	Pipeline p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f, .loop = loop, .body = loop->region[0]};
 	merge_all(f, p.body->first, true);
-	for (Op *op = p.body->first, *next; op; op = next) {
-		next = op->next;
+	for (EACH_OP_HERE(op, p.body))
 		if (privatize_takes(f, op))
 			privatize(&p, op);
-	}
 	merge_all(f, p.loop->next, false);
 	sweep(f);                                       /* sums of one program alone */
 }

@@ -314,10 +314,7 @@ slice_takes(const Type *sum, const Target *t)
 static bool
 is_carried(const Block *body, const Type *t)
 {
-	for (int i = 1; i < body->narg; i++)
-		if (type_same_shape(body->arg[i].type, t))
-			return true;
-	return false;
+	return ANY_FROM(i, 1, body->narg, type_same_shape(body->arg[i].type, t));
 }
 
 /* Scores and what they weigh, of up to 16 rows of queries, which a warp's threads have at once; of 8 rows and fewer what is

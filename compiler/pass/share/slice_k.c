@@ -316,7 +316,7 @@ of_loop(Module *m, Func *f, Op *loop)
 	Arena *tmp = m->cx->tmp;
 	int n = f->nvalues;
 
-	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0], .merge = slice_merge_of(loop),
+	return (Slice){.m = m, .f = f, .loop = loop, .body = loop->region[0], .merge = split_merge_of(loop),
 	    .own = NEW_ARRAY(tmp, bool, n), .varies = NEW_ARRAY(tmp, bool, n), .step = NEW_ARRAY(tmp, int64_t, n),
 	    .period = NEW_ARRAY(tmp, int64_t, n)};
 }

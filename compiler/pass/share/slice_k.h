@@ -80,8 +80,6 @@ int slice_each(const Slice *s, const Target *t, int n);
 
 /* slice_merge.c */
 
-/* The op that says how the loop's states join; NULL: none does. */
-Op *slice_merge_of(const Op *loop);
 /* Why the states of warps may not join as those of blocks do; or NULL. */
 const char *slice_merge_reason(const Slice *s);
 /* Joins what the slices of the new loop have; the old one goes, and its merge. */

@@ -39,15 +39,6 @@ region_reason(const Slice *s, const Block *region)
 	return NULL;
 }
 
-Op *
-slice_merge_of(const Op *loop)
-{
-	for (Op *op = loop->next; op; op = op->next)
-		if (op->kind == OP_MERGE && split_merged(op) == loop)
-			return op;
-	return NULL;
-}
-
 const char *
 slice_merge_reason(const Slice *s)
 {

@@ -58,14 +58,10 @@ split_merged(const Op *merge)
 	return loop && loop->nout > 0 && loop_steps_up(loop) ? loop : NULL;
 }
 
-/* Does an op merge behind the loop say it? */
-static bool
-is_merged(const Op *loop)
+Op *
+split_merge_of(const Op *loop)
 {
-	for (const Op *op = loop->next; op; op = op->next)
-		if (op->kind == OP_MERGE && split_merged(op) == loop)
-			return true;
-	return false;
+	return FIND_NEXT(op, loop->next, op->next, op->kind == OP_MERGE && split_merged(op) == loop);
 }
 
 bool
@@ -87,7 +83,7 @@ find_loop(const Func *f)
 		else if (op->kind == OP_FOR && op->nout > 0 && loop_steps_up(op) &&
 		    ALL_OF(i, op->nout, split_fold(op, i) != OP_COUNT))
 			found = (Found){.loop = op};
-		else if (op->kind == OP_FOR && !is_merged(op) && split_derives(f, op))
+		else if (op->kind == OP_FOR && !split_merge_of(op) && split_derives(f, op))
 			found = (Found){.loop = op, .derives = true};
 	}
 	return found;

@@ -30,6 +30,7 @@ typedef struct Found {
 OpKind split_fold(const Op *loop, int i);
 /* The loop of its body whose states the op joins; NULL: it has gone, or is not the only one, or has no step above 0. */
 Op *split_merged(const Op *merge);
+Op *split_merge_of(const Op *loop);                     /* the merge behind the loop, or NULL */
 /* Are the loops of that body in branches, as all is that stands behind an early return? */
 bool split_in_branch(const Block *body);
 #define SPLIT_IN_BRANCH "its loop is in a branch, as all is behind an early return"

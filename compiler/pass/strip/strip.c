@@ -88,9 +88,7 @@ row_index(const Op *op)
 static bool
 is_shared(const Func *f, const Op *access)
 {
-	int n = 0;
-	for (const Op *op = f->body->first; op; op = op->next)
-		n += op_is_access(op) && op->in[0] == access->in[0];
+	int n = COUNT_OPS_HERE(op, f->body, op_is_access(op) && op->in[0] == access->in[0]);
 	return n > 1;
 }
 

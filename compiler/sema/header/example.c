@@ -6,6 +6,7 @@
  * index alone, so chunks change nothing. */
 #include "sema/builtin/builtin.h"
 #include "sema/header.h"
+#include "ir/derive.h"
 
 #include <string.h>
 

@@ -100,10 +100,7 @@ is_even(const List *l, DType t, int64_t *step)
 	if (l->item.n < 3 || !dtype_is_int(t) || dtype_is_packed(t))
 		return false;
 	*step = (int64_t)((uint64_t)v[1].i - (uint64_t)v[0].i);
-	for (int i = 2; i < l->item.n; i++)
-		if ((int64_t)((uint64_t)v[i].i - (uint64_t)v[i - 1].i) != *step)
-			return false;
-	return true;
+	return ALL_FROM(i, 2, l->item.n, (int64_t)((uint64_t)v[i].i - (uint64_t)v[i - 1].i) == *step);
 }
 
 static bool

@@ -122,9 +122,7 @@ static Attr
 bits_of(Elab *e, const Val *v, DType t, int64_t count)
 {
 	Attr a = attr_new_bits(e->m, NULL, 0);
-	TableBits *known = e->tables;
-	while (known && (known->items != v->items || known->dtype != t))
-		known = known->next;
+	TableBits *known = FIND_NEXT(k, e->tables, k->next, k->items == v->items && k->dtype == t);
 	if (!known) {
 		int64_t *bits = NEW_ARRAY(e->cx->mem, int64_t, count);
 		known = NEW(e->cx->mem, TableBits);

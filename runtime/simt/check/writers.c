@@ -13,10 +13,8 @@ typedef struct Writer {
 static bool
 are_asked_for(const SimtLaunch *l)
 {
-	for (const Op *op = l->func ? l->func->body->first : NULL; op; op = op_after(op, l->func->body))
-		if (op->kind == OP_PRINT && attr_writer(op) >= 0)
-			return true;
-	return false;
+	return FIND_NEXT(op, l->func ? l->func->body->first : NULL, op_after(op, l->func->body),
+	    op->kind == OP_PRINT && attr_writer(op) >= 0) != NULL;
 }
 
 void

@@ -64,10 +64,7 @@ mark_at(const Mbarrier *m)
 static Mbarrier *
 find(const Async *a, uint32_t at)
 {
-	Mbarrier *m = a->mbarrier;
-	while (m && m->at != at)
-		m = m->next;
-	return m;
+	return FIND_NEXT(is, a->mbarrier, is->next, is->at == at);
 }
 
 /* Its key for the checks. */

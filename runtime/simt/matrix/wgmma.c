@@ -184,9 +184,7 @@ rows_in_registers(const Product *p, float *a)
 	uint32_t word[SIMT_LANES * WGMMA_WORDS];
 	for (int i = 0; i < SIMT_LANES * WGMMA_WORDS; i++) {
 		int lane = i / WGMMA_WORDS, reg = i % WGMMA_WORDS * per;
-		uint64_t at = 0;
-		for (int b = 0; b < bits; b++)
-			at += reg >> b & 1 ? f->reg[b] : 0;
+		uint64_t at = SUM_OF(uint64_t, b, bits, reg >> b & 1 ? f->reg[b] : 0);
 		for (int b = 0; b < MMA_LANE_BITS; b++)
 			at += lane >> b & 1 ? f->lane[b] : 0;
 		word[at / (uint64_t)per] = p->words[lane][i % WGMMA_WORDS];
@@ -287,9 +285,7 @@ named(SimtThread *t, Warp *w, const uint32_t *v, int n, int given)
 	if ((v[0] & NAME_MARK) != NAME_MARK || v[0] % (1 << ELEMENT_BITS) || number == 0 || number > w->numbers ||
 	    given < 2 || v[1] != v[0] + 1)
 		return NULL;
-	Sums *s = w->live;
-	while (s && s->number != number)
-		s = s->next;
+	Sums *s = FIND_NEXT(is, w->live, is->next, is->number == number);
 	if (!s)
 		simt_fail(t, "a wgmma's accumulator is used again that was settled before");
 	if (n >= 0 && s->n != n)

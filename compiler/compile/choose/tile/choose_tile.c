@@ -200,10 +200,7 @@ static bool visit_block(Pair *x, const Block *first, const Block *second);
 static bool
 take_axes(const Pair *x, Value *to, const Value *from)
 {
-	for (int d = 0; d < to->type->rank; d++)
-		if (!tile_take_axis(x, to, d, from, d))
-			return false;
-	return tile_is_plain(x, from);
+	return ALL_OF(d, to->type->rank, tile_take_axis(x, to, d, from, d)) && tile_is_plain(x, from);
 }
 
 static bool

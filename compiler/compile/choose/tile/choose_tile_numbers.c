@@ -98,10 +98,8 @@ are_on_lines(const Numbers x[3], const int64_t size[3])
 {
 	if (x[2].at.n != x[0].at.n || x[2].rest != x[0].rest)
 		return false;
-	for (int i = 0; i < x[0].at.n; i++)
-		if (!is_on_line((int64_t[]){x[0].at.at[i], x[1].at.at[i], x[2].at.at[i]}, size))
-			return false;
-	return true;
+	return ALL_OF(i, x[0].at.n,
+	    is_on_line((int64_t[]){x[0].at.at[i], x[1].at.at[i], x[2].at.at[i]}, size));
 }
 
 bool

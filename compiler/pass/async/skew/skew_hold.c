@@ -76,9 +76,7 @@ skew_hold(Skew *s, int room)
 void
 skew_take_held(Skew *s, Block *before, Value **map)
 {
-	Op *wait = before->first;
-	while (wait && wait->kind != OP_DOT_WAIT)
-		wait = wait->next;
+	Op *wait = FIND_OP_HERE(o, before, o->kind == OP_DOT_WAIT);
 	for (int i = 0; i < s->held.n; i++) {
 		Op *start = s->held.at[i];
 		Value *slot = start->in[0];

@@ -14,6 +14,7 @@
  * A slot of part 1's ring is free as soon as that product is over; in the order of the source its copy would wait for the
  * copy of part 2, whose slot is free half an iteration later: 823 us of attention on an H200 (d 128, s 4096), 807 so. */
 #include "pass/async/skew/skew.h"
+#include "ir/derive.h"
 
 #include <string.h>
 
