@@ -108,6 +108,34 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 #define vec_last(v) ((v)->at[(v)->n - 1])
 void vec_grow(Arena *a, void **at, int *cap, size_t size);
 
+/* table.c: things by a hash of what they are, the newest first; starts zeroed and grows in an arena */
+
+typedef struct HashEntry {
+	uint64_t hash;
+	void *of;
+	int tag;                                    /* whatever else is to be kept */
+	int before;                                 /* the older one in the bucket, 1 …; 0: none */
+} HashEntry;
+
+typedef struct HashTable {
+	VEC(HashEntry) all;                         /* in the order in which they were added */
+	int *bucket, nbucket;
+} HashTable;
+
+void table_add(Arena *a, HashTable *t, uint64_t hash, void *of, int tag);
+/* The newest entry of that hash, or the next one older than `than`; NULL. */
+const HashEntry *table_next(const HashTable *t, uint64_t hash, const HashEntry *than);
+/* The newest of that hash for which `test` holds of e. */
+#define TABLE_FIND(e, t, hash, test) FIND_NEXT(e, table_next(t, hash, NULL), table_next(t, hash, e), test)
+void table_leave(HashTable *t, int n);              /* takes out all but the first n */
+uint64_t hash_mix(uint64_t h, uint64_t v);
+
+static inline uint64_t
+hash_pointer(const void *p)
+{
+	return hash_mix(0, (uint64_t)(uintptr_t)p);
+}
+
 /* text: a string that grows in malloc'ed memory; for printers */
 
 typedef struct Text {

@@ -1,19 +1,11 @@
-/* Equal strings become one pointer: an open hash table whose strings live in the arena.  Also the
- * nearest name to a misspelt one. */
+/* Equal strings become one pointer: a table whose strings live in the arena.  Also the nearest name to a misspelt one. */
 #include "base/base.h"
 
 #include <string.h>
 
-typedef struct Slot {
-	const char *s;
-	size_t n;
-	uint64_t hash;
-} Slot;
-
 struct Intern {
 	Arena *a;
-	Slot *slot;
-	size_t n, cap;                              /* cap is a power of two */
+	HashTable all;                              /* tag: the length */
 };
 
 uint64_t
@@ -30,44 +22,17 @@ intern_open(Arena *a)
 {
 	Intern *in = NEW(a, Intern);
 	in->a = a;
-	in->cap = 256;
-	in->slot = NEW_ARRAY(a, Slot, 256);
 	return in;
-}
-
-static Slot *
-find(const Intern *in, const char *s, size_t n, uint64_t hash)
-{
-	for (size_t i = hash;; i++) {
-		Slot *slot = &in->slot[i & (in->cap - 1)];
-		if (!slot->s || (slot->hash == hash && slot->n == n && memcmp(slot->s, s, n) == 0))
-			return slot;
-	}
-}
-
-static void
-grow(Intern *in)
-{
-	Slot *old = in->slot;
-	size_t n = in->cap;
-	in->cap *= 2;
-	in->slot = arena_alloc(in->a, in->cap * sizeof *in->slot);
-	for (size_t i = 0; i < n; i++)
-		if (old[i].s)
-			*find(in, old[i].s, old[i].n, old[i].hash) = old[i];
 }
 
 const char *
 intern_n(Intern *in, const char *s, size_t n)
 {
 	uint64_t hash = checksum(s, n);
-	Slot *slot = find(in, s, n, hash);
-	if (slot->s)
-		return slot->s;
-	const char *copy = arena_strndup(in->a, s, n);
-	*slot = (Slot){copy, n, hash};
-	if (++in->n * 4 > in->cap * 3)
-		grow(in);
+	const HashEntry *is = TABLE_FIND(e, &in->all, hash, (size_t)e->tag == n && memcmp(e->of, s, n) == 0);
+	char *copy = is ? is->of : arena_strndup(in->a, s, n);
+	if (!is)
+		table_add(in->a, &in->all, hash, copy, (int)n);
 	return copy;
 }
 

@@ -301,9 +301,9 @@ struct Module {
 	Compile *cx;
 	VEC(Func *) funcs;
 	unsigned facts;
-	const Type **types;                             /* the intern table */
+	HashTable types;                                /* interned */
 	const Layout **layouts;                         /* likewise; numbered #0, #1 … in text */
-	int ntypes, captypes, nlayouts, caplayouts;
+	int nlayouts, caplayouts;
 	VEC(struct PaddedTile) padded;                  /* tiles, if pass pad has made some larger; for messages */
 };
 

@@ -177,8 +177,8 @@ make_func(Reader *r, const char *name, Place at, ParamTexts *params)
 	}
 	r->f = func_make(r->m, name, param, type, params->n);
 	vec_push(r->cx->tmp, &r->func_place, at);
-	r->names = NULL;
-	r->nnames = r->capnames = r->depth = 0;
+	r->names = (HashTable){0};
+	r->depth = 0;
 	return ALL_OF(i, params->n,
 	    read_bind(r, params->at[i].name.text, params->at[i].name.place, &r->f->body->arg[i]));
 }

@@ -48,7 +48,7 @@ enum { MAX_NESTING = 1000 };                            /* of regions: the walke
 
 /* A value's name.  Once the value is out of sight another may take the name. */
 typedef struct Binding {
-	const char *name;                               /* interned; NULL: free slot */
+	const char *name;                               /* interned */
 	Value *value;
 	Place place;
 	bool visible;
@@ -64,8 +64,7 @@ typedef struct Reader {
 	Compile *cx;
 	Module *m;
 	Func *f;
-	Binding *names;                                 /* open addressing, at most half full */
-	int nnames, capnames;
+	HashTable names;                                /* bindings */
 	VEC(Place) func_place;                          /* of each Module.funcs in this text */
 	VEC(OpPlace) ops;
 	VEC(int) files;                                 /* `file N`: Compile.files index */
@@ -90,7 +89,7 @@ bool read_take_word(Reader *r, const char *word);
 bool read_need(Reader *r, char c);                      /* or reports */
 bool read_need_name(Reader *r, const char **name, const char *what);
 bool read_need_int(Reader *r, int64_t low, int64_t high, int64_t *v, const char *what);
-Binding *read_binding(Reader *r, const char *name);     /* the slot of a name, maybe free; there must be a table */
+Binding *read_binding(Reader *r, const char *name);     /* of a name; NULL: there is none */
 bool read_bind(Reader *r, const char *name, Place at, Value *v);
 Value *read_resolve(Reader *r, const char *name, Place at);
 

@@ -71,25 +71,8 @@ read_need_int(Reader *r, int64_t low, int64_t high, int64_t *v, const char *what
 Binding *
 read_binding(Reader *r, const char *name)
 {
-	uint64_t h = ((uint64_t)(uintptr_t)name >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
-	int i = (int)(h & (uint64_t)(r->capnames - 1));
-
-	while (r->names[i].name && r->names[i].name != name)
-		i = (i + 1) & (r->capnames - 1);
-	return &r->names[i];
-}
-
-static void
-grow_names(Reader *r)
-{
-	Binding *old = r->names;
-	int n = r->capnames;
-
-	r->capnames = n ? n * 2 : 64;
-	r->names = NEW_ARRAY(r->cx->tmp, Binding, r->capnames);
-	for (int i = 0; i < n; i++)
-		if (old[i].name)
-			*read_binding(r, old[i].name) = old[i];
+	const HashEntry *is = TABLE_FIND(e, &r->names, hash_pointer(name), ((Binding *)e->of)->name == name);
+	return is ? is->of : NULL;
 }
 
 /* v.1 hints v; 12 hints nothing; anything else is no name. */
@@ -110,14 +93,13 @@ hint_of(Reader *r, const char *name, const char **hint)
 bool
 read_bind(Reader *r, const char *name, Place at, Value *v)
 {
-	if (r->nnames * 2 >= r->capnames)
-		grow_names(r);
 	Binding *b = read_binding(r, name);
-	if (b->name && b->visible) {
+	if (b && b->visible) {
 		diag_error(r->cx, at, DIAG_TIR_REDEFINED, name);
 		return diag_note(r->cx, b->place, "the first is here");
 	}
-	r->nnames += !b->name;
+	if (!b)
+		table_add(r->cx->tmp, &r->names, hash_pointer(name), b = NEW(r->cx->tmp, Binding), 0);
 	*b = (Binding){name, v, at, true};
 	return hint_of(r, name, &v->name) || diag_error(r->cx, at, DIAG_TIR_NAME, name);
 }
@@ -125,19 +107,21 @@ read_bind(Reader *r, const char *name, Place at, Value *v)
 Value *
 read_resolve(Reader *r, const char *name, Place at)
 {
-	Binding *b = r->capnames ? read_binding(r, name) : NULL;
+	Binding *b = read_binding(r, name);
 
-	if (b && b->name && b->visible)
+	if (b && b->visible)
 		return b->value;
-	if (b && b->name) {
+	if (b) {
 		diag_error(r->cx, at, DIAG_TIR_SCOPE, name);
 		diag_note(r->cx, b->place, "it is defined inside this region");
 		return NULL;
 	}
 	VEC(const char *) near = {0};
-	for (int i = 0; i < r->capnames; i++)
-		if (r->names[i].name && r->names[i].visible)
-			vec_push(r->cx->tmp, &near, r->names[i].name);
+	for (int i = 0; i < r->names.all.n; i++) {
+		b = r->names.all.at[i].of;
+		if (b->visible)
+			vec_push(r->cx->tmp, &near, b->name);
+	}
 	const char *best = nearest_name(name, near.at, near.n);
 	diag_error(r->cx, at, DIAG_TIR_VALUE, name);
 	if (best)

@@ -9,49 +9,34 @@
 #include <math.h>
 #include <string.h>
 
-/* From pointers to something, in tmp memory; open addressing, at most half full. */
+/* Of a value or a hint. */
 typedef struct Entry {
 	const void *key;
 	const char *name;                               /* of a value */
 	int count;                                      /* of a hint: how often taken; of a file: its number */
 } Entry;
 
-typedef struct Map {
-	Entry *at;
-	int n, cap;
-} Map;
-
 typedef struct Printer {
 	Arena *tmp;
 	Compile *cx;
 	Text *out;
-	Map values, hints;
+	HashTable values, hints;                        /* entries */
 	int next;                                       /* number of the next value without a hint */
 	VEC(int) files;                                 /* Compile.files indices in printed order */
 	VEC(const Layout *) layouts;                    /* in printed order */
 } Printer;
 
 static Entry *
-lookup(Arena *a, Map *m, const void *key)
+lookup(Arena *a, HashTable *t, const void *key)
 {
-	if (m->n * 2 >= m->cap) {
-		Map old = *m;
-		m->cap = old.cap ? old.cap * 2 : 64;
-		m->at = NEW_ARRAY(a, Entry, m->cap);
-		m->n = 0;
-		for (int i = 0; i < old.cap; i++)
-			if (old.at[i].key)
-				*lookup(a, m, old.at[i].key) = old.at[i];
-	}
-	uint64_t h = ((uint64_t)(uintptr_t)key >> 3) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
-	int i = (int)(h & (uint64_t)(m->cap - 1));
-	while (m->at[i].key && m->at[i].key != key)
-		i = (i + 1) & (m->cap - 1);
-	if (!m->at[i].key) {
-		m->at[i].key = key;
-		m->n++;
-	}
-	return &m->at[i];
+	uint64_t h = hash_pointer(key);
+	const HashEntry *is = TABLE_FIND(e, t, h, ((Entry *)e->of)->key == key);
+	if (is)
+		return is->of;
+	Entry *new = NEW(a, Entry);
+	new->key = key;
+	table_add(a, t, h, new, 0);
+	return new;
 }
 
 bool
@@ -85,7 +70,7 @@ name_func(Printer *p, const Func *f)
 {
 	ValueList all = func_values(f, p->tmp);
 
-	p->values = p->hints = (Map){0};
+	p->values = p->hints = (HashTable){0};
 	p->next = 0;
 	for (int i = 0; i < all.n; i++)
 		name_value(p, all.at[i]);

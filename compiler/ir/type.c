@@ -89,29 +89,6 @@ equal(const Type *a, const Type *b)
 	    type_same_shape(a, b);
 }
 
-static const Type **
-slot(const Type **table, int cap, const Type *t)
-{
-	uint64_t at = hash(t) & (uint64_t)(cap - 1);
-
-	while (table[at] && !equal(table[at], t))
-		at = (at + 1) & (uint64_t)(cap - 1);
-	return &table[at];
-}
-
-static void
-grow(Module *m)
-{
-	int cap = m->captypes ? m->captypes * 2 : 64;
-	const Type **table = NEW_ARRAY(m->cx->mem, const Type *, cap);
-
-	for (int i = 0; i < m->captypes; i++)
-		if (m->types[i])
-			*slot(table, cap, m->types[i]) = m->types[i];
-	m->types = table;
-	m->captypes = cap;
-}
-
 static const Type *
 make_slots(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const int64_t *extent, int slots)
 {
@@ -124,16 +101,13 @@ make_slots(Module *m, TypeKind kind, DType elem, PtrKind ptr, int rank, const in
 			die("type with extent %lld", (long long)extent[i]);
 		t.extent[i] = extent[i];
 	}
-	if (m->ntypes * 2 >= m->captypes)
-		grow(m);
-	const Type **at = slot(m->types, m->captypes, &t);
-	if (!*at) {
-		Type *kept = NEW(m->cx->mem, Type);
-		*kept = t;
-		*at = kept;
-		m->ntypes++;
-	}
-	return *at;
+	uint64_t h = hash(&t);
+	const HashEntry *is = TABLE_FIND(e, &m->types, h, equal(e->of, &t));
+	if (is)
+		return is->of;
+	Type *kept = NEW_COPY(m->cx->mem, &t, 1);
+	table_add(m->cx->mem, &m->types, h, kept, 0);
+	return kept;
 }
 
 static const Type *

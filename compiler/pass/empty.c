@@ -129,24 +129,18 @@ vanish(Func *f, Op *op)
 }
 
 static bool
-has_empty_types(const Module *m)
+has_none(const Type *t)
 {
-	for (int i = 0; i < m->captypes; i++) {
-		const Type *t = m->types[i];
-		if (t && t->kind == TYPE_TILE && type_count(t) == 0)
-			return true;
-	}
-	return false;
+	return t->kind == TYPE_TILE && type_count(t) == 0;
 }
 
 void
 pass_empty(Func *f, const Target *t)
 {
-	if (!has_empty_types(f->module))
+	const HashTable *types = &f->module->types;
+	if (!ANY_OF(i, types->all.n, has_none(types->all.at[i].of)))
 		return;
-	for (Op *op = f->body->first, *next; op; op = next) {
-		next = op_after(op, f->body);
+	for (EACH_OP(op, f->body))
 		vanish(f, op);
-	}
 	func_number(f);
 }

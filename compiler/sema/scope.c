@@ -1,17 +1,13 @@
-/* Scopes: what each name stands for, innermost first.  A binding is found by its interned name, in a hash table once
- * there are many; later ones in a scope come first, so that a name that was reported as defined twice still means the
+/* Scopes: what each name stands for, innermost first.  A binding is found by its interned name; later
+ * ones in a scope come first, so that a name that was reported as defined twice still means the
  * newer thing.  Names of bindings that begin with a space are hidden: nothing in the source can say them.
  *
  * The constants and functions of a file are the same for every kernel of it, and so is what is predeclared: there is one
  * table of each, and a scope takes from it what is asked for, since what a constant comes to is kept in its binding. */
 #include "sema/elab.h"
 
-enum { FEW = 8 };                                       /* looked at one by one */
-
 struct NameTable {
-	VEC(Binding *) all;                             /* in the order of their definitions */
-	Binding **slot;                                 /* by hash, at most half full; NULL while there are few */
-	int room;                                       /* a power of two */
+	HashTable all;                                  /* bindings by their names, in the order of their definitions */
 	NameTable *words;                               /* of a file's table: the predeclared names */
 };
 
@@ -58,41 +54,17 @@ scope_pop(Elab *e)
 	e->scope = e->scope->up;
 }
 
-static Binding **
-slot_of(const NameTable *n, const char *name)
-{
-	uint64_t at = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-
-	while (n->slot[at & (uint64_t)(n->room - 1)] && n->slot[at & (uint64_t)(n->room - 1)]->name != name)
-		at++;
-	return &n->slot[at & (uint64_t)(n->room - 1)];
-}
-
 static void
 names_add(Arena *mem, NameTable *n, Binding *b)
 {
-	vec_push(mem, &n->all, b);
-	if (n->all.n <= FEW)
-		return;
-	if (n->slot && n->all.n * 2 <= n->room) {
-		*slot_of(n, b->name) = b;
-		return;
-	}
-	n->room = MAX(n->room * 2, 4 * FEW);
-	n->slot = NEW_ARRAY(mem, Binding *, n->room);
-	for (int i = 0; i < n->all.n; i++)
-		*slot_of(n, n->all.at[i]->name) = n->all.at[i];
+	table_add(mem, &n->all, hash_pointer(b->name), b, 0);
 }
 
 static Binding *
 names_find(const NameTable *n, const char *name)
 {
-	if (n->slot)
-		return *slot_of(n, name);
-	for (int i = n->all.n - 1; i >= 0; i--)
-		if (n->all.at[i]->name == name)
-			return n->all.at[i];
-	return NULL;
+	const HashEntry *is = TABLE_FIND(e, &n->all, hash_pointer(name), ((Binding *)e->of)->name == name);
+	return is ? is->of : NULL;
 }
 
 static Binding *
@@ -174,9 +146,11 @@ scope_find(Elab *e, const char *name)
 static void
 add_visible(Elab *e, const NameTable *n, NameSet *all)
 {
-	for (int i = 0; i < n->all.n; i++)
-		if (n->all.at[i]->name[0] != ' ')
-			vec_push(e->cx->mem, all, n->all.at[i]->name);
+	for (int i = 0; i < n->all.all.n; i++) {
+		const Binding *b = n->all.all.at[i].of;
+		if (b->name[0] != ' ')
+			vec_push(e->cx->mem, all, b->name);
+	}
 }
 
 const char *

@@ -4,19 +4,11 @@
 
 #include <string.h>
 
-static ThreadTable
-table(Arena *mem, int n)
-{
-	return (ThreadTable){.bucket = NEW_ARRAY(mem, int, n), .nbucket = n};
-}
-
 ThreadBuilder *
 thread_open(Arena *mem, const Target *t, bool simplifies)
 {
 	ThreadBuilder *b = NEW(mem, ThreadBuilder);
 	b->simplifies = simplifies;
-	b->constant = table(mem, THREAD_CONSTANTS);
-	b->value = table(mem, THREAD_BUCKETS);
 	b->m = NEW(mem, ThreadModule);
 	b->m->mem = mem;
 	b->m->target = t;
@@ -67,10 +59,7 @@ thread_node_of(const ThreadBuilder *b, Reg r, int *at)
 bool
 thread_is_available(const ThreadBuilder *b, Reg r)
 {
-	const ThreadRegion *region = b->region;
-	while (region && region != thread_def(b->m, r)->home)
-		region = region->outer;
-	return region != NULL;
+	return FIND_NEXT(at, b->region, at->outer, at == thread_def(b->m, r)->home) != NULL;
 }
 
 /* ---- nodes ---- */
@@ -103,21 +92,15 @@ thread_results(ThreadBuilder *b, ThreadNode *n, int nout)
 /* ---- values that are available ---- */
 
 static uint64_t
-mix(uint64_t h, uint64_t v)
-{
-	return (h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29;
-}
-
-static uint64_t
 hash_of(const ThreadNode *n)
 {
-	uint64_t h = mix(mix((uint64_t)n->kind, (uint64_t)n->op), (uint64_t)n->type), bits;
+	uint64_t h = hash_mix(hash_mix((uint64_t)n->kind, (uint64_t)n->op), (uint64_t)n->type), bits;
 	memcpy(&bits, &n->f, sizeof bits);
-	h = mix(mix(h, bits), (uint64_t)n->i);
+	h = hash_mix(hash_mix(h, bits), (uint64_t)n->i);
 	for (int i = 0; i < n->nin; i++)
-		h = mix(h, (uint64_t)n->in[i]);
+		h = hash_mix(h, (uint64_t)n->in[i]);
 	for (int i = 0; i < n->nimm; i++)
-		h = mix(h, (uint64_t)n->imm[i]);
+		h = hash_mix(h, (uint64_t)n->imm[i]);
 	return h ^ h >> 32;
 }
 
@@ -136,34 +119,12 @@ same(const ThreadNode *a, const ThreadNode *b)
 	    (a->nimm == 0 || memcmp(a->imm, b->imm, sizeof *a->imm * (size_t)a->nimm) == 0);
 }
 
+/* Behind the first `least` that were entered. */
 static ThreadNode *
-available(const ThreadTable *t, uint64_t hash, const ThreadNode *like, int first)
+available(const HashTable *t, uint64_t hash, const ThreadNode *like, int least)
 {
-	for (int i = t->bucket[hash % (uint64_t)t->nbucket]; i > first; i = t->number.at[i - 1].before) {
-		const ThreadNumber *s = &t->number.at[i - 1];
-		if (s->hash == hash && same(s->node, like))
-			return s->node;
-	}
-	return NULL;
-}
-
-static void
-note(ThreadBuilder *b, ThreadTable *t, uint64_t hash, ThreadNode *n)
-{
-	int *bucket = &t->bucket[hash % (uint64_t)t->nbucket];
-	ThreadNumber s = {hash, n, *bucket};
-	vec_push(b->m->mem, &t->number, s);
-	*bucket = t->number.n;
-}
-
-void
-thread_leave(ThreadBuilder *b, int to)
-{
-	ThreadTable *t = &b->value;
-	while (t->number.n > to) {
-		ThreadNumber s = vec_pop(&t->number);
-		t->bucket[s.hash % (uint64_t)t->nbucket] = s.before;
-	}
+	const HashEntry *is = TABLE_FIND(e, t, hash, same(e->of, like));
+	return is && is - t->all.at >= least ? is->of : NULL;
 }
 
 ThreadNode *
@@ -196,7 +157,7 @@ thread_record(ThreadBuilder *b, ThreadNode *like, int nout, Reg *out)
 	if (!n) {
 		n = thread_node(b, like, nout);
 		if (looks)
-			note(b, &b->value, h, n);
+			table_add(b->m->mem, &b->value, h, n, 0);
 		thread_append(b, n);
 	}
 	for (int i = 0; i < nout; i++)
@@ -210,7 +171,7 @@ thread_number(ThreadBuilder *b, ThreadNode *n)
 	ThreadNode *same = available(&b->value, h, n, 0);
 	if (same)
 		return same;
-	note(b, &b->value, h, n);
+	table_add(b->m->mem, &b->value, h, n, 0);
 	thread_append(b, n);
 	return n;
 }
@@ -219,11 +180,10 @@ ThreadBuilder *
 thread_reopen(ThreadModule *m)
 {
 	ThreadBuilder *b = NEW(m->mem, ThreadBuilder);
-	*b = (ThreadBuilder){.m = m, .simplifies = true, .place = NOWHERE, .constant = table(m->mem, THREAD_CONSTANTS),
-		.value = table(m->mem, THREAD_BUCKETS)};
+	*b = (ThreadBuilder){.m = m, .simplifies = true, .place = NOWHERE};
 	for (int i = 0; i < m->reg.n; i++)
 		if (m->reg.at[i].def->kind == NODE_CONST)
-			note(b, &b->constant, hash_of(m->reg.at[i].def), m->reg.at[i].def);
+			table_add(m->mem, &b->constant, hash_of(m->reg.at[i].def), m->reg.at[i].def, 0);
 	return b;
 }
 
@@ -236,7 +196,7 @@ constant(ThreadBuilder *b, const ThreadNode *like)
 	ThreadNode *n = available(&b->constant, h, like, 0);
 	if (!n) {
 		n = thread_node(b, like, 1);
-		note(b, &b->constant, h, n);
+		table_add(b->m->mem, &b->constant, h, n, 0);
 	}
 	return n->out[0];
 }

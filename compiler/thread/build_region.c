@@ -13,7 +13,7 @@ open_region(ThreadBuilder *b, ThreadNode *owner, int which)
 	ThreadRegion *r = NEW(b->m->mem, ThreadRegion);
 	r->owner = owner;
 	r->outer = b->region;
-	r->numbers = b->value.number.n;
+	r->numbers = b->value.all.n;
 	b->region = r;
 	if (owner)
 		owner->region[which] = r;
@@ -41,7 +41,7 @@ close_region(ThreadBuilder *b, ThreadKind kind, const Reg *yield, int n)
 	r->nyield = n;
 	r->end = b->place;
 	b->region = r->outer;
-	thread_leave(b, r->numbers);
+	table_leave(&b->value, r->numbers);
 	return r->owner;
 }
 
@@ -126,7 +126,7 @@ thread_function(ThreadBuilder *b, const ThreadSignature *of, Reg *inside)
 		.result = types(b, of->result, of->nresult), .param = types(b, of->param, of->nparam)};
 	b->outside = b->region;
 	b->region = NULL;
-	b->outer_numbers = b->value.number.n;
+	b->outer_numbers = b->value.all.n;
 	f->body = open_region(b, NULL, 0);
 	room_for(b, of->nparam);
 	for (int i = 0; i < of->nparam; i++)
@@ -144,7 +144,7 @@ thread_function_end(ThreadBuilder *b, const Reg *result, int n)
 	vec_push(b->m->mem, &b->m->functions, f);
 	b->function = NULL;
 	b->region = b->outside;
-	thread_leave(b, b->outer_numbers);
+	table_leave(&b->value, b->outer_numbers);
 }
 
 /* ---- loops ---- */

@@ -4,27 +4,13 @@
 
 #include "thread/thread.h"
 
-/* A node whose value is available, in the bucket of its hash. */
-typedef struct ThreadNumber {
-	uint64_t hash;
-	ThreadNode *node;
-	int before;                                     /* earlier one of the same bucket, 0: none */
-} ThreadNumber;
-
-enum { THREAD_BUCKETS = 8192, THREAD_CONSTANTS = 512 };
-
-typedef struct ThreadTable {
-	VEC(ThreadNumber) number;
-	int *bucket, nbucket;
-} ThreadTable;
-
 struct ThreadBuilder {
 	ThreadModule *m;
 	ThreadRegion *region;                           /* where nodes go */
 	Place place;
 	ThreadFunc *function;                           /* open; NULL: the kernel is */
 	ThreadRegion *outside;                          /* where the kernel goes on after it */
-	ThreadTable constant, value;                    /* all there are; those of nodes in open regions */
+	HashTable constant, value;                      /* nodes by their values: all there are; in open regions */
 	bool simplifies;
 	int outer_numbers;                              /* of the kernel, while a function is open */
 };
@@ -41,7 +27,6 @@ void thread_record(ThreadBuilder *b, ThreadNode *like, int nout, Reg *out);
 ThreadNode *thread_number(ThreadBuilder *b, ThreadNode *n);
 /* A builder that goes on with a module, its region not yet set. */
 ThreadBuilder *thread_reopen(ThreadModule *m);
-void thread_leave(ThreadBuilder *b, int to);            /* forgets values, down to so many */
 
 /* build_region.c: of a loop's index, once its bounds are known */
 void thread_loop_range(ThreadModule *m, ThreadNode *loop);

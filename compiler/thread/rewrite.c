@@ -71,7 +71,7 @@ visit_region(Rewrite *w, ThreadRegion *r)
 	ThreadBuilder *b = w->b;
 	ThreadRegion *outer = b->region;
 	ThreadNode **body = r->body.at;
-	int n = r->body.n, numbers = b->value.number.n;
+	int n = r->body.n, numbers = b->value.all.n;
 	b->region = r;
 	r->body.at = NULL;
 	r->body.n = r->body.cap = 0;
@@ -79,7 +79,7 @@ visit_region(Rewrite *w, ThreadRegion *r)
 		visit(w, body[i]);
 	for (int i = 0; i < r->nyield; i++)
 		follow(w, &r->yield[i]);
-	thread_leave(b, numbers);
+	table_leave(&b->value, numbers);
 	b->region = outer;
 }
 

@@ -7,71 +7,6 @@
 
 #include <string.h>
 
-typedef struct Entry {
-	Op *op;
-	uint64_t hash;
-	int epoch;
-	int next;                                       /* in the bucket, or -1 */
-} Entry;
-
-struct Seen {
-	Arena *tmp;
-	VEC(Entry) all;
-	int *bucket;                                    /* head of each chain, or -1 */
-	int nbuckets;                                   /* a power of two */
-};
-
-Seen *
-seen_open(Arena *tmp)
-{
-	Seen *n = NEW(tmp, Seen);
-
-	n->tmp = tmp;
-	return n;
-}
-
-static void
-enter(Seen *n, int i)
-{
-	int *head = &n->bucket[n->all.at[i].hash & (uint64_t)(n->nbuckets - 1)];
-
-	n->all.at[i].next = *head;
-	*head = i;
-}
-
-static void
-grow(Seen *n)
-{
-	n->nbuckets = n->nbuckets ? n->nbuckets * 2 : 256;
-	n->bucket = NEW_ARRAY(n->tmp, int, n->nbuckets);
-	for (int i = 0; i < n->nbuckets; i++)
-		n->bucket[i] = -1;
-	for (int i = 0; i < n->all.n; i++)
-		enter(n, i);
-}
-
-int
-seen_enter(Seen *n)
-{
-	return n->all.n;
-}
-
-void
-seen_leave(Seen *n, int mark)
-{
-	while (n->all.n > mark) {
-		Entry e = vec_pop(&n->all);
-		n->bucket[e.hash & (uint64_t)(n->nbuckets - 1)] = e.next;
-	}
-}
-
-static uint64_t
-mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
-	return h ^ h >> 31;
-}
-
 /* May the first two operands be swapped without a change of bits?  min and max of floats may not: they
  * differ on zeros of two signs. */
 static bool
@@ -85,32 +20,32 @@ commutes(const Op *op)
 static uint64_t
 hash_attr(const Attr *a)
 {
-	uint64_t h = mix((uint64_t)a->kind, (uint64_t)a->name), bits;
+	uint64_t h = hash_mix((uint64_t)a->kind, (uint64_t)a->name), bits;
 
 	memcpy(&bits, &a->f, sizeof bits);
-	h = mix(h, a->kind == KIND_FLOAT ? bits : (uint64_t)a->i);
+	h = hash_mix(h, a->kind == KIND_FLOAT ? bits : (uint64_t)a->i);
 	for (int i = 0; a->kind == KIND_INTS && i < a->ints.n; i++)
-		h = mix(h, (uint64_t)a->ints.at[i]);
+		h = hash_mix(h, (uint64_t)a->ints.at[i]);
 	return h;
 }
 
 static uint64_t
 hash(const Op *op)
 {
-	uint64_t h = mix(17, (uint64_t)op->kind), attrs = 0;
+	uint64_t h = hash_mix(17, (uint64_t)op->kind), attrs = 0;
 
 	if (op->nin >= 2 && commutes(op)) {
 		uint64_t a = (uint64_t)(uintptr_t)op->in[0], b = (uint64_t)(uintptr_t)op->in[1];
-		h = mix(mix(h, MIN(a, b)), MAX(a, b));
+		h = hash_mix(hash_mix(h, MIN(a, b)), MAX(a, b));
 	} else {
 		for (int i = 0; i < op->nin; i++)
-			h = mix(h, (uint64_t)(uintptr_t)op->in[i]);
+			h = hash_mix(h, (uint64_t)(uintptr_t)op->in[i]);
 	}
 	for (int i = 0; i < op->nattr; i++)
 		attrs += hash_attr(&op->attr[i]);
 	for (int i = 0; i < op->nout; i++)
-		h = mix(h, (uint64_t)(uintptr_t)op->out[i].type);
-	return mix(h, attrs);
+		h = hash_mix(h, (uint64_t)(uintptr_t)op->out[i].type);
+	return hash_mix(h, attrs);
 }
 
 static bool
@@ -132,23 +67,16 @@ same(const Op *a, const Op *b)
 }
 
 Op *
-seen_match(Seen *n, Op *op, int epoch)
+simplify_seen(Simplify *s, Op *op)
 {
 	unsigned traits = op_info[op->kind].traits;
 	bool reads = traits & READS;
 
 	if (op->nout == 0 || (traits & (WRITES | EFFECT | REGION)) || !(traits & (PURE | READS)))
 		return NULL;
-	if (n->all.n >= n->nbuckets)
-		grow(n);
 	uint64_t h = hash(op);
-	for (int i = n->bucket[h & (uint64_t)(n->nbuckets - 1)]; i >= 0; i = n->all.at[i].next) {
-		const Entry *e = &n->all.at[i];
-		if (e->hash == h && (!reads || e->epoch == epoch) && same(e->op, op))
-			return e->op;
-	}
-	Entry e = {op, h, epoch, -1};
-	vec_push(n->tmp, &n->all, e);
-	enter(n, n->all.n - 1);
-	return NULL;
+	const HashEntry *is = TABLE_FIND(e, &s->seen, h, (!reads || e->tag == s->epoch) && same(e->of, op));
+	if (!is)
+		table_add(s->tmp, &s->seen, h, op, s->epoch);
+	return is ? is->of : NULL;
 }

@@ -88,7 +88,7 @@ simplify_op(Simplify *s, Op *op)
 		simplify_forward(s, &op->out[0], v);
 		return;
 	}
-	Op *same = seen_match(s->seen, op, s->epoch);
+	Op *same = simplify_seen(s, op);
 	for (int i = 0; same && i < op->nout; i++)
 		simplify_forward(s, &op->out[i], &same->out[i]);
 	if (writes(op))
@@ -136,23 +136,24 @@ static void
 walk_regions(Simplify *s, Op *op)
 {
 	bool changes = writes(op);
-	Seen *outer = s->seen;
+	HashTable outer = s->seen;
 
 	if (op_has_fn(op))
-		s->seen = seen_open(s->tmp);
+		s->seen = (HashTable){0};
 	if (changes && op->kind != OP_IF)
 		s->epoch++;
 	for (int r = 0; r < op->nregion; r++)
 		walk(s, op->region[r]);
 	if (changes)
 		s->epoch++;
-	s->seen = outer;
+	if (op_has_fn(op))
+		s->seen = outer;
 }
 
 static void
 walk(Simplify *s, Block *b)
 {
-	int mark = seen_enter(s->seen);
+	int mark = s->seen.all.n;
 
 	for (Op *op = b->first, *next; op; op = next) {
 		next = op->next;
@@ -168,7 +169,7 @@ walk(Simplify *s, Block *b)
 			simplify_op(s, op);
 		}
 	}
-	seen_leave(s->seen, mark);
+	table_leave(&s->seen, mark);
 }
 
 /* One round; true if anything changed. */
@@ -181,7 +182,7 @@ simplify_round(Simplify *s)
 	func_number(s->f);
 	for (int i = 0; i < s->f->nvalues; i++)
 		vec_push(s->tmp, &s->forward, NULL);
-	s->seen = seen_open(s->tmp);
+	s->seen = (HashTable){0};
 	walk(s, s->f->body);
 	return simplify_sweep(s) || s->changed;
 }

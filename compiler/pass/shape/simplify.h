@@ -4,14 +4,12 @@
 
 #include "pass/pass.h"
 
-typedef struct Seen Seen;                               /* cse.c: ops that later ones may equal */
-
 typedef struct Simplify {
 	Module *m;
 	Arena *tmp;
 	Func *f;
 	VEC(Value *) forward;                           /* by value id: what stands for it now, or NULL */
-	Seen *seen;
+	HashTable seen;                                 /* ops in sight, which later ones may equal: cse.c */
 	int epoch;                                      /* counts ops that may write memory, for reads */
 	bool changed, is_gpu;
 } Simplify;
@@ -53,11 +51,8 @@ bool simplify_effect(Simplify *s, Op *op);
 
 /* cse.c */
 
-Seen *seen_open(Arena *tmp);
-int seen_enter(Seen *n);                                /* a region: gives a mark */
-void seen_leave(Seen *n, int mark);                     /* what was seen since then is out of sight */
 /* An earlier op in sight that computes the same, or NULL, and then op is kept for later ones. */
-Op *seen_match(Seen *n, Op *op, int epoch);
+Op *simplify_seen(Simplify *s, Op *op);
 
 /* simplify_control.c */
 
