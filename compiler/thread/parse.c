@@ -33,8 +33,7 @@ thread_read_number(ThreadReader *r, int *number)
 bool
 thread_read_fail(ThreadReader *r, const char *what)
 {
-	diag_error(r->r.cx, r->r.l.place, DIAG_THREAD_TEXT, what);
-	return false;
+	return diag_error(r->r.cx, r->r.l.place, DIAG_THREAD_TEXT, what);
 }
 
 /* "0", "0.0", "true", "0:i64": of the expected type where none is said. */
@@ -138,8 +137,7 @@ thread_read_bind(ThreadReader *r, const ThreadNames *names, const Reg *v, int n)
 		if (t != names->at[i].type) {
 			const char *why = arena_printf(r->r.cx->tmp, "r%d is of type %s, not %s", names->at[i].number,
 			    reg_type_text[t], reg_type_text[names->at[i].type]);
-			diag_error(r->r.cx, names->at[i].place, DIAG_THREAD_TEXT, why);
-			return false;
+			return diag_error(r->r.cx, names->at[i].place, DIAG_THREAD_TEXT, why);
 		}
 	}
 	return true;
@@ -219,10 +217,8 @@ read_region(ThreadReader *r, ThreadKind kind, int n)
 	ThreadNames names = {0};
 	ThreadRegs yield = {0};
 	bool tests = kind == NODE_WHILE;
-	if (r->depth >= MAX_NESTING) {
-		diag_error(r->r.cx, r->r.l.place, DIAG_TIR_NESTING, MAX_NESTING);
-		return false;
-	}
+	if (r->depth >= MAX_NESTING)
+		return diag_error(r->r.cx, r->r.l.place, DIAG_TIR_NESTING, MAX_NESTING);
 	r->depth++;
 	while (!read_is_punct(&r->r, '}') || tests) {
 		if (read_take(&r->r, '}')) {
@@ -247,10 +243,8 @@ read_region(ThreadReader *r, ThreadKind kind, int n)
 static bool
 read_nodes(ThreadReader *r)
 {
-	if (r->depth >= MAX_NESTING) {
-		diag_error(r->r.cx, r->r.l.place, DIAG_TIR_NESTING, MAX_NESTING);
-		return false;
-	}
+	if (r->depth >= MAX_NESTING)
+		return diag_error(r->r.cx, r->r.l.place, DIAG_TIR_NESTING, MAX_NESTING);
 	r->depth++;
 	while (!read_is_punct(&r->r, '}'))
 		if (!read_node(r))

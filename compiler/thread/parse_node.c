@@ -419,6 +419,5 @@ thread_read_plain(ThreadReader *r, const ThreadNames *names)
 		return read_call(r, names);
 	if (strcmp(word, "ptx") == 0 || strcmp(word, "print") == 0)
 		return read_quoted(r, word[1] == 'r', names);
-	diag_error(r->r.cx, at, DIAG_THREAD_TEXT, arena_printf(r->r.cx->tmp, "unknown operation '%s'", word));
-	return false;
+	return diag_error(r->r.cx, at, DIAG_THREAD_TEXT, arena_printf(r->r.cx->tmp, "unknown operation '%s'", word));
 }
