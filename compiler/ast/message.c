@@ -251,6 +251,12 @@ common_mistake(Parser *p, const char *word, const char *const *expected, int n)
 		return "a block stands in braces: { ... }";
 	if (is_mode(before) && among(expected, n, "':'"))
 		return arena_printf(p->cx->mem, "the mode stands behind the colon: %s: %s f32[N]", word, before);
+	if (is_mode(before) && strcmp(word, "*") == 0)
+		return "a pointer has no mode: p: *f32, or p: *mut f32 to write through it";
+	if (n == 1 && among(expected, n, "'['") && (strcmp(word, ")") == 0 || strcmp(word, ",") == 0))
+		return "a tensor has dimensions: f32[N], or f32[] of one element; a scalar has no mode";
+	if (strcmp(word, ",") == 0 && among(expected, n, "'='") && (line_begins(p, "let ") || line_begins(p, "var ")))
+		return arena_printf(p->cx->mem, "a tuple is taken apart in parentheses: let (%s, ...) = ...", before);
 	if (strcmp(word, ":") == 0 && among(expected, n, "'=>'"))
 		return "the type of a function's result is written fn f(a) -> f32";
 	bool loop = strcmp(before, "for") == 0 ? strcmp(word, "(") == 0 : strcmp(before, "in") == 0 && !expr;

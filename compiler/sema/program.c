@@ -159,7 +159,8 @@ list_names(Program *p)
 	static const char *const words[] = {"kernel", "fn", "const", "let", "var"};
 
 	for (int i = 0; i < p->items.n; i++) {
-		vec_push(p->cx->mem, &p->known, p->items.at[i]->name);
+		if (is_named(p->items.at[i]))
+			vec_push(p->cx->mem, &p->known, p->items.at[i]->name);
 		if (p->items.at[i]->kind == ITEM_CONST)
 			vec_push(p->cx->mem, &p->consts, p->items.at[i]->name);
 	}
