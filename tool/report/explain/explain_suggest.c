@@ -9,7 +9,7 @@
 
 
 static void
-add(const Explain *s, Suggestions *all, double us, int part, const char *text, bool built)
+add(const Explain *s, Suggestions *all, double us, int part, const char *text, const ChangeError *error)
 {
 	bool memory;
 	double outside, least = explain_least(
@@ -17,7 +17,7 @@ add(const Explain *s, Suggestions *all, double us, int part, const char *text, b
 	us = us > 0 ? MAX(us, least) : us;
 	if (us > SAID_WORTH * s->us)
 		return;
-	vec_push(s->mem, all, ((Suggestion){us, text, built, part, false}));
+	vec_push(s->mem, all, ((Suggestion){us, text, error, error != NULL, part, false}));
 	for (int k = all->n - 1;
 	     k > 0 && us > 0 && (all->at[k - 1].us <= 0 || all->at[k - 1].us > us); k--) {
 		Suggestion more = all->at[k - 1];
@@ -29,12 +29,8 @@ add(const Explain *s, Suggestions *all, double us, int part, const char *text, b
 void
 explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text)
 {
-	add(s, all, us, part, text, false);
+	add(s, all, us, part, text, NULL);
 }
-
-/* Of the launch, as compiled: an H200 mostly agrees with a change that takes less
- * (bench/results/h200-estimates.md). */
-static const double LESS = .93, WARPS = .9, FAST = .95;
 
 /* Does a part take so much of the longest one that less of it may be worth something? */
 static bool
@@ -73,9 +69,8 @@ is_schedule(const Explain *s, const json_t *v)
 	return all;
 }
 
-/* What is faster as it is built by so much that an H200 mostly agrees
- * (bench/results/h200-estimates.md); where the trips are guessed, other tiles would have other
- * ones. */
+/* What is faster as it is built, also if it takes as much longer than that as such changes did at most; where the trips
+ * are guessed, other tiles would have other ones. */
 static void
 add_variants(const Explain *s, Suggestions *all)
 {
@@ -84,12 +79,9 @@ add_variants(const Explain *s, Suggestions *all)
 	json_array_foreach(s->variants, i, v)
 	{
 		double us = explain_built_us(s, v);
-		const char *values = json_string_value(json_object_get(v, "values"));
-		bool warps = strncmp(values, "warps = ", 8) == 0, fast = json_is_true(json_object_get(v, "fast"));
-		double less = fast && !strchr(values, ',') ? FAST : warps ? WARPS : LESS;
-		if (us > 0 && us <= less * explain_even(s) &&
-		    (is_schedule(s, v) || !*explain_guessed(s)))
-			add(s, all, us, -1, said_of(s, v), true);
+		const ChangeError *e = explain_change_error(s, v);
+		if (us > 0 && e->most * us <= explain_even(s) && (is_schedule(s, v) || !*explain_guessed(s)))
+			add(s, all, us, -1, said_of(s, v), e);
 	}
 }
 
@@ -335,6 +327,26 @@ head_of(const Explain *s, const char *text)
 	return arena_strndup(s->mem, text, n);
 }
 
+/* How many values it changes. */
+static int
+count_values(const char *text)
+{
+	int n = 1;
+	for (; *text && *text != '('; text++)
+		n += *text == ',' && text[1] == ' ';
+	return n;
+}
+
+/* Is it faster, or about as fast and simpler? */
+static bool
+is_better(double us, const char *text, double than, const char *other)
+{
+	static const double SAME = .02;
+	double less = (than - us) / than;
+	int values = count_values(text), others = count_values(other);
+	return values < others ? less > -SAME : values > others ? less > SAME : less > 0;
+}
+
 /* What is to be changed first; NULL: nothing is known.  What was not compiled saves its time at most: half of it
  * counts. */
 static const Suggestion *
@@ -345,7 +357,8 @@ first_change(const Explain *s, const Suggestions *all)
 	for (int i = 0; i < all->n; i++) {
 		const Suggestion *r = &all->at[i];
 		double us = r->built ? r->us : (r->us + s->us) / 2;
-		if (r->us > 0 && us < least) {
+		bool better = first && first->built && r->built ? is_better(us, r->text, least, first->text) : us < least;
+		if (r->us > 0 && better) {
 			least = us;
 			first = r;
 		}
@@ -355,18 +368,18 @@ first_change(const Explain *s, const Suggestions *all)
 	return first;
 }
 
-/* The fastest of what was compiled, though not clearly; NULL: none takes less, or nothing is to be
- * had.  Of nine such an H200 took 0.78 to 0.9 of the time four, and 1.03 to 1.5 times four. */
+/* The best of what was compiled and half of such changes would gain by, though not clearly; NULL: nothing is to be had. */
 static const json_t *
 closest(const Explain *s)
 {
-	static const double SAME = .999;
 	const json_t *v, *best = NULL;
 	size_t i;
 	json_array_foreach(s->variants, i, v)
 	{
 		double us = explain_built_us(s, v);
-		if (us > 0 && us < SAME * s->us && (!best || us < explain_built_us(s, best)))
+		if (us <= 0 || us * MAX(explain_change_error(s, v)->half, 1) >= SAID_WORTH * s->us)
+			continue;
+		if (!best || is_better(us, said_of(s, v), explain_built_us(s, best), said_of(s, best)))
 			best = v;
 	}
 	return explain_at_floor(s) || *explain_guessed(s) ? NULL : best;
@@ -381,15 +394,14 @@ explain_first(const Explain *s, const Suggestions *all)
 	bool is_less = first && !first->built && first->us > 0 && us < (first->us + s->us) / 2;
 	if (close && (!first || is_less))
 		return arena_printf(s->mem,
-		    "none of the changes that were tried is clearly better; within the model's "
-		    "error, to be timed: %s, %s",
-		    said_of(s, close), explain_micro(s, us));
+		    "none of the changes that were tried is clearly better; this may be, to be timed: %s, %s",
+		    said_of(s, close), explain_change_time(s, us, explain_change_error(s, close)));
 	if (!first)
 		return "none of the changes that were tried is clearly better";
 	return arena_printf(s->mem, "first to change: %s%s", first->built ? first->text : head_of(s, first->text),
-	    first->us > 0 ? arena_printf(s->mem, ", then %s%s", first->built ? "" : "at least ", explain_micro(s,
-	        first->us))
-			  : "");
+	    first->built    ? arena_printf(s->mem, ", then %s", explain_change_time(s, first->us, first->error))
+	    : first->us > 0 ? arena_printf(s->mem, ", then at least %s", explain_micro(s, first->us))
+			    : "");
 }
 
 /* All that was compiled, the fastest first, with the time of its code. */
@@ -404,12 +416,13 @@ say_built(const Explain *s, TextList *out)
 	json_array_foreach(s->variants, i, v)
 	{
 		double us = explain_built_us(s, v);
+		const Suggestion one = {us, said_of(s, v), explain_change_error(s, v), true, -1, false};
 		for (int k = found.n; us > 0 && k >= 0; k--) {
 			if (k == found.n)
-				vec_push(s->mem, &found, ((Suggestion){us, said_of(s, v), true, -1, false}));
+				vec_push(s->mem, &found, one);
 			else if (found.at[k].us > us)
-				found.at[k + 1] = found.at[k], found.at[k] = (Suggestion){us, said_of(s, v), true,
-				    -1, false};
+				found.at[k + 1] = found.at[k],
+				found.at[k] = one;
 		}
 	}
 	for (int k = 0; k < MIN(found.n, SHOWN); k++)
@@ -420,8 +433,7 @@ say_built(const Explain *s, TextList *out)
 		explain_add(s, out,
 		    arena_printf(s->mem, "Changes that were tried, compiled and estimated as this is: %s.%s",
 		        explain_join(s, &all, "; "),
-			found.at[0].us <= LESS * s->us ? " Of 48 that were to take so much less an H200 took less "
-			    "for 38." : ""));
+			found.at[0].us < SAID_WORTH * s->us ? explain_change_error_said(s, found.at[0].error) : ""));
 }
 
 /* Those that were tried, where none has a time of its code: "; of what was tried, BM = 64, no code has a time"; "". */
