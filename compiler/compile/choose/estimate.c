@@ -227,12 +227,15 @@ hold(Estimate *e)
 		e->serial += e->filled_trips * MEMORY_LATENCY;
 }
 
-/* Cycles until n blocks that run together are over. */
+/* Cycles until n blocks that run together are over.  They begin together, and those that share loops join at one time: two
+ * products of 96 x 5632 x 2048 in 128 x 64 by two, 176 blocks, take 25.1 us on an H200 (17.5 without the second one's join
+ * and half of the sums, 22.4 so).  Blocks that decode drift apart: 96 x 4096 x 4096 of int4 by two 16.9 us (13.6). */
 static double
 set_cycles(const Estimate *e, int n)
 {
-	double alone = FILL + EPILOGUE + longest(&e->block) + e->serial + estimate_join(e->t, e->split, e->sums, e->joins);
-	return n ? MAX(alone, n * longest(&e->block) + FILL) : 0;
+	double join = estimate_join(e->t, e->split, e->sums, e->joins), alone = EPILOGUE + longest(&e->block) + e->serial;
+	bool drifts = e->decodes || e->decodes_rows || estimate_fills(e) > 0;
+	return n ? FILL + MAX(alone + join, n * longest(&e->block) + (drifts ? 0 : join)) : 0;
 }
 
 /* What the least whole number that is x or more sums up to, from 0 to x. */
@@ -436,8 +439,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
 	    .mapped = true, .written_out = choose_written_out(f)};
 	Found found;
-	e.joins = e.split > 1 && split_joins(f) && !split_find(f, t, &found);
-	for (int i = 0; e.joins && i < found.loop->nout; i++)
+	bool divides = e.split > 1 && !split_find(f, t, &found);
+	e.joins = divides && split_joins(f);
+	for (int i = 0; divides && i < found.loop->nout; i++)
 		e.sums += (double)type_count(found.loop->out[i].type) * 4;
 	if (e.split > 1 && !e.joins && (e.parted || b->schedule.persistent == 1)) {
 		e.stream = e.split;
