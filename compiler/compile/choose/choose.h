@@ -156,6 +156,8 @@ int blocks_elements(const Func *f);             /* of the largest tile, that a t
 int blocks_longest_loop(const Func *f);         /* its ops */
 /* Not products of warpgroups, which are estimate.c's, nor what costs little known cycles; nor many ops, which take long. */
 bool blocks_modelled(const Func *f);
+/* Does it multiply by instructions of warps, and nothing in it is modelled only crudely but that loops do? */
+bool blocks_multiply(const Func *f);
 bool blocks_privatize(const Func *f);               /* do programs add to the same places? (pass privatize) */
 bool blocks_merge(const Func *f);                   /* do neighbours? */
 bool blocks_loop(const Func *f);                /* has it one? */
@@ -245,6 +247,8 @@ void choose_explain(const NamedConst *chosen, int n, const Bound *header, const 
 /* choose_candidate.c.  Each does nothing unless all that was tried is wanted.  `refused` NULL: the bill says why, or
  * nothing does; `values` NULL: the header's. */
 void why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const Bill *bill, const char *refused);
+/* Drops estimates that what follows is not compared with; what was refused stays. */
+void why_anew(ChooseWhy *why);
 void why_none(ChooseWhy *why, const char *reason);
 void why_because(ChooseWhy *why, const char *reason);
 /* Is that value among these? */

@@ -117,6 +117,17 @@ why_tried(ChooseWhy *why, const NamedConst *values, int n, double cycles, const 
 }
 
 void
+why_anew(ChooseWhy *why)
+{
+	int n = 0;
+	for (int i = 0; why && why->mem && i < why->tried.n; i++)
+		if (why->tried.at[i].cycles < 0)
+			why->tried.at[n++] = why->tried.at[i];
+	if (why && why->mem)
+		why->tried.n = n;
+}
+
+void
 why_none(ChooseWhy *why, const char *reason)
 {
 	if (why && why->mem)

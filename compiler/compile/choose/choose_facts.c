@@ -81,6 +81,19 @@ blocks_modelled(const Func *f)
 }
 
 bool
+blocks_multiply(const Func *f)
+{
+	int n = 0;
+	bool multiplies = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (++n > OPS_MOST || is_crudely_modelled(op))
+			return false;
+		multiplies |= op_family(op) == FAMILY_DOT;
+	}
+	return multiplies;
+}
+
+bool
 blocks_privatize(const Func *f)
 {
 	return ANY_OP(op, f->body, op_family(op) == FAMILY_ATOMIC && privatize_takes(f, op));
