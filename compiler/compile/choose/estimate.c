@@ -49,12 +49,6 @@ static const double FLAT_NEST = 1.2;
 static const double ONE_GROUP = 0.65;
 /* Of the same, what they take: heads of 64 in 64 x 64 172 us (178 estimated), with a bias of f32 310 (311). */
 static const double FLAT_TAKES = 1.07;
-/* Of n programs that a block of a cluster takes in a fixed order, each of which leaves early or not: the most that one of
- * 132 blocks has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted,
- * 164 flat. */
-static const double UNEVEN_EXITS = 2.6;
-/* How many programs stay is estimated: within such a share. */
-static const double DYNAMIC_SHARE = 0.2;
 static const double LEAVE_BLOCK = 900, LEAVE_TURN = 1260, LEAVE_DRAWN = 300, LEAVE_PLANE = 100;
 static const double LAUNCH = 2365;                               /* estimate_product.c's, scaled */
 static const double TRIP_WAIT = 190, FILL = 1500, EPILOGUE = 600;
@@ -238,27 +232,6 @@ set_cycles(const Estimate *e, int n)
 	return n ? FILL + MAX(alone + join, n * longest(&e->block) + (drifts ? 0 : join)) : 0;
 }
 
-/* What the least whole number that is x or more sums up to, from 0 to x. */
-static double
-sum_of_ceilings(double x)
-{
-	double n = floor(x);
-	return n * (n + 1) / 2 + (x - n) * (n + 1);
-}
-
-/* Of what programs take that leave early or not, dealt out evenly.  Where they are fetched, the last of a block is one more
- * than some have. */
-static double
-uneven_exits(const Estimate *e)
-{
-	if (e->turns > 0)
-		return 1 + UNEVEN_EXITS / sqrt(MAX(e->turns, 1));
-	if (e->fetched <= 0)
-		return 1;
-	double least = e->fetched * (1 - DYNAMIC_SHARE), most = e->fetched * (1 + DYNAMIC_SHARE);
-	return (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->fetched);
-}
-
 /* Of programs that leave, those of one multiprocessor. */
 static double
 leaving_cycles(const Estimate *e, double programs, int together)
@@ -288,7 +261,7 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 		    (e->is_fma && together > 1 && n <= together ? UNEVEN_SET : 1);
 	const Use *u = &e->block;
 	double use = e->restarts ? MAX(longest(u), u->products + e->serial) : longest(u) + e->serial;
-	return PARTED_START + FILL + n * uneven_exits(e) * (use + EPILOGUE) +
+	return PARTED_START + FILL + n * estimate_uneven_exits(e) * (use + EPILOGUE) +
 	    estimate_join(e->t, e->split, e->sums, e->joins);
 }
 
@@ -487,7 +460,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	double groups = FLAT_CHAIN * estimate_flat_groups(&e), nest = e.restarts && e.dots == 1 ? FLAT_NEST : 1;
 	double flat = e.parted || e.drifts ? 1 : is_chain ? groups : nest;
 	double cycles = programs_cycles(&e, programs, each, together) * flat;
-	cycles = is_plain ? plain_product(&e, programs, together) * uneven_exits(&e) : cycles + LAUNCH;
+	cycles = is_plain ? plain_product(&e, programs, together) * estimate_uneven_exits(&e) : cycles + LAUNCH;
 	double leaving = leaving_cycles(&e, all - programs, together);
 	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));
 	bool is_even = (e.acting >= 1 && e.planes <= 0) || e.slot <= 0;

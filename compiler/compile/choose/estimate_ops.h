@@ -132,6 +132,10 @@ enum { MEMORY_LATENCY = 1100 };
  * small that all programs read the same lines. */
 double estimate_rounds(const Estimate *e, double programs, int together, bool is_plain, double *common);
 
+/* estimate_rounds.c: of what programs take that leave early or not, dealt out evenly.  Where they are fetched, the last
+ * of a block is one more than some have. */
+double estimate_uneven_exits(const Estimate *e);
+
 /* estimate_rounds.c: is it a loop around others whose sums begin anew in each of its iterations, as scores of a
  * vocabulary's parts? */
 bool estimate_restarts(const Op *loop);
