@@ -265,10 +265,10 @@ is_equal_load(const Count *c, const ThreadNode *a, const ThreadNode *b)
 	const ThreadAccess *x = a->at, *y = b->at;
 	return same_of(c, x->base) == same_of(c, y->base) && same_of(c, x->offset) == same_of(c, y->offset) &&
 	    x->constant == y->constant && same_of(c, x->mask) == same_of(c, y->mask) &&
-	    x->n == y->n && x->type == y->type && x->space == y->space;
+	    same_of(c, x->fill) == same_of(c, y->fill) && x->n == y->n && x->type == y->type && x->space == y->space;
 }
 
-/* A masked load leaves zeros where it takes nothing: two registers an instruction. */
+/* A masked load leaves zeros where it takes nothing, two registers an instruction, or what fills them, one. */
 static double
 load_issue(Count *c, const ThreadNode *n)
 {
@@ -280,7 +280,7 @@ load_issue(Count *c, const ThreadNode *n)
 		}
 	if (c->nload < LOADS_MOST)
 		c->load[c->nload++] = n;
-	return 1 + (n->at->mask ? MAX(words / 2, 1) : 0);
+	return 1 + (n->at->mask ? MAX(n->at->fill ? words : words / 2, 1) : 0);
 }
 
 /* Elements of less than a word are joined. */

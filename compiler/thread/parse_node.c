@@ -62,6 +62,8 @@ read_address(ThreadReader *r, ThreadAccess *at)
 			at->cache = (CacheHint)i;
 	if (read_take_word(&r->r, "where") && !thread_read_use(r, REG_PRED, &at->mask))
 		return false;
+	if (at->mask && read_take_word(&r->r, "else") && !thread_read_use(r, at->type, &at->fill))
+		return false;
 	return !read_take_word(&r->r, "changes") || thread_read_use(r, REG_GLOBAL, &at->changes);
 }
 

@@ -139,6 +139,10 @@ address(Print *p, const ThreadAccess *at)
 		text_put(p->out, " where ");
 		use(p, at->mask, REG_PRED);
 	}
+	if (at->fill) {
+		text_put(p->out, " else ");
+		use(p, at->fill, at->type);
+	}
 	if (at->changes) {
 		text_put(p->out, " changes ");
 		use(p, at->changes, REG_GLOBAL);

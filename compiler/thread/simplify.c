@@ -263,9 +263,9 @@ is_never(ThreadBuilder *b, ThreadNode *n, Reg *out)
 	if (!n->at->mask || !thread_const(b->m, n->at->mask, &v))
 		return false;
 	if (v)
-		n->at->mask = 0;
+		n->at->mask = n->at->fill = 0;
 	for (int i = 0; i < n->nout && !v; i++)
-		out[i] = zero_of(b, n->type);
+		out[i] = n->at->fill ? n->at->fill : zero_of(b, n->type);
 	return !v;
 }
 

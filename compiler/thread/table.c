@@ -85,7 +85,7 @@ Reg *
 thread_operand(ThreadNode *n, int i)
 {
 	if (n->at) {
-		Reg *const own[] = {&n->at->base, &n->at->offset, &n->at->mask, &n->at->changes};
+		Reg *const own[] = {&n->at->base, &n->at->offset, &n->at->mask, &n->at->fill, &n->at->changes};
 		for (int k = 0; k < LEN(own); k++)
 			if (*own[k] && i-- == 0)
 				return own[k];

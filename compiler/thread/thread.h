@@ -127,6 +127,7 @@ typedef struct ThreadAccess {
 	int64_t constant;                               /* bytes more */
 	int align;                                      /* bytes that the address is known to be a multiple of */
 	Reg mask;                                       /* REG_PRED: only where it is true; 0: always */
+	Reg fill;                                       /* of a load: each register where it is false; 0: zero */
 	CacheHint cache;
 	AtomicOrder order;                              /* of atomics */
 	AtomicScope scope;

@@ -53,6 +53,8 @@ check_access(ThreadVerify *v, const ThreadNode *n)
 	RegType base = at->space == SPACE_SHARED ? REG_SHARED : REG_GLOBAL;
 	if (!has_type(v, n, at->base, base) || (at->mask && !has_type(v, n, at->mask, REG_PRED)))
 		return false;
+	if (at->fill && (n->kind != NODE_LOAD || !at->mask || !has_type(v, n, at->fill, at->type)))
+		return fail(v, n, "a fill is of the load's type, and needs a mask");
 	if (at->offset && thread_type(v->m, at->offset) != REG_I32 && thread_type(v->m, at->offset) != REG_I64)
 		return fail(v, n, "an offset is an i32 or i64");
 	if (at->type == REG_SHARED || at->align & (at->align - 1))

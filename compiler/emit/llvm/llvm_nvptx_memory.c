@@ -161,17 +161,31 @@ in_one(Units u)
 	return MIN(u.n, most);
 }
 
-/* What is not loaded under a mask is 0. */
+/* A unit of what a load leaves where its mask is false; NULL: zero. */
+static LLVMValueRef
+fill_of(EmitLlvm *l, const ThreadAccess *at, Units u)
+{
+	enum { PER_MOST = 4 };
+	LLVMValueRef fill = at->fill ? llvm_value(l, at->fill) : NULL;
+	LLVMValueRef each[PER_MOST] = {fill, fill, fill, fill};
+	return fill && u.per > 1 ? llvm_word(l, each, at->type, u.per) : fill;
+}
+
+/* What is not loaded under a mask is set before: a choice behind the load would hold a predicate until it is there, of
+ * which a thread has seven, so that ptxas begins so many loads together at most. */
 static void
 put_access(EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMValueRef p, LLVMValueRef *v, bool loads)
 {
 	LlvmAsm a = {.l = l};
 	int bytes = thread_type_bytes(u.unit);
 	bool masked = llvm_constant_mask(l, at) < 0;
+	LLVMValueRef fill = masked && loads ? fill_of(l, at, u) : NULL;
 	for (int i = 0; i < n && loads; i++) {
 		llvm_asm_result(&a, u.unit);
-		if (masked)
+		if (masked && !fill)
 			text_printf(&a.text, "mov.b%d $%d, 0; ", MAX(16, 8 * bytes), i);
+		else if (masked)
+			text_printf(&a.text, "mov.b%d $%d, $%d; ", MAX(16, 8 * bytes), i, n + 2);
 	}
 	llvm_asm_in(&a, p, address_type(at));
 	for (int i = 0; i < n && !loads; i++)
@@ -180,6 +194,8 @@ put_access(EmitLlvm *l, const ThreadAccess *at, Units u, int first, int n, LLVMV
 		llvm_asm_in(&a, llvm_value(l, at->mask), REG_PRED);
 		text_printf(&a.text, "@$%d ", n + 1);
 	}
+	if (fill)
+		llvm_asm_in(&a, fill, u.unit);
 	text_printf(&a.text, "%s.%s%s%s", loads ? "ld" : "st", at->cache == CACHE_VOLATILE ? "volatile." : "", space(at),
 	    hint(l, at, loads));
 	put_width(&a.text, n, bytes);
@@ -213,7 +229,7 @@ llvm_nvptx_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 	word = NEW_ARRAY(l->mem, LLVMValueRef, u.n);
 	if (mask == 0) {
 		for (int i = 0; i < u.n; i++)
-			word[i] = LLVMConstNull(l->type[u.unit]);
+			word[i] = at->fill ? fill_of(l, at, u) : LLVMConstNull(l->type[u.unit]);
 	} else if (mask == 1 && is_plain(at)) {
 		load_plain(l, at, u, word);
 	} else {

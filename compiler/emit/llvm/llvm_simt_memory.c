@@ -61,7 +61,7 @@ place_of_word(EmitLlvm *l, const ThreadAccess *at, unsigned how)
 	return LLVMBuildSelect(l->b, is_there, llvm_address(l, at), asked, "");
 }
 
-/* Code under the access's mask, and then the values from there or zeros. */
+/* Code under the access's mask, and then the values from there, or what fills them. */
 typedef struct Masked {
 	LLVMBasicBlockRef before, after;
 } Masked;
@@ -81,7 +81,7 @@ mask_begin(EmitLlvm *l, const ThreadAccess *at)
 }
 
 static void
-mask_end(EmitLlvm *l, Masked m, LLVMValueRef *v, int n)
+mask_end(EmitLlvm *l, Masked m, LLVMValueRef *v, int n, Reg fill)
 {
 	if (!m.before)
 		return;
@@ -89,7 +89,7 @@ mask_end(EmitLlvm *l, Masked m, LLVMValueRef *v, int n)
 	LLVMBuildBr(l->b, m.after);
 	LLVMPositionBuilderAtEnd(l->b, m.after);
 	for (int i = 0; i < n; i++)
-		v[i] = llvm_phi(l, v[i], end, LLVMConstNull(LLVMTypeOf(v[i])), m.before);
+		v[i] = llvm_phi(l, v[i], end, fill ? llvm_value(l, fill) : LLVMConstNull(LLVMTypeOf(v[i])), m.before);
 }
 
 static LLVMTypeRef
@@ -156,13 +156,13 @@ llvm_simt_load(EmitLlvm *l, const ThreadAccess *at, LLVMValueRef *out)
 {
 	if (llvm_constant_mask(l, at) == 0) {
 		for (int i = 0; i < at->n; i++)
-			out[i] = LLVMConstNull(l->type[at->type]);
+			out[i] = at->fill ? llvm_value(l, at->fill) : LLVMConstNull(l->type[at->type]);
 		return;
 	}
 	Masked m = mask_begin(l, at);
 	for (int i = 0, n = piece(at); i < at->n; i += n)
 		load_piece(l, at, i, n, out + i);
-	mask_end(l, m, out, at->n);
+	mask_end(l, m, out, at->n, at->fill);
 }
 
 static void
@@ -201,7 +201,7 @@ llvm_simt_store(EmitLlvm *l, const ThreadAccess *at, const LLVMValueRef *v)
 	Masked m = mask_begin(l, at);
 	for (int i = 0, n = piece(at); i < at->n; i += n)
 		store_piece(l, at, i, n, v + i);
-	mask_end(l, m, NULL, 0);
+	mask_end(l, m, NULL, 0, 0);
 }
 
 /* ---- atomics ---- */
@@ -291,7 +291,7 @@ llvm_simt_atomic(EmitLlvm *l, AtomicKind k, const ThreadAccess *at, LLVMValueRef
 		LLVMValueRef p = word ? place_of_word(l, at, how) : place_of(l, at, 0, thread_type_bytes(type), how);
 		old = change(l, k, at, p, v, compare);
 		acquired(l, at, word ? llvm_value(l, at->changes) : p, how);
-		mask_end(l, m, &old, 1);
+		mask_end(l, m, &old, 1, 0);
 	}
 	l->host.waits++;
 	return old;
