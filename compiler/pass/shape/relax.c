@@ -10,9 +10,10 @@
  * follows loses 2^-12 of it and more.  What stands between must carry a small relative error on as a small relative
  * error: products, quotients, roots, choices and moves do; a sum does if its terms have one sign, for else they may
  * cancel and leave the error alone, or if one of them is a dot's product: that is a sum of many terms already, whose own
- * roundings cancel no better.  A value that a loop carries is such a one if all that the loop and what follows make of it
- * is.  A quotient by a sum of many terms is a product with the sum's inverse, even where it is a term that may cancel:
- * the sum's roundings are as great as the product's.  So is a quotient by few numbers that is a term of the difference
+ * roundings cancel no better, also of products that parts of a loop's range add up (exponent.c).  A value that a loop
+ * carries is such a one if all that the loop and what follows make of it is.  A quotient by a sum of many terms is a
+ * product with the sum's inverse, even where it is a term that may cancel: the sum's roundings are as great as the
+ * product's.  So is a quotient by few numbers that is a term of the difference
  * which an approximated exponential takes (scores over a temperature or below a soft cap, the greatest of them): the
  * difference of rounded terms may be off by as much (exponent.c).  The share that a value has of a sum of many, itself
  * among them, may lose a term (the gradient of a cross entropy): an exponential's error is 2^-24 of its exponent, as small
@@ -34,17 +35,36 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONG_SUM = 32 };
+enum { LONG_SUM = 32, DEEP = 16 };                      /* DEEP: a join of 32 parts by pairs */
+
+/* Is the second choice x, where the first is a sum of which one term is x times something?  As joins of pairs are: what was
+ * shown of the sum was shown of x. */
+static bool
+is_term_of_first(const Op *select)
+{
+	const Op *sum = select->in[1]->def;
+	for (int i = 0; i < 2 && sum && sum->kind == OP_ADD; i++) {
+		const Op *term = sum->in[i]->def;
+		if (term && term->kind == OP_MUL && term->in[0] != term->in[1] &&
+		    ANY_OF(k, 2, term->in[k] == select->in[2]))
+			return true;
+	}
+	return false;
+}
 
 bool
 relax_is_positive(const Value *v, int depth, const Assumed *all)
 {
 	const Op *op = v->def;
-	if (depth > 8)
+	if (depth > DEEP)
 		return false;
 	if (!op)
 		return carried_has(relax_is_positive, v, depth, all);
 	switch (op->kind) {
+	case OP_SPLIT:
+		return relax_is_positive(op->in[0], 0, all);
+	case OP_SPLIT_GET:
+		return relax_is_positive(op->in[0]->def->in[0], 0, all);
 	case OP_EXP: case OP_EXP2: case OP_ABS: case OP_SIGMOID: case OP_SQRT: case OP_RSQRT:
 		return true;
 	case OP_CONST: {
@@ -54,8 +74,11 @@ relax_is_positive(const Value *v, int depth, const Assumed *all)
 	case OP_MUL:
 		return op->in[0] == op->in[1] || operands_have(relax_is_positive, v, depth, all);
 	case OP_ADD: case OP_DIV: case OP_MIN: case OP_MAX: case OP_CAST: case OP_RESHAPE: case OP_PERMUTE:
-	case OP_BROADCAST: case OP_CONVERT: case OP_SELECT: case OP_FOR:
+	case OP_BROADCAST: case OP_CONVERT: case OP_FOR:
 		return operands_have(relax_is_positive, v, depth, all);
+	case OP_SELECT:
+		return relax_is_positive(op->in[1], depth + 1, all) &&
+		    (is_term_of_first(op) || relax_is_positive(op->in[2], depth + 1, all));
 	case OP_REDUCE: {
 		bool keeps = strcmp(attr_fn(op), "sum") == 0 || strcmp(attr_fn(op), "max") == 0;
 		return keeps && operands_have(relax_is_positive, v, depth, all);
@@ -98,7 +121,7 @@ carried_need(const Op *op, int i)
 static bool
 is_tolerant_sum(const Op *op)
 {
-	return ANY_OF(i, 2, op->in[i]->def && op->in[i]->def->kind == OP_DOT) ||
+	return ANY_OF(i, 2, op->in[i]->def && op->in[i]->def->kind == OP_DOT) || ANY_OF(i, 2, relax_is_part(op->in[i])) ||
 	    (relax_is_positive(op->in[0], 0, NULL) && relax_is_positive(op->in[1], 0, NULL));
 }
 
@@ -215,6 +238,14 @@ need(const Op *op, int i)
 		if (is_exact(op->out))
 			return EXACT;
 		return op->kind == OP_ADD && is_tolerant_sum(op) ? TOLERANT : CANCELS;
+	case OP_SPLIT:
+		return MAX(op->out[0].id, op->out[1].id);
+	case OP_SPLIT_PUT:                      /* what uses of the token need */
+		return op->out->id;
+	case OP_SPLIT_GET:
+		return i == 0 ? op->out->id : EXACT;
+	case OP_SPLIT_MEET: case OP_SPLIT_DONE:
+		return TOLERANT;
 	case OP_LT:                             /* relax_divide.c's */
 		return attr_fast(op) ? TOLERANT : EXACT;
 	case OP_LOG: case OP_LOG2:

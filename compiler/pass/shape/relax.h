@@ -16,6 +16,8 @@ typedef bool Property(const Value *v, int depth, const Assumed *all);
 bool carried_has(Property *holds, const Value *v, int depth, const Assumed *all);
 /* Does it hold of all that elements of an op's result are made of? */
 bool operands_have(Property *holds, const Value *v, int depth, const Assumed *all);
+/* Products that a part of a loop's range adds up, or several parts do that are joined, by factors. */
+bool relax_is_part(const Value *v);
 /* An approximated exponential of a difference becomes one of base 2. */
 void relax_exponent(Op *op);
 /* The factor of what such an exponential takes goes into its own. */
