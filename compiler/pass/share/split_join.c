@@ -144,17 +144,19 @@ join_pairs(const Split *s, Builder *b, Value **rank, int n, Value *count, Value 
 }
 
 /* The states `x` and those of n parts from `first` on: all are loaded, then joined.  A part without an iteration has what
- * the loop began with, which changes no sum; a merge is spared it. */
+ * the loop began with, which changes no sum; a merge is spared it.  It is loaded all the same: where all parts are, their
+ * addresses are a constant apart, and wait for nothing.  Of some the last may lie behind the last part. */
 static void
 join_some(const Split *s, Builder *b, Value *first, int n, Value *count, Value **x)
 {
 	int nstate = split_nstates(s);
+	bool may_be_behind = s->merge && n < b->block->func->schedule.split - 1;
 	Value **rank = NEW_ARRAY(b->m->cx->tmp, Value *, n), **y = NEW_ARRAY(b->m->cx->tmp, Value *, nstate * n);
 
 	for (int k = 0; k < n; k++) {
 		rank[k] = k ? build2(b, OP_ADD, first, build_index(b, k)) : first;
-		Value *of = s->merge ? build2(b, OP_MIN, rank[k], build2(b, OP_SUB, count, build_index(b, 1))) : rank[k];
-		split_get_all(s, b, of, y + nstate * k);
+		Value *last = may_be_behind ? build2(b, OP_SUB, count, build_index(b, 1)) : NULL;
+		split_get_all(s, b, last ? build2(b, OP_MIN, rank[k], last) : rank[k], y + nstate * k);
 	}
 	if (s->merge && !ANY_OP(op, s->merge->region[0], op->kind != OP_YIELD && (!op_has(op, PURE) || op->nregion))) {
 		join_pairs(s, b, rank, n, count, x, y);
