@@ -398,10 +398,13 @@ explain_first(const Explain *s, const Suggestions *all)
 		    said_of(s, close), explain_change_time(s, us, explain_change_error(s, close)));
 	if (!first)
 		return "none of the changes that were tried is clearly better";
+	if (first->us <= 0)
+		return arena_printf(s->mem,
+		    "none of the changes that were tried is clearly better; of the text, without a figure: %s",
+		    head_of(s, first->text));
 	return arena_printf(s->mem, "first to change: %s%s", first->built ? first->text : head_of(s, first->text),
-	    first->built    ? arena_printf(s->mem, ", then %s", explain_change_time(s, first->us, first->error))
-	    : first->us > 0 ? arena_printf(s->mem, ", then at least %s", explain_micro(s, first->us))
-			    : "");
+	    first->built ? arena_printf(s->mem, ", then %s", explain_change_time(s, first->us, first->error))
+			 : arena_printf(s->mem, ", then at least %s", explain_micro(s, first->us)));
 }
 
 /* All that was compiled, the fastest first, with the time of its code. */
