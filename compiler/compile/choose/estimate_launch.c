@@ -56,12 +56,7 @@ put_loops(const Func *f, const Bound *b, Text *out)
 bool
 estimate_multiplies(const Value *read)
 {
-	bool flipped;
-	for (const Op *op = read->def->home->first; op; op = op->next)
-		for (int i = 0; i < 2 && op->kind == OP_DOT; i++)
-			if (dot_operand_root(op->in[i], &flipped) == read)
-				return true;
-	return false;
+	return ANY_OP_HERE(op, read->def->home, dot_takes(op, read));
 }
 
 int

@@ -35,6 +35,8 @@ typedef struct DotWgmma {
 /* dot_wgmma.c */
 /* What an operand is, seen through permutations of its two dimensions; *flipped: an odd number of them exchanges these. */
 Value *dot_operand_root(Value *v, bool *flipped);
+/* Is it a dot one of whose operands is v, seen so? */
+bool dot_takes(const Op *op, const Value *v);
 /* Do threads compute the right operand, element by element, from what they read? */
 bool dot_decodes(const Op *dot);
 /* How 2^warps warps do the dot as warpgroups; NULL, or why they cannot. */

@@ -66,11 +66,7 @@ shares_operand(const Func *f, const Op *dot)
 {
 	bool flipped;
 	const Value *own = dot_operand_root(dot->in[1], &flipped);
-	for (const Op *op = dot->home->first; op; op = op->next)
-		for (int i = 0; i < 2 && op->kind == OP_DOT && !ends_chain(f, op); i++)
-			if (dot_operand_root(op->in[i], &flipped) == own)
-				return true;
-	return false;
+	return ANY_OP_HERE(op, dot->home, dot_takes(op, own) && !ends_chain(f, op));
 }
 
 int

@@ -41,6 +41,13 @@ dot_operand_root(Value *v, bool *flipped)
 	return v;
 }
 
+bool
+dot_takes(const Op *op, const Value *v)
+{
+	bool flipped;
+	return op->kind == OP_DOT && ANY_OF(i, 2, dot_operand_root(op->in[i], &flipped) == v);
+}
+
 /* Is the tile made of what was read, element by element, as weights of 8 or 4 bits with their scales? */
 static bool
 is_decoded(const Value *v, int *ops)

@@ -222,10 +222,7 @@ tile_dim(const Op *read, int at)
 static bool
 is_operand(const Bundle *x, const Value *v)
 {
-	bool flipped;
-	return ANY_OP_HERE(op, x->body,
-	    op->kind == OP_DOT && (dot_operand_root(op->in[0], &flipped) == v ||
-				      dot_operand_root(op->in[1], &flipped) == v));
+	return ANY_OP_HERE(op, x->body, dot_takes(op, v));
 }
 
 static void
