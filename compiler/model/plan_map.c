@@ -301,9 +301,7 @@ set_dims(const Op *op, const int order[LAYOUT_RANK], int rank, TensorMap *out)
 	for (int d = 0; d < op->in[0]->type->rank; d++) {
 		if (access_merges_away(op, d))
 			continue;
-		int i = 0;
-		while (i < rank && !(attr_index(op)[d] == 'p' && order[i] == at[d]))
-			i++;
+		int i = VALUE_OF(k, rank, attr_index(op)[d] == 'p' && order[k] == at[d], k, rank);
 		if (i == rank) {
 			out->boxes[n] = 1;
 			out->box[n] = 1;

@@ -303,10 +303,7 @@ read_wgmma(ThreadReader *r, const ThreadNames *names)
 const RegType *
 thread_read_types(ThreadReader *r, const ThreadNames *names)
 {
-	RegType *type = NEW_ARRAY(r->mem, RegType, names->n);
-	for (int i = 0; i < names->n; i++)
-		type[i] = names->at[i].type;
-	return type;
+	return MAP_OF(r->mem, RegType, i, names->n, names->at[i].type);
 }
 
 static bool

@@ -31,13 +31,9 @@ void
 specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out)
 {
 	int nparams = k->k->params.n;
-	int64_t *param = NEW_ARRAY(mem, int64_t, nparams);
-	int64_t *symbol = NEW_ARRAY(mem, int64_t, b->bound.nsymbol);
-	for (int i = 0; i < nparams; i++)
-		param[i] = param_assumption(
-		    &k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar);
-	for (int i = 0; i < b->bound.nsymbol; i++)
-		symbol[i] = assumption_of_dim(&b->bound, i);
+	int64_t *param = MAP_OF(mem, int64_t, i, nparams,
+	    param_assumption(&k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar));
+	int64_t *symbol = MAP_OF(mem, int64_t, i, b->bound.nsymbol, assumption_of_dim(&b->bound, i));
 	bool *contiguous = MAP_OF(mem, bool, i, nparams,
 	    k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]));
 	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,

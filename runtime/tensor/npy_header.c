@@ -105,9 +105,7 @@ static bool
 scan_value(Scan *c, NpyHeader *h, const char *key, unsigned *seen)
 {
 	const char *const keys[] = {"descr", "fortran_order", "shape"};
-	int k = 0;
-	while (k < LEN(keys) && strcmp(keys[k], key) != 0)
-		k++;
+	int k = VALUE_OF(i, LEN(keys), strcmp(keys[i], key) == 0, i, LEN(keys));
 	if (k == LEN(keys))
 		return wrong(c, "it has a key that is not 'descr', 'fortran_order' or 'shape'");
 	if (*seen & 1u << k)

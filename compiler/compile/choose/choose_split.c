@@ -177,9 +177,7 @@ cycles_of(Kernel *k, const Target *t, const ChooseBinding *how, const NamedConst
 void
 choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedConst *chosen, int n)
 {
-	int at = 0;
-	while (at < n && schedule_named(chosen[at].name) != SCHEDULE_SPLIT)
-		at++;
+	int at = VALUE_OF(i, n, schedule_named(chosen[i].name) == SCHEDULE_SPLIT, i, n);
 	if (at == n || chosen[at].value.i != 1)
 		return;
 	Bound b;

@@ -96,9 +96,7 @@ depth_of(const Op *loop)
 static int
 named(const Trim *x, ScheduleName which)
 {
-	int at = 0;
-	while (at < x->n && schedule_named(x->value[at].name) != (int)which)
-		at++;
+	int at = VALUE_OF(i, x->n, schedule_named(x->value[i].name) == (int)which, i, x->n);
 	return at;
 }
 

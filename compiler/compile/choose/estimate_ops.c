@@ -300,10 +300,7 @@ cost_of(const Estimate *e, const Op *op)
 static int
 count_said(const Op *access)
 {
-	int n = 0;
-	for (const char *c = attr_index(access); *c; c++)
-		n += *c == 'g';
-	return n;
+	return COUNT_OF(d, access->in[0]->type->rank, attr_index(access)[d] == 'g');
 }
 
 /* Rows that a tile of indices says: threads copy them, each with an address for every 16 bytes. */

@@ -93,11 +93,9 @@ void
 llvm_asm_make(LlvmAsm *a, unsigned flags, LLVMValueRef *out)
 {
 	EmitLlvm *l = a->l;
-	LLVMTypeRef *types = NEW_ARRAY(l->mem, LLVMTypeRef, a->in.n);
+	LLVMTypeRef *types = MAP_OF(l->mem, LLVMTypeRef, i, a->in.n, LLVMTypeOf(a->in.at[i]));
 	if (flags & ASM_MEMORY)
 		text_printf(&a->constraints, "%s~{memory}", a->constraints.n ? "," : "");
-	for (int i = 0; i < a->in.n; i++)
-		types[i] = LLVMTypeOf(a->in.at[i]);
 	LLVMTypeRef fn = LLVMFunctionType(results_type(a), types, (unsigned)a->in.n, false);
 	LLVMValueRef code = LLVMGetInlineAsm(fn, a->text.at ? a->text.at : "", a->text.n,
 	    a->constraints.at ? a->constraints.at : "", a->constraints.n,

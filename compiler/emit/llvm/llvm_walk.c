@@ -57,10 +57,8 @@ stand(EmitLlvm *l, Place at)
 static void
 call(EmitLlvm *l, const ThreadNode *n, LLVMValueRef *in, LLVMValueRef *out)
 {
-	int i = 0;
-	while (i < l->functions.n && l->thread->functions.at[i] != n->function)
-		i++;
-	if (i == l->functions.n)
+	int i = FIRST_OF(k, l->functions.n, l->thread->functions.at[k] == n->function);
+	if (i < 0)
 		die("'%s' is called, but not there", n->text);
 	LLVMValueRef fn = l->functions.at[i];
 	LLVMValueRef v = LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, in, (unsigned)n->nin, "");
@@ -178,11 +176,8 @@ llvm_region(EmitLlvm *l, const ThreadRegion *r)
 static LLVMTypeRef
 function_type(EmitLlvm *l, const ThreadFunc *f)
 {
-	LLVMTypeRef *param = NEW_ARRAY(l->mem, LLVMTypeRef, f->nparam), *each = NEW_ARRAY(l->mem, LLVMTypeRef, f->nresult);
-	for (int i = 0; i < f->nparam; i++)
-		param[i] = l->type[f->param[i]];
-	for (int i = 0; i < f->nresult; i++)
-		each[i] = l->type[f->result[i]];
+	LLVMTypeRef *param = MAP_OF(l->mem, LLVMTypeRef, i, f->nparam, l->type[f->param[i]]);
+	LLVMTypeRef *each = MAP_OF(l->mem, LLVMTypeRef, i, f->nresult, l->type[f->result[i]]);
 	LLVMTypeRef result =
 	    f->nresult == 1 ? each[0] : LLVMStructTypeInContext(l->cx, each, (unsigned)f->nresult, false);
 	return LLVMFunctionType(result, param, (unsigned)f->nparam, false);

@@ -195,9 +195,8 @@ shuffle_pairs(Lower *l, const ConvertPlan *c, const Layout *src, const Layout *d
 		pairs.from.col[i] >>= 1;
 	if (!plan_shuffle(&pairs, &s, &d, &plan))
 		return false;
-	Reg *word = NEW_ARRAY(l->mem, Reg, 1 << s.in[IN_REGISTER]), *moved = NEW_ARRAY(l->mem, Reg, 1 << d.in[IN_REGISTER]);
-	for (int i = 0; i < 1 << s.in[IN_REGISTER]; i++)
-		word[i] = thread_pack(l->b, from + 2 * i, 2);
+	Reg *word = MAP_OF(l->mem, Reg, i, 1 << s.in[IN_REGISTER], thread_pack(l->b, from + 2 * i, 2));
+	Reg *moved = NEW_ARRAY(l->mem, Reg, 1 << d.in[IN_REGISTER]);
 	lower_shuffle(l, &plan, &s, &d, word, REG_I32, moved);
 	for (int i = 0; i < 1 << d.in[IN_REGISTER]; i++)
 		thread_unpack(l->b, moved[i], type, out + 2 * i, 2);

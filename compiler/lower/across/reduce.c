@@ -317,9 +317,7 @@ leave(State *s, Lower *l, Op *op)
 	}
 	for (int k = 0; k < op->nout; k++) {
 		Value *v = &op->out[k];
-		Reg *regs = NEW_ARRAY(l->mem, Reg, n), *out = lower_new(l, v);
-		for (int r = 0; r < n; r++)
-			regs[r] = result[(uint64_t)r & s->live][k];
+		Reg *regs = MAP_OF(l->mem, Reg, r, n, result[(uint64_t)r & s->live][k]), *out = lower_new(l, v);
 		for (int r = 0; !v->name && r < n; r++)
 			thread_name(l->b, regs[r], result_name(&s->f));
 		if (!v->layout)

@@ -146,9 +146,7 @@ divide(Product *p, const Product *k)
 	if (p->n > FACTORS || k->n > FACTORS || k->number < 1 || p->number % k->number)
 		return false;
 	for (int i = 0; i < k->n; i++) {
-		int at = 0;
-		while (at < p->n && (used[at] || !is_same(p->factor[at], k->factor[i])))
-			at++;
+		int at = VALUE_OF(j, p->n, !used[j] && is_same(p->factor[j], k->factor[i]), j, p->n);
 		if (at == p->n)
 			return false;
 		used[at] = true;

@@ -22,9 +22,7 @@ enum { STEP_MOST = 8 };
 static bool
 sum_term(LaunchSum *s, int64_t factor, int param, int dim)
 {
-	int i = 0;
-	while (i < s->n && (s->term[i].param != param || s->term[i].dim != dim))
-		i++;
+	int i = VALUE_OF(k, s->n, s->term[k].param == param && s->term[k].dim == dim, k, s->n);
 	if (i == LAUNCH_TERMS)
 		return false;
 	if (i == s->n) {

@@ -47,8 +47,6 @@
 #include "pass/layout/anchor.h"
 #include "target/target.h"
 
-#include <string.h>
-
 #define NOT_PARTED "the kernel is not parted into roles (specialize)"
 
 enum { WARPGROUP = 4 };

@@ -162,9 +162,7 @@ by_op(const void *x, const void *y)
 static Operand *
 sorted_operands(const Assign *a)
 {
-	Operand *all = NEW_ARRAY(a->tmp, Operand, a->edges.n);
-	for (int k = 0; k < a->edges.n; k++)
-		all[k] = (Operand){a->edges.at[k].op, a->edges.at[k].index, k};
+	Operand *all = MAP_OF(a->tmp, Operand, k, a->edges.n, ((Operand){a->edges.at[k].op, a->edges.at[k].index, k}));
 	if (a->edges.n)
 		qsort(all, (size_t)a->edges.n, sizeof *all, by_op);
 	return all;

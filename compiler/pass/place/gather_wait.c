@@ -37,11 +37,7 @@ typedef struct GatherWait {
 static bool
 gathers_by_one(const Op *copy)
 {
-	int n = 0;
-
-	for (const char *c = attr_index(copy); *c; c++)
-		n += *c == 'g';
-	return n <= 1;
+	return COUNT_OF(d, copy->in[0]->type->rank, attr_index(copy)[d] == 'g') <= 1;
 }
 
 /* Slots that consumers still read when they wait for the next: one where a product runs on (skew/run_on.c). */

@@ -153,9 +153,8 @@ write_piece(const Pieces *x, Builder *b, int p)
 	const IntList *was = attr_extents(write);
 	for (int i = 0; i < was->n; i++)
 		extents[i] = i == was->n - 1 ? x->tile->extent[1] : was->at[i];
-	Attr *attr = NEW_ARRAY(m->cx->tmp, Attr, write->nattr);
-	for (int i = 0; i < write->nattr; i++)
-		attr[i] = write->attr[i].name == ATTR_EXTENTS ? attr_new_extents(m, extents, was->n) : write->attr[i];
+	Attr *attr = MAP_OF(m->cx->tmp, Attr, i, write->nattr,
+	    write->attr[i].name == ATTR_EXTENTS ? attr_new_extents(m, extents, was->n) : write->attr[i]);
 	Op *op = op_make(b, OP_WRITE, in, data + 1, attr, write->nattr, NULL, 0);
 	attr_set_vector(m, op, x->vector);
 }

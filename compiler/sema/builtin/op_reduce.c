@@ -289,11 +289,9 @@ static bool
 fill_region(Call *c, Op *op, Value *const *x, int n)
 {
 	Elab *e = c->e;
-	const Type **type = NEW_ARRAY(e->cx->mem, const Type *, 2 * n);
+	const Type **type = MAP_OF(e->cx->mem, const Type *, i, 2 * n, type_scalar(e->m, x[i % n]->type->elem));
 	Val *args = NEW_ARRAY(e->cx->mem, Val, 2 * n);
 	Value **out = NEW_ARRAY(e->cx->mem, Value *, n);
-	for (int i = 0; i < 2 * n; i++)
-		type[i] = type_scalar(e->m, x[i % n]->type->elem);
 	Block *region = block_make(e->func, op, type, 2 * n);
 	op->region[0] = region;
 	for (int i = 0; i < 2 * n; i++)
@@ -329,9 +327,7 @@ by_function(Call *c, OpKind kind, Value *const *x, int n, const Attr *attr, int 
 	Op *op = op_make_regions(&e->b, kind, x, n, attr, nattr, NULL, 0, 1);
 	if (!fill_region(c, op, x, n))
 		return val_poison(c->place);
-	Val *out = NEW_ARRAY(e->cx->mem, Val, n);
-	for (int i = 0; i < n; i++)
-		out[i] = a ? finish(c, a, &op->out[i]) : val_tile(c->place, &op->out[i]);
+	Val *out = MAP_OF(e->cx->mem, Val, i, n, a ? finish(c, a, &op->out[i]) : val_tile(c->place, &op->out[i]));
 	return c->arg[0].val.kind == VAL_TUPLE ? val_tuple(e, c->place, out, n) : out[0];
 }
 

@@ -48,9 +48,7 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 	if (a.n != b.n || a.n > FACTORS_MOST || a.number != b.number)
 		return false;
 	for (int i = 0; i < a.n; i++) {
-		int k = 0;
-		while (k < b.n && (used[k] || !expr_same(a.at[i], b.at[k])))
-			k++;
+		int k = VALUE_OF(j, b.n, !used[j] && expr_same(a.at[i], b.at[j]), j, b.n);
 		if (k == b.n)
 			return false;
 		used[k] = true;

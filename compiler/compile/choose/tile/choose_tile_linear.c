@@ -4,9 +4,7 @@
 bool
 linear_add_term(Linear *x, const Value *v, int64_t by)
 {
-	int i = 0;
-	while (i < x->n && x->of[i]->id != v->id)
-		i++;
+	int i = VALUE_OF(k, x->n, x->of[k]->id == v->id, k, x->n);
 	if (i == TERMS)
 		return false;
 	if (i == x->n) {
