@@ -870,6 +870,40 @@ test_gathered_columns(void **state)
 	compile_close(c.cx);
 }
 
+/* Without products: of what is listed and has no default all combinations are compared; a default stands; warps are of
+ * the list, in loops and without. */
+static void
+test_listed_without_products(void **state)
+{
+	static const char norm[] =
+	    "kernel norm<%s>(x: in f16[N, P, C], y: out f16[N, P, C]) grid(c: cdiv(C, BC), n: N)\n"
+	    "tune(BP = {16, 64, 128}, BC = {8, 32}, warps = {2, 8})\n"
+	    "{ var s = zeros([BC], f32);\n"
+	    "  for i in range(0, P, BP) { s += sum(x[n, i +: BP, c * BC +: BC] as f32, axis = 0); }\n"
+	    "  for i in range(0, P, BP) { y[n, i +: BP, c * BC +: BC] = (x[n, i +: BP, c * BC +: BC] - s / P) as f16; } }\n";
+	static const char add[] = "kernel add<B>(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, B)) tune(B = {32, 1024})\n"
+	    "{ y[p * B +: B] = x[p * B +: B] + 1; }\n";
+	for (int has = 0; has < 2; has++) {
+		char text[1024];
+		snprintf(text, sizeof text, norm, has ? "BP = 64, BC = 32" : "BP, BC");
+		Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 3, .dim = {16, 3136, 256}},
+		    {.given = true, .dtype = TY_F16, .rank = 3, .dim = {16, 3136, 256}}}};
+		assert_true(choose_for(&c, text));
+		if (has)
+			assert_int_equal(value(&c, "warps"), 8);
+		else
+			assert_true(value(&c, "BP") == 64 || value(&c, "BP") == 128);
+		for (int i = 0; i < c.n && has; i++)
+			assert_true(c.chosen[i].name[0] != 'B');
+		compile_close(c.cx);
+	}
+	Case c = {.args = {{.given = true, .dtype = TY_F32, .rank = 1, .dim = {1 << 26}},
+	    {.given = true, .dtype = TY_F32, .rank = 1, .dim = {1 << 26}}}};
+	assert_true(choose_for(&c, add));
+	assert_int_equal(value(&c, "B"), 1024);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -882,7 +916,7 @@ main(void)
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
-		cmocka_unit_test(test_gathered_columns),
+		cmocka_unit_test(test_gathered_columns), cmocka_unit_test(test_listed_without_products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

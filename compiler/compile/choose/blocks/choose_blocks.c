@@ -8,7 +8,7 @@
  * not suffice is read in parts (pass strip).  Each candidate goes through the passes, and the model (model/bill.c) says
  * what it takes.  What pass coalesce would choose by the tiles' sizes alone stands unless another is clearly better: the
  * model is off by more than the last percents that those rules were tuned for.  It is further off where registers spill,
- * in loops, and for launches shorter than their overhead; and who lists warps in tune(...) measured something. */
+ * in loops, and for launches shorter than their overhead.  Of what tune(...) lists, values of that list are compared. */
 #include "compile/choose/blocks/choose_form.h"
 
 #include "pass/async/pipeline.h"
@@ -29,15 +29,14 @@ static const double ROUGHLY = 0.95;
  * of 0.74 of it took 220 us for 151 (kl_div in bench/warps), of 0.91 108 for 84 (quant_token); of 0.64 and 0.40 they were
  * faster. */
 static const double WAITS = 0.7;
-static bool
-lists(const TuneName *all, int n, const char *name, int64_t value, bool *listed)
+
+static const TuneName *
+list_of(const TuneName *all, int n, ScheduleName which)
 {
-	bool is = false;
-	*listed = false;
 	for (int i = 0; i < n; i++)
-		for (int j = 0; j < all[i].nvalue && strcmp(all[i].name, name) == 0; j++, *listed = true)
-			is |= all[i].value[j].i == value;
-	return is;
+		if (all[i].nvalue > 0 && schedule_named(all[i].name) == (int)which)
+			return &all[i];
+	return NULL;
 }
 
 /* Nothing is faster than memory, but what the L2 cache may have kept.  In loops what waits adds to it, and may be less: the
@@ -79,10 +78,8 @@ is_starting(const Blocks *s)
 static int
 programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName *all, int n, const char **reason)
 {
-	bool listed, other;
-	lists(all, n, schedule_info[SCHEDULE_PERSISTENT].text, 1, &listed);
-	lists(all, n, schedule_info[SCHEDULE_COARSEN].text, 1, &other);
-	if (listed || other || !blocks_is_open(s, SCHEDULE_PERSISTENT) || !blocks_is_open(s, SCHEDULE_COARSEN) ||
+	bool listed = list_of(all, n, SCHEDULE_PERSISTENT) || list_of(all, n, SCHEDULE_COARSEN);
+	if (listed || !blocks_is_open(s, SCHEDULE_PERSISTENT) || !blocks_is_open(s, SCHEDULE_COARSEN) ||
 	    first->schedule.persistent >= 0 || first->schedule.coarsen > 0)
 		return 0;
 	*reason = coarsen_reason(f);
@@ -159,25 +156,22 @@ try_batches(Blocks *s, const Bound *first, bool warps_open)
 }
 
 static void
-try_blocks(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
+try_blocks(Blocks *s, const Bound *first, int most)
 {
-	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
-	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
+	bool any_warps = s->warps_open && !s->warps;
 	bool starts = false;                            /* though what is best by now may stay */
 	for (int programs = 0; programs <= ((starts |= is_starting(s)) ? most : 0); programs = MAX(2 * programs, 1))
-		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2) {
-			bool is_listed = lists(all, n, schedule_info[SCHEDULE_WARPS].text, warps, &listed);
-			if ((warps_open && (is_listed || !listed)) || warps == s->rule)
+		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2)
+			if (blocks_may_have(s, warps) || warps == s->rule)
 				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
-		}
 	if (most > 0 && (starts || bill_most(&s->bill) == BILL_SECTORS))
-		try_batches(s, first, warps_open && !listed);
+		try_batches(s, first, any_warps);
 	if (!blocks_is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
 		return;
 	if (s->picks)
-		try_few(s, first, warps_open && !listed ? 2 * STRIP_WARPS : s->rule, warps_open && !listed ? 1 : s->rule);
+		try_few(s, first, any_warps ? 2 * STRIP_WARPS : s->rule, any_warps ? 1 : s->rule);
 	else if (s->bill.spilled > 0 || bill_most(&s->bill) == BILL_WAITING)
-		try_strips(s, first, warps_open && !listed);
+		try_strips(s, first, any_warps);
 }
 
 /* Where the fewest warps are best, fewer. */
@@ -195,26 +189,25 @@ try_fewer(Blocks *s, const Bound *first, int least)
 static void
 try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
-	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	bool any_warps = s->warps_open && !s->warps;
 	bool unroll_open = blocks_is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
-	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
-	warps_open = warps_open && !listed;
-	int least = warps_open ? MAX(s->rule / 2, 1) : s->rule;
+	int least = s->warps ? 1 : MAX(s->rule / 2, 1);
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
-		for (int warps = least; warps <= (warps_open ? WARPS_MOST : s->rule); warps *= 2)
-			try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
-			    .unroll = unroll > 1 ? unroll : 0});
-	try_fewer(s, first, least);
+		for (int warps = least; warps <= schedule_info[SCHEDULE_WARPS].most; warps *= 2)
+			if (warps == s->rule || (blocks_may_have(s, warps) && (s->warps || warps <= WARPS_MOST)))
+				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
+				    .unroll = unroll > 1 ? unroll : 0});
+	if (any_warps)
+		try_fewer(s, first, least);
 	if (unroll_open)
-		try_kept(s, first, (Form){0}, warps_open ? MAX(s->rule, 2) : s->rule, warps_open ? WARPS_MOST : s->rule);
+		try_kept(s, first, (Form){0}, any_warps ? MAX(s->rule, 2) : s->rule, any_warps ? WARPS_MOST : s->rule);
 	Form best = s->form;
-	lists(all, n, schedule_info[SCHEDULE_SPLIT].text, 1, &listed);
-	if (listed || !blocks_is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
+	if (list_of(all, n, SCHEDULE_SPLIT) || !blocks_is_open(s, SCHEDULE_SPLIT) || first->schedule.split > 0)
 		return;
 	for (best.split = 2; best.split <= SPLIT_MOST_TRIED; best.split *= 2)
 		try_form(s, first, best);
 	best = s->form;
-	for (int warps = s->rule; best.split > 1 && warps_open && warps < (best.warps ? best.warps : s->rule); warps *= 2) {
+	for (int warps = s->rule; best.split > 1 && any_warps && warps < (best.warps ? best.warps : s->rule); warps *= 2) {
 		Form fewer = best;                      /* which alone had waited */
 		fewer.warps = warps == s->rule ? 0 : warps;
 		try_form(s, first, fewer);
@@ -224,7 +217,7 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 /* The tile's own rule, some warps about it, and blocks that stay, or run several programs, where they take longest to
  * start.  One warp reverses a tile by shuffles, several through shared memory. */
 static void
-try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
+try_tile(Blocks *s, int most, Arena *apart)
 {
 	const ChooseTile *tile = &s->tile[s->now - 1];
 	Bound with, b;
@@ -240,24 +233,46 @@ try_tile(Blocks *s, int most, bool warps_open, Arena *apart)
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
 		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
-			if (!warps_open && warps != rule)
+			if (!blocks_may_have(s, warps) && warps != rule)
 				continue;
 			try_form(s, &with, x);
 			for (x.unroll = 4; s->loops && x.unroll <= 16 && blocks_is_open(s, SCHEDULE_UNROLL); x.unroll *= 2)
 				try_form(s, &with, x);
 		}
-	if (s->loops)
+	if (s->loops && s->warps_open && !s->warps)
 		try_fewer(s, &with, MAX(rule / 2, 1));
-	else if (starts && most > 0 && !tile->is_twice && !tile->is_half)
-		try_batches(s, &with, warps_open);
+	else if (!s->loops && starts && most > 0 && !tile->is_twice && !tile->is_half)
+		try_batches(s, &with, s->warps_open && !s->warps);
 	if (s->form.split > 1)
 		try_form(s, &with, s->form);
+}
+
+/* Every combination of the compile-time numbers that tune(...) lists and that have no default, as far as they are few. */
+static int
+listed_tiles(const Blocks *s, const TuneName *all, int n, ChooseTile *out)
+{
+	int forms = 1, found = 0;
+	const TuneName *name[TILE_SIZES];
+	for (int i = 0; i < n && found < TILE_SIZES; i++) {
+		int p = ctparam_named(s->k, all[i].name);
+		bool is_open = p >= 0 && !s->k->item->ctparams.at[p].value && !s->how->is_fixed(s->how->user, all[i].name);
+		if (is_open && all[i].nvalue > 1 && forms * all[i].nvalue <= LISTS_MOST) {
+			name[found++] = &all[i];
+			forms *= all[i].nvalue;
+		}
+	}
+	for (int i = 0; i < forms && found > 0; i++) {
+		out[i] = (ChooseTile){.n = found};
+		for (int j = 0, rest = i; j < found; rest /= name[j]->nvalue, j++)
+			out[i].value[j] = (NamedConst){name[j]->name, name[j]->value[rest % name[j]->nvalue], NOWHERE};
+	}
+	return found > 0 ? forms : 0;
 }
 
 /* Larger tiles, smaller ones of short rows, and half of the rows in straight code.  Those of few bytes, or of no power of
  * two, give way to what is as good by the model, which does not see all that they cost. */
 static void
-try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
+try_tiles(Blocks *s, const Bound *first, int most, const TuneName *all, int listed)
 {
 	int rule = s->rule, n = 0;
 	Arena *keep = s->k->program->cx->mem, *apart = arena_open();
@@ -269,12 +284,14 @@ try_tiles(Blocks *s, const Bound *first, int most, bool warps_open)
 	else if (!s->any && s->is_fitted)
 		s->best = MIN(s->best, CLEARLY * s->own);
 	for (s->now = 1; s->now <= n; s->now++)
-		try_tile(s, most, warps_open, apart);
+		try_tile(s, most, apart);
 	if (s->loops)
 		n += choose_steps(s->k, first, s->t, s->how, apart, s->tile + n);
 	s->best = s->now <= n ? CLEARLY * (s->any ? MIN(s->best, s->own) : s->own) : s->best;
 	for (; s->now <= n; s->now++)
-		try_tile(s, most, warps_open, apart);
+		try_tile(s, most, apart);
+	for (n += listed_tiles(s, all, listed, s->tile + n); s->now <= n; s->now++)
+		try_tile(s, most, apart);
 	s->now = 0;
 	s->rule = rule;
 	s->k->program->cx->mem = keep;
@@ -305,10 +322,10 @@ try_products(Blocks *s, const Bound *first)
 
 /* Of what the model is too rough for, as scatters, it still knows that blocks take longest to start. */
 static void
-try_rough(Blocks *s, const Bound *first, const TuneName *all, int n, int most)
+try_rough(Blocks *s, const Bound *first, int most)
 {
 	if (s->tallies && most > 0)
-		try_blocks(s, first, all, n, 1);
+		try_blocks(s, first, 1);
 	for (int programs = 1; programs <= most && !s->tallies; programs *= 2)
 		try_form(s, first, (Form){.programs = programs});
 }
@@ -317,9 +334,10 @@ static void
 search(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	Bound b;
-	bool listed, warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
+	s->warps = list_of(all, n, SCHEDULE_WARPS);
+	s->warps_open = blocks_is_open(s, SCHEDULE_WARPS) && first->schedule.warps == 0;
 	Func *f = compile_form(s, first, (Form){0}, &b);
-	bool is_rough = f && !blocks_modelled(f), multiplies = is_rough && warps_open && blocks_multiply(f);
+	bool is_rough = f && !blocks_modelled(f), multiplies = is_rough && s->warps_open && blocks_multiply(f);
 	s->tallies = f && blocks_privatize(f);
 	s->merges = f && !s->tallies && blocks_merge(f);
 	const char *none = !f      ? "it does not compile"
@@ -342,32 +360,29 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	const char *reason = NULL;
 	int most = programs_most(s, first, f, all, n, &reason);
 	s->several = most > 1;
-	lists(all, n, schedule_info[SCHEDULE_WARPS].text, 1, &listed);
 	s->loops = blocks_loop(f);
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
 	s->is_fitted = s->loops || choose_count_dots(f) > 0;
 	s->own = s->bill.cycles;
 	s->best = s->own * (s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);
-	s->listed = listed;
-	lists(all, n, schedule_info[SCHEDULE_SHARE].text, 1, &listed);
-	s->shares = !listed && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
+	s->shares = !list_of(all, n, SCHEDULE_SHARE) && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
 	bool alone = is_rough || (!can_gain(s) && !can_gain_by_warps(s));       /* else its own form is among the others */
 	if (alone && may_share(s, f, &s->bill, (Form){0}))
 		try_shares(s, first, (Form){0});
 	if (is_rough) {
-		if (multiplies && !s->listed && !s->tallies && !starts_longest(s))
+		if (multiplies && !s->warps && !s->tallies && !starts_longest(s))
 			try_products(s, first);
 		else
-			try_rough(s, first, all, n, most);
+			try_rough(s, first, most);
 		return;
 	}
 	if (can_gain(s) && s->loops)
 		try_loops(s, first, all, n);
 	else if (can_gain(s) || can_gain_by_warps(s))
-		try_blocks(s, first, all, n, can_gain(s) || s->tallies ? most : 0);
+		try_blocks(s, first, can_gain(s) || s->tallies ? most : 0);
 	else
 		why_none(s->how->why, "device memory bounds the header's own: other blocks take as long");
-	try_tiles(s, first, most, warps_open && !listed);
+	try_tiles(s, first, most, all, n);
 	if (reason && most == 0 && is_starting(s) && s->how->why)
 		text_printf(&s->how->why->chosen, "  a block for each program, which takes long to start: %s\n", reason);
 }

@@ -33,7 +33,7 @@ static const double KEPT = 1.15;
  * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size, or of half its rows, have to be
  * better: of three that are by half it took 0.42 (life_torus, shallow) to 1.00, of those better by less 0.88 to 1.10. */
 static const double SHARED_TILE = 1.18, TWICE = 1.04, HALF = 1.08;
-/* Who lists warps measured some: others have to be better by so much. */
+/* In straight code who lists warps measured some: others than the rule's have to be better by so much. */
 static const double LISTED = 1.2;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
  * in shared memory, estimated at 97 and 98. */
@@ -43,6 +43,12 @@ bool
 blocks_is_open(const Blocks *s, ScheduleName name)
 {
 	return !choose_is_said(s->k, s->how, name);
+}
+
+bool
+blocks_may_have(const Blocks *s, int warps)
+{
+	return s->warps_open && (!s->warps || ANY_OF(i, s->warps->nvalue, s->warps->value[i].i == warps));
 }
 
 /* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
@@ -160,7 +166,7 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= TWICE;
 	if (s->now > 0 && s->tile[s->now - 1].is_half)
 		cycles *= HALF;
-	if (s->listed && x.warps)
+	if (s->warps && x.warps && !s->loops)
 		cycles *= LISTED;
 	if (x.keep && !x.strip)
 		cycles *= KEPT;

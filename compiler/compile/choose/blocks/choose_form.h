@@ -6,7 +6,7 @@
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 
-enum { VALUES_MOST = TILE_SIZES + 9 };
+enum { VALUES_MOST = TILE_SIZES + 9, LISTS_MOST = 24 };
 
 /* A candidate; 0: as it is. */
 typedef struct Form {
@@ -28,17 +28,20 @@ typedef struct Blocks {
 	int rule;                                       /* warps by the passes */
 	bool tallies;                                   /* its programs add to the same places */
 	bool merges;                                    /* only neighbours do */
-	bool listed;                                    /* the header lists warps */
+	bool warps_open;                                /* they are not said, but may be listed: */
+	const TuneName *warps;                          /* the header's list; NULL: there is none */
 	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
 	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
-	ChooseTile tile[TILES_MOST + STEPS_MOST];
+	ChooseTile tile[TILES_MOST + STEPS_MOST + LISTS_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
 } Blocks;
 
 /* Did neither the header nor the caller say that? */
 bool blocks_is_open(const Blocks *s, ScheduleName name);
+/* May blocks have so many warps: by the header's list, if it has one? */
+bool blocks_may_have(const Blocks *s, int warps);
 /* The function after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
 Func *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
