@@ -179,7 +179,8 @@ bool choose_pads_depth(const Func *f);
 /* Twice as many slots as passes take, where each multiprocessor has a program at most, but the block leaves room for
  * another: it asks for less than it could, and the next grid's blocks come to stand beside those that run while other
  * multiprocessors have none.  16 x 5120 x 5120 in bf16 takes 20.6 us with four slots of 16 KB on an H200 and 16.7 with
- * eight, in a stream 23.4 and 18.6; 16 x 8192 x 8192 34.6 and 34.1, in a stream 49 and 45.  0: as they are, as for loops of
+ * eight, in a stream 23.4 and 18.6; 16 x 8192 x 8192 34.6 and 34.1, in a stream 49 and 45.  Of fewer
+ * trips as many as leave no room (3 x 2560 x 5120 8.9 us with three, 7.9 with four).  0: as they are, as for loops of
  * few trips (16 x 1552 x 1136 takes 2.71 us so, 2.97 with twice as many). */
 int choose_deeper(const Func *f, const Bound *b, const Target *t);
 /* One product, or several side by side, with decoded weights? */

@@ -280,13 +280,19 @@ int
 choose_deeper(const Func *f, const Bound *b, const Target *t)
 {
 	double programs = choose_programs(b), trips = 0;
-	int slots = 0;
+	int slots = 0, more;
 	for (const Op *op = f->body->first; op; op = op->next) {
 		slots = op->kind == OP_ALLOC ? MAX(slots, op->out[0].type->slots) : slots;
 		trips = op->kind == OP_FOR ? MAX(trips, estimate_trips(f, b, op)) : trips;
 	}
 	bool is_alone = programs <= t->rates->multiprocessors && 2 * f->shared_bytes <= t->shared_bytes_unit;
-	return is_alone && f->schedule.slices > 1 && slots > 1 && trips >= 4 * slots ? 2 * slots : 0;
+	if (!is_alone || f->schedule.slices <= 1 || slots <= 1)
+		return 0;
+	if (trips >= 4 * slots)
+		return 2 * slots;
+	for (more = slots + 1; 2 * f->shared_bytes / slots * more <= t->shared_bytes_unit; more++)
+		;
+	return trips >= 2 * more ? more : 0;
 }
 
 double

@@ -57,6 +57,7 @@ typedef struct Whole {
 	bool is_few;                                    /* rows: up to 32 */
 	bool is_merged;                                 /* of a loop with merge, which choose_split divides */
 	bool is_plain;                                  /* few rows, and operands that are read as they are */
+	bool is_parts;                                  /* of which more blocks than programs are compared */
 	bool decodes;                                   /* threads decode weights */
 	bool gathers;                                   /* rows by indices, which the estimate of products does not know */
 	bool is_built;                                  /* by the model of what is built; the estimate knows no such loop */
@@ -131,6 +132,17 @@ bill_lowered(const Whole *s, const Bound *b, Func *f, Bill *bill, double *beyond
 	return true;
 }
 
+/* Of a launch whose grid leaves no room for the next one's blocks, what those hide of its start where they stand beside it,
+ * on multiprocessors that have none: 8 x 2048 x 8192 takes 10.1 us by 64 programs, 12.1 by two blocks each, of half the
+ * loop; 1 x 1536 x 8960 9.2 by 48 and 11.5. */
+static double
+exposed(const Whole *s, const Bill *bill)
+{
+	static const double START = 6000;
+	double room = (double)bill->blocks * s->t->rates->multiprocessors - bill->launched;
+	return s->is_parts && (s->t->has & HAS_GRID_WAIT) ? START * (1 - fmin(fmax(room / bill->launched, 0), 1)) : 0;
+}
+
 /* Cycles with the present values; below 0: there is no bill. */
 static double
 bill_of(Whole *s, Bill *bill)
@@ -149,7 +161,7 @@ bill_of(Whole *s, Bill *bill)
 		*bill = (Bill){.cycles = -1, .refused = "its products are not modelled"};
 	if (f && s->is_by_warps && block_find(f->body, OP_DOT_START))
 		*bill = (Bill){.cycles = -1, .refused = "warpgroups multiply: the estimate chooses among those"};
-	return bill->cycles < 0 ? -1 : bill->cycles * beyond;
+	return bill->cycles < 0 ? -1 : bill->cycles * beyond + exposed(s, bill);
 }
 
 /* The present values are the best if their bill, times `share`, is less than `margin` of that of any before. */
@@ -425,14 +437,20 @@ try_parts(Whole *s, const Bound *first)
 	static const double JOINED = 1.06, BESIDE = 1.15;       /* more for each doubling; for two of a multiprocessor */
 	int at = s->best_n, all = s->t->rates->multiprocessors;
 	Bound b;
+	Bill bill;
 	if (at == NAMES_MOST || !(s->t->has & HAS_CLUSTER) || split_stands(s, first))
 		return;
 	memcpy(s->value, s->best_value, sizeof s->value);
 	s->n = at;
 	double programs = s->how->bind(s->how->user, s->value, at, &b) ? choose_programs(&b) : 0, more = JOINED;
+	s->is_parts = s->is_plain;
+	if (s->is_parts)
+		s->best = bill_of(s, &bill);
 	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && programs <= all && n / 2 * programs <= all; n *= 2) {
 		s->value[at] = choose_word(SCHEDULE_SPLIT, n);
 		s->n = at + 1;
+		if (choose_takes_turns(&b, s->t, n) && s->n < NAMES_MOST && b.schedule.ctas == 0)
+			s->value[s->n++] = choose_word(SCHEDULE_CTAS, 1);
 		compare(s, (double)n * programs > all ? more * BESIDE : more, 1);
 		more += JOINED - 1;
 	}
