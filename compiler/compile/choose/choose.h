@@ -183,6 +183,8 @@ bool choose_pads_depth(const Func *f);
  * trips as many as leave no room (3 x 2560 x 5120 8.9 us with three, 7.9 with four).  0: as they are, as for loops of
  * few trips (16 x 1552 x 1136 takes 2.71 us so, 2.97 with twice as many). */
 int choose_deeper(const Func *f, const Bound *b, const Target *t);
+/* Does nothing that it computes see columns beside each other? */
+bool choose_keeps_columns(const Op *op);
 /* One product, or several side by side, with decoded weights? */
 bool choose_decodes(const Func *f);
 /* … with a right operand that threads compute in any way, as nibbles of bytes that are joined */

@@ -151,26 +151,13 @@ choose_join_rows(const Kernel *k, const Bound *b, const ChooseBinding *how, Aren
 	}
 }
 
-static bool
-keeps_columns_apart(const Op *op)
-{
-	switch (op->kind) {
-	case OP_READ: case OP_WRITE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONST: case OP_IOTA:
-	case OP_FOR: case OP_YIELD:
-		return true;
-	default:
-		return op_has(op, ELEM) ||
-		    (op->nout == 1 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank == 0);
-	}
-}
-
 /* The one product, where nothing that is computed sees columns beside each other. */
 static const Op *
 lone_product(const Func *f)
 {
 	const Op *dot = NULL;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_DOT ? dot != NULL : !keeps_columns_apart(op))
+		if (op->kind == OP_DOT ? dot != NULL : !choose_keeps_columns(op))
 			return NULL;
 		dot = op->kind == OP_DOT ? op : dot;
 	}
