@@ -439,7 +439,7 @@ parts_neighbours(const Func *f)
 static bool
 adds_apart(const Func *f)
 {
-	return ANY_OP(op, f->body, op->kind == OP_DOT && wgmma_adds_apart(op));
+	return dots_are_chained(f, f->body) && ANY_OP(op, f->body, op->kind == OP_DOT && wgmma_adds_apart(op));
 }
 
 /* Not where the header gives a word of the schedule, which was laid out for its tile. */

@@ -239,8 +239,9 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += unpacks ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += unpacks ? padded_count(b) * DECODED : 0;
 		if (wgmma_adds_apart(op)) {             /* in roles, while one warpgroup adds, the other multiplies */
+			bool in_turn = !e->parted || e->warps == 1 << WARPGROUP;
 			u->arithmetic += (double)type_count(c) / LANES;
-			u->products += e->parted ? 0 : (double)type_count(c) / LANES;
+			u->products += in_turn ? (double)type_count(c) / LANES : 0;
 			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
 			e->apart = MAX(e->apart, (double)w.info->n / 2), e->adds_apart = true;
 		}
