@@ -295,7 +295,7 @@ lower_read(Lower *l, Op *op)
 			read_held(l, &a, r, some, &at, &out[r]);
 		} else {
 			lower_access_at(l, &a, r, &at);
-			if (fill && at.mask && is_set_before(l, op, at.type, fill + r, vector))
+			if (fill && at.mask && is_set_before(l, op, lower_type(v->type), fill + r, vector))
 				at.fill = fill[r];
 			thread_load(l->b, &at, &out[r]);
 		}
