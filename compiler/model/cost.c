@@ -13,9 +13,8 @@
 #include <math.h>
 
 enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
-/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here; masked
- * reads of a thread that are under way together (lower/memory/memory.c: a predicate each). */
-enum { OVERLAP = 4, PREDICATES = 7 };
+/* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
+enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
 enum { NEXT_PROGRAM = 100, NEXT_AXIS = 40 };
 
@@ -31,8 +30,6 @@ typedef struct Walk {
 	double *fresh;                                  /* the same: those that it has not from an earlier read near by */
 	double now;                                     /* no op begins before: the last barrier */
 	double stored;                                  /* no read begins before: the last write before it begins */
-	double masked;                                  /* reads of the trip so far that have masks of their own */
-	bool is_guarded;                                /* trips of products inside of tensors have none (pass guard) */
 	int warps;
 	int overlap;                                    /* trips of the present loop whose reads are under way together */
 	const Op *loop;                                 /* of the function's body, that the walk is in; NULL */
@@ -127,10 +124,7 @@ access(Walk *w, const Op *op, double times)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share; sent: as built, choices count its latency */
 	bool is_sent = w->facts->once > 0 && op_family(op) == FAMILY_ATOMIC && op->out[0].nuses == 0;
-	/* other warps read while one waits for predicates: a further turn costs half as much as the first */
-	bool has_mask = w->loop && !w->is_guarded && cost_tests(op);
-	double turns = has_mask ? (1 + MAX(ceil((w->masked += n) / PREDICATES), 1)) / 2 : 1;
-	double alone = is_read && !is_sent ? w->r->latency / w->overlap * turns : 0;
+	double alone = is_read && !is_sent ? w->r->latency / w->overlap : 0;
 	return alone + n * sectors * missed * SECTOR * w->warps * w->r->multiprocessors / w->r->memory_rate;
 }
 
@@ -421,9 +415,6 @@ region(Walk *w, const Op *op, double times)
 		double stored = w->stored;
 		w->now = start;
 		w->stored = op_is_loop(op) ? start : stored;
-		w->masked = 0;
-		w->is_guarded = op_is_loop(op) &&
-		    ANY_OP_HERE(o, op->region[r], o->kind == OP_DOT || o->kind == OP_DOT_START);
 		for (int i = 0; i < op->region[r]->narg; i++) {
 			w->ready[op->region[r]->arg[i].id] = start;
 			w->varies[op->region[r]->arg[i].id] = UINT32_MAX;
@@ -436,8 +427,6 @@ region(Walk *w, const Op *op, double times)
 	}
 	if (op_is_loop(op) && !op_is_over_programs(op) && times * n > 0)
 		w->c->longest = MAX(w->c->longest, (w->c->issue - issued) / (times * n));
-	w->masked = before.masked;
-	w->is_guarded = before.is_guarded;
 	w->overlap = before.overlap;
 	w->loop = outer;
 	return n * (end - start);

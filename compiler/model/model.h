@@ -418,8 +418,8 @@ double cost_missed(const Op *op);       /* the share of a read's sectors that no
 double cost_fresh(const Op *op, double vector);         /* overlap/read_overlap.c: the share not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */
-/* Does the assembler behind make four trips of one?  Has each instruction of a read a mask of its own? */
-bool cost_overlaps(const Op *loop), cost_tests(const Op *op);
+/* Does the assembler behind make four trips of one? */
+bool cost_overlaps(const Op *loop);
 
 typedef struct LineCost {
 	int file, line;

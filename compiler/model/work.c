@@ -389,16 +389,16 @@ cost_order(const Op *op, const Target *t, int warps, double elements, double tim
 
 /* ---- loops ---- */
 
-/* A mask that is the same in all trips is made once. */
-bool
-cost_tests(const Op *op)
+/* Has each instruction of a read a mask of its own?  One that is the same in all trips is made once. */
+static bool
+tests(const Op *op)
 {
 	const IntList *inside = attr_inside(op);
 	const char *index = op->kind == OP_READ && op->in[0]->type->kind == TYPE_TENSOR ? attr_index(op) : "";
-	bool tests = false;
+	bool any = false;
 	for (int d = 0; index[d]; d++)
-		tests |= index[d] != 'i' && !(inside && inside->at[d]) && value_inside(op->in[1 + d], op->home);
-	return tests;
+		any |= index[d] != 'i' && !(inside && inside->at[d]) && value_inside(op->in[1 + d], op->home);
+	return any;
 }
 
 double
@@ -441,7 +441,7 @@ cost_overlaps(const Op *loop)
 		bool reduces = op_family(op) == FAMILY_REDUCE, is_added = op->kind == OP_MUL && op->out[0].nuses == 1;
 		if (op_is_access(op) && op->nout > 0)
 			n += MAX(cost_elements(&op->out[0]) / MAX((double)attr_vector(op), 1), 1) *
-			    (1 + copies + (cost_tests(op) ? BOUNDS : 0));
+			    (1 + copies + (tests(op) ? BOUNDS : 0));
 		else if (op->nout > 0 && !(is_added && dtype_is_float(op->out[0].type->elem)))
 			n += cost_elements(reduces ? op->in[0] : &op->out[0]) * cost_work(op, &special);
 	}
