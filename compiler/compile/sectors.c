@@ -260,7 +260,7 @@ bool
 inspect_is_scattered(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l)
 {
 	Scalar scalar[SCALARS] = {{0}};
-	Walk w = {.arg = arg, .scalar = scalar, .all_inside = true};
+	Walk w = {.arg = arg, .scalar = scalar, .all_inside = true, .later = true};
 	int64_t bits;
 	bool is = false;
 	/* in x[where(i % 2 == 1, j[i / 2], 0)] not the first lane's */
