@@ -90,7 +90,7 @@ is_set_before(const Lower *l, const Op *op, RegType t, const Reg *fill, int n)
 	while (loop && (!op_is_loop(loop) || op_is_over_programs(loop)))
 		loop = loop->home->parent;
 	bool same = ALL_OF(i, n, fill[i] == fill[0]);
-	return loop && same && l->t->kind == TARGET_PTX && t != REG_PRED && lower_memory_type(t) == t;
+	return loop && same && l->t->kind == TARGET_PTX && lower_memory_type(t) == t;
 }
 
 static void
