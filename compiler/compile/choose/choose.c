@@ -19,6 +19,7 @@
 
 enum { COMBINATIONS_MOST = 420 };                               /* of compile-time parameters */
 static const double BETTER = 0.985, UNLISTED = 1.01;             /* than the default; tiles that no header lists */
+static const double GROUPS_SHARE = 1.03;        /* groups of consumers: of 4096^3 and the like they take as long */
 enum { PAIRS_EACH = 4, AXES_MOST = 2 };  /* programs of a multiprocessor; with 3 a producer spills (batched_matmul) */
 /* Of what blocks alone take, to be better; of a trip's bytes, where estimates see no difference. */
 static const double CLUSTER_SHARE = 0.97, COMMON_LEAST = 0.5;
@@ -73,7 +74,8 @@ cycles_of(const Search *s, Bill *bill)
 		*bill = (Bill){.cycles = -1, .refused = "each block that shares a program would read what its end reads"};
 		return -1;
 	}
-	return choose_cycles(f, &s->bound, s->t, bill) * (s->more ? UNLISTED : 1);
+	return choose_cycles(f, &s->bound, s->t, bill) * (s->more ? UNLISTED : 1) *
+	    (s->bound.schedule.pingpong == 1 ? GROUPS_SHARE : 1);
 }
 
 /* The present values, if they are better. */
@@ -125,6 +127,8 @@ try(Search *s)
 		why_tried(s->how->why, s->value, s->n, -1, NULL, reason);
 		return;
 	}
+	if (s->bound.schedule.pingpong == 1 && (s->bound.schedule.specialize != 1 || s->bound.schedule.split > 1))
+		return;
 	Bill bill;
 	double cycles = cycles_of(s, &bill);
 	why_tried(s->how->why, s->value, s->n, cycles, &bill, NULL);
@@ -137,7 +141,7 @@ try(Search *s)
 		keep(s, cycles, &s->least[0], s->divided[0]);
 	if (s->bound.schedule.split == 2 && !search_shares_last(s, &s->bound))
 		keep(s, cycles, &s->least[1], s->divided[1]);
-	if (s->tries_clusters && s->bound.schedule.specialize == 1)
+	if (s->tries_clusters && s->bound.schedule.specialize == 1 && s->bound.schedule.pingpong != 1)
 		try_clusters(s, shares);
 }
 
@@ -233,6 +237,8 @@ add_forms(Search *s, Arena *mem)
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
+	if (is_one && (s->t->has & HAS_SETMAXNREG))
+		add_word(s, mem, SCHEDULE_PINGPONG, CONST_BOOL, specialize, LEN(specialize));
 	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
 	if (s->adds_roles)
 		add_word(s, mem, SCHEDULE_SPECIALIZE, CONST_BOOL, specialize, LEN(specialize));
@@ -252,7 +258,7 @@ search_parted(Search *s, Bound *b)
 	Func *f = choose_with(s->k, s->t, s->how, s->chosen, s->n, false, b);
 	bool shares = f && (f->stream || !search_shares_last(s, b)) && (!s->joins || !f->split_reason);
 	bool fits = f && f->shared_bytes <= s->t->shared_bytes;
-	return shares && fits && !f->whole_reason && !f->cluster_reason ? f : NULL;
+	return shares && fits && !f->whole_reason && !f->cluster_reason && !f->pingpong_reason ? f : NULL;
 }
 
 /* What is chosen, in clusters: the share of its programs that are there; 0 if blocks stay alone, or share less. */
@@ -272,7 +278,7 @@ share_of_clusters(Search *s, int ranks, double common)
 static void
 add_cluster(Search *s, const Bound *b)
 {
-	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST ||
+	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->schedule.pingpong == 1 ||
 	    choose_programs(b) <= PAIRS_EACH * s->t->rates->multiprocessors || !search_may_pair(s, b) ||
 	    search_waits_for_memory(s, b))
 		return;

@@ -200,7 +200,7 @@ resident(const Estimate *e)
 	double registers = e->registers + REGISTERS_OTHER;
 	if (e->chained)
 		return shared <= t->shared_bytes && fits_role(e);
-	const int *roles = e->parted ? target_role_registers(t, e->warps / 4) : NULL;
+	const int *roles = e->parted ? target_role_registers(t, e->warps / 4 * e->groups) : NULL;
 	if (roles && e->registers + e->sources + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM) > roles[1])
 		return 0;
 	bool is_apart = e->adds_apart || estimate_fills(e) > 0;
@@ -312,6 +312,8 @@ model_reason(Estimate *e, bool chain, bool is_one_round)
 	    choose_roles_of(e->f, &open, e->t, is_one_round ? WARPGROUP : 2 * WARPGROUP);
 	if (e->dots == 0)
 		return "nothing in it multiplies";
+	if (e->groups > 1)
+		return estimate_groups_reason(e, !chain && is_plain_product(e));
 	if (e->decodes_less)
 		return "with fewer warps, warpgroups decode in registers";
 	if (e->split > 1 && e->streams > 1 && e->streams == e->dots)
@@ -373,9 +375,9 @@ plain_product(const Estimate *e, double programs, int together)
 		.moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips, .programs = programs,
 		.edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once, .together = together,
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
-		.warpgroups = e->warps / 4, .stages = e->stages, .split = e->split, .stream = e->stream,
-		.ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e), .transposes = e->transposes,
-		.runs_on = e->parted && e->is_narrow && !e->adds_apart, .idles = e->idles,
+		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
+		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
+		.transposes = e->transposes, .runs_on = e->parted && e->is_narrow && !e->adds_apart, .idles = e->idles,
 	};
 	return estimate_product(&p);
 }
@@ -395,7 +397,7 @@ use_all(Estimate *e, bool chain, int each)
 	    estimate_fills(e) <= 0 && !e->restarts;
 	int stages = e->stages;
 	double room = !chain && reads_all(e) ? own_room(e) : e->t->shared_bytes;
-	while (!reason && e->b->schedule.stages <= 0 && e->stages > 2 && shared_bytes(e) > room)
+	while (!reason && (e->b->schedule.stages <= 0 || e->groups > 1) && e->stages > 2 && shared_bytes(e) > room)
 		e->stages--;
 	if (e->stages == stages || chain)               /* what chains wait for is estimate_chain.c's */
 		return reason;
@@ -410,7 +412,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
 	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
-	    .mapped = true, .written_out = choose_written_out(f)};
+	    .groups = b->schedule.pingpong == 1 ? 2 : 1, .mapped = true, .written_out = choose_written_out(f)};
 	Found found;
 	bool divides = e.split > 1 && !split_find(f, t, &found);
 	e.joins = divides && split_joins(f);
@@ -446,16 +448,14 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	bool chain = dots_are_chained(f, f->body), joins_few = e.stream && e.ranks <= 1 && 2 * programs <= units;
 	e.scratch = joins_few ? PARTS_CACHED : 0;
 	const char *reason = use_all(&e, chain, each);
-	bool is_chain = chain && (e.dots == 2 || dots_part(f));
 	if (reason)
 		return refuse(bill, reason);
-	bool is_plain = is_plain_product(&e);
+	bool is_chain = chain && (e.dots == 2 || dots_part(f)), is_plain = is_plain_product(&e);
 	hold(&e);
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.restarts && !e.stream &&
 	    (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
-	reason = room_reason(&e, is_few, is_plain, together);
-	if (reason)
+	if ((reason = room_reason(&e, is_few, is_plain, together)))
 		return refuse(bill, reason);
 	double groups = FLAT_CHAIN * estimate_flat_groups(&e), nest = e.restarts && e.dots == 1 ? FLAT_NEST : 1;
 	double flat = e.parted || e.drifts ? 1 : is_chain ? groups : nest;
@@ -464,8 +464,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	double leaving = leaving_cycles(&e, all - programs, together);
 	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));
 	bool is_even = (e.acting >= 1 && e.planes <= 0) || e.slot <= 0;
-	double common, memory = is_even ? memory_cycles(&e) : estimate_rounds(&e, programs, together, is_plain, &common);
-	common = is_even ? 0 : common;
+	double common = 0;
+	double memory = is_even ? memory_cycles(&e) : estimate_rounds(&e, programs, together, is_plain, &common);
 	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + common + 1e-4 * e.block.l2 * programs;
 	if (bill) {
 		bool is_flat = is_chain && !e.parted && !e.drifts;   /* chosen only where clearly better */

@@ -79,7 +79,7 @@ typedef struct ProductLaunch {
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */
 	double behind;                                  /* bytes of tiles that are read behind the loop */
 	double together, multiprocessors;               /* blocks that are resident at once */
-	int warpgroups, stages, split, stream, ranks;
+	int warpgroups, groups, stages, split, stream, ranks;
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
 	bool idles;                                     /* blocks of clusters that have no program */
 	bool runs_on;                                   /* a lone warpgroup's product of 64 rows or columns, in roles */

@@ -150,6 +150,6 @@ estimate_drifting(const Estimate *e, double ends, double programs, int n, int to
 double
 estimate_drain(const Estimate *e, double others)
 {
-	double all = e->parted ? e->drain : 0;
+	double all = e->parted ? e->drain * e->groups : 0;
 	return e->chained && others + all > e->t->shared_bytes ? all / 2 : all;
 }

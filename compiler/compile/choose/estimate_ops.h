@@ -32,6 +32,7 @@ typedef struct Estimate {
 	double fetched;                                   /* programs that stay which a block fetches, in the mean; 0 */
 	double planes;                                  /* of the grid, over which what stays is numbered; 0: none */
 	double turns;                                   /* programs that may leave early and a block takes in turn; 0 */
+	int groups;                                     /* of consumers, with programs of their own (pingpong); 1 */
 	bool parted, chained;                           /* chained: and two products, one of which feeds the other */
 	bool drifts;                                    /* flat blocks of such products, each at another place */
 	double rows;                                    /* of products by warpgroups, the most */
@@ -98,6 +99,8 @@ void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
 /* estimate_chain.c: bytes of the buffers through which roles send what they write, beside `others`: where two have no room
  * beside a chain's slots, of which there are two at most, there is one (pass drain). */
 double estimate_drain(const Estimate *e, double others);
+/* estimate_rounds.c: why groups of consumers with programs of their own are not modelled; NULL: they are. */
+const char *estimate_groups_reason(const Estimate *e, bool is_plain);
 /* Bytes of buffers that threads fill. */
 double estimate_fills(const Estimate *e);
 /* What an iteration waits for that puts operands: it computes before it multiplies, or in part beside the product before

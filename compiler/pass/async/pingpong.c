@@ -59,8 +59,8 @@ is_same(const Op *programs, const Op *loop)
 const char *
 pingpong_reason(const Func *f, const Op *programs, const Op *loop)
 {
-	if (attr_dynamic(programs) || f->stream > 1)
-		return "blocks fetch their programs, or share them";
+	if (attr_dynamic(programs) || f->stream > 1 || MAX(f->schedule.coarsen, f->schedule.batch) > 1)
+		return "blocks fetch their programs, share them or run several at once";
 	const Block *body = programs->region[0];
 	if (ANY_OP(op, body, op->kind == OP_AWAIT && op->home != body && op->home != loop->region[0]) || loop->home != body)
 		return "the loop of products stands in another, or in a branch";
