@@ -129,7 +129,7 @@ find_bounds(const Value *v, int depth, Bounds *out)
 		return false;
 	if (value_int(v, &n)) {
 		*out = (Bounds){n, n};
-		return n == (int16_t)n;
+		return n == (int16_t)n && has_bounds(t, *out);  /* -1 of u64 is its greatest */
 	}
 	if (dtype_info[t].bits <= 8) {
 		*out = dtype_bounds(t);
