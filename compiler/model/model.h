@@ -43,8 +43,8 @@ int64_t split_part_bytes(const Func *f);
 enum { STREAM_FLAGS = 32 };
 enum { COUNTER_WORDS = 4 };     /* of the counter from which blocks fetch programs: two of 64 bits (lower/across/fetch.c) */
 enum { SCRATCH_ROW = 128 };     /* bytes of the banks; each of the groups that run an op (op_groups) has whole rows */
-int64_t scratch_of_groups(const Op *op, const Target *t, int groups);
-int64_t scratch_limit(const Op *op, const Target *t);           /* bytes that the function's buffers leave to it */
+int64_t scratch_of_groups(const Op *op, const Target *t, int groups), scratch_limit(const Op *op, const Target *t);
+int64_t scratch_beside(const Op *op, const Target *t, int groups, int64_t others);      /* with ops that need `others` */
 /* The constant that a value is (also every element of a tile), seen through broadcasts, reshapes and conversions. */
 bool value_constant(const Value *v, int64_t *out);
 

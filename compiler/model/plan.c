@@ -22,6 +22,7 @@ value_constant(const Value *v, int64_t *out)
 	return true;
 }
 
+/* Bytes that the function's buffers leave to each of the groups that run an op. */
 int64_t
 scratch_limit(const Op *op, const Target *t)
 {
@@ -41,6 +42,14 @@ scratch_of_groups(const Op *op, const Target *t, int groups)
 {
 	int64_t bytes = plan_op(op, t).scratch, rows = (bytes + SCRATCH_ROW - 1) / SCRATCH_ROW;
 	return bytes + (groups - 1) * rows * SCRATCH_ROW;
+}
+
+/* Of several groups one is in one op while another is in the next. */
+int64_t
+scratch_beside(const Op *op, const Target *t, int groups, int64_t others)
+{
+	int64_t own = scratch_of_groups(op, t, groups);
+	return groups > 1 ? others + (own + SCRATCH_ROW - 1) / SCRATCH_ROW * SCRATCH_ROW : MAX(others, own);
 }
 
 int64_t

@@ -178,7 +178,7 @@ fit_slots(Rings *r, int slots, int64_t tiles)
 		for (int i = 0; i < op->nout && !is_read; i++)          /* operands that threads put */
 			beside += warpgroup_reads(p->body, &op->out[i]) ? tile_bytes(op->out[i].type) : 0;
 		if (!op_inside(op, p->body) && !is_drained(p, op))
-			scratch = MAX(scratch, plan_op(op, p->t).scratch * groups);
+			scratch = scratch_beside(op, p->t, groups, scratch);
 	}
 	beside += scratch > APART ? scratch + APART : scratch;
 	while ((slots > 2 || others > 1) && slots * each + others * once + beside > p->t->shared_bytes) {

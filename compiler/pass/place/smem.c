@@ -10,7 +10,8 @@
  * This is interval colouring: the largest is placed first, each at the lowest offset where nothing stands that lives
  * at the same time.  A small scratch counts as alive until the next op with scratch is done, so that neighbours
  * stand apart and the second need not wait for the readers of the first (pass barrier sees the rest).  Roles run at once:
- * what one has is apart from all that another has.  An mbarrier stays to the end of the kernel: ordinary stores to where
+ * what one has is apart from all that another has, and so is each scratch of a role of which several groups run, which
+ * are in different places of its code.  An mbarrier stays to the end of the kernel: ordinary stores to where
  * one is are not defined, and on an H200 its words came up in what was stored there.  What a copy fills by itself lives at
  * least until the last wait; what is sent until the last sent.  Small scratch stands apart from all buffers too, so that
  * what follows a pipelined loop need not wait for its last readers, where as many blocks as the warps leave room for still
@@ -34,6 +35,7 @@ typedef struct Item {
 	int64_t bytes, align, offset;
 	int from, to;                                   /* ops, in text order, during which it lives */
 	int role;                                       /* that it is of, from 1; 0: of the block */
+	bool has_groups;                                /* that role: several, each with bytes of its own */
 	bool is_scratch, is_filled, is_sent;            /* by copies that go on by themselves */
 } Item;
 
@@ -76,6 +78,7 @@ add_item(Smem *s, int at)
 		i.align = 8;
 	int region;
 	i.role = op_roles(op, &region) ? 1 + region : 0;
+	i.has_groups = op_groups(op) > 1;
 	i.bytes = owns ? buffer_slot_bytes(op) * op->out[0].type->slots : scratch_of_groups(op, s->t, op_groups(op));
 	if (i.bytes)
 		vec_push(s->tmp, &s->items, i);
@@ -150,7 +153,8 @@ comes_before(const Item *a, const Item *b)
 static bool
 overlap(const Item *a, int64_t offset, const Item *b, bool apart)
 {
-	bool alive = (a->from <= b->to && b->from <= a->to) || (a->role && b->role && a->role != b->role);
+	bool alive = (a->from <= b->to && b->from <= a->to) ||
+	    (a->role && b->role && (a->role != b->role || a->has_groups));
 
 	apart = apart && ((is_small_scratch(a) && !b->is_scratch) || (is_small_scratch(b) && !a->is_scratch));
 	return (alive || apart) && offset < b->offset + b->bytes && b->offset < offset + a->bytes;
@@ -378,8 +382,12 @@ smem_room(const Func *f, const Target *t, const Op *write, const Op *first, cons
 		else if (op->kind == OP_MBARRIER)
 			room -= MBARRIER_BYTES * op->out[0].type->slots;
 	}
+	if (op_groups(write) > 1) {
+		first = f->body->first;
+		end = NULL;
+	}
 	for (const Op *op = first; op && op != end; op = op_after(op, f->body))
 		if (op->kind != OP_ALLOC && op != write->in[access_data(write)]->def)
-			scratch = MAX(scratch, plan_op(op, t).scratch);
+			scratch = scratch_beside(op, t, op_groups(op), scratch);
 	return room - scratch;
 }
