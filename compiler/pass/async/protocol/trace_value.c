@@ -199,7 +199,16 @@ same(const Value *a, const Value *b)
 	return a == b || (value_int(a, &n) && value_is_int(b, n));
 }
 
-/* The trips of a loop, as pingpong.c counts them: cdiv (max (%hi - %lo), 0), %step.  False: it is other than that. */
+/* Does it begin so many steps behind `lo`? */
+static bool
+is_later(Tracer *t, const Op *loop, int64_t lo, int64_t *steps)
+{
+	Course c = {.lo = lo, .step = tracer_value(t, loop->in[2])};
+	return steps_to(&c, tracer_value(t, loop->in[0]), steps) && *steps > 0;
+}
+
+/* The trips of a loop, as pingpong.c counts them: cdiv (max (%hi - %lo), 0), %step.  Another pass may have let the loop
+ * begin some steps later (skew).  False: it is other than that. */
 static bool
 counts_trips(Tracer *t, const Op *op, int64_t *trips)
 {
@@ -208,9 +217,10 @@ counts_trips(Tracer *t, const Op *op, int64_t *trips)
 	const Op *length = most && most->kind == OP_MAX ? most->in[0]->def : NULL;
 	if (!length || length->kind != OP_SUB || !value_is_int(most->in[1], 0))
 		return false;
-	const Op *loop = FIND_OP(of, body, of->kind == OP_FOR && same(of->in[0], length->in[1]) &&
-	    same(of->in[1], length->in[0]) && same(of->in[2], op->in[1]));
-	*trips = loop ? tracer_trips(t, loop) : 0;
+	int64_t lo = tracer_value(t, length->in[1]), steps = 0;
+	const Op *loop = FIND_OP(of, body, of->kind == OP_FOR && same(of->in[1], length->in[0]) &&
+	    same(of->in[2], op->in[1]) && (same(of->in[0], length->in[1]) || is_later(t, of, lo, &steps)));
+	*trips = loop ? tracer_trips(t, loop) + steps : 0;
 	return loop;
 }
 
