@@ -47,14 +47,13 @@ warn_idle(const Kernel *k, const Schedule *s, const Target *t)
 	}
 }
 
-/* Why `stages` changes nothing: no buffer has slots; or NULL. */
+/* Why `stages` changes nothing: no buffer has slots, and all passes have run; or NULL. */
 static const char *
 stages_reason(const Schedule *s, const Func *f)
 {
-	for (const Op *op = f->body->first; op && s->stages > 1; op = op_after(op, f->body))
-		if (op->kind == OP_ALLOC && op->out[0].type->slots > 1)
-			return NULL;
-	return s->stages > 1 ? "no loop reads tiles for products by asynchronous copies" : NULL;
+	bool may_have = s->stages <= 1 || !(f->module->facts & SMEM);
+	bool has = may_have || ANY_OP(op, f->body, op->kind == OP_ALLOC && op->out[0].type->slots > 1);
+	return !has ? "no loop reads tiles for products by asynchronous copies" : NULL;
 }
 
 /* After the passes: roles, clusters or shared loops were asked for, and there are none. */

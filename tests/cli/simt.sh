@@ -154,6 +154,18 @@ expect 0 '' check dot.tgl --device=simt:sm_90a -D ctas=1 -D specialize=0
 refuse W1219
 expect 0 '' check dot.tgl --device=cpu -D ctas=2
 refuse W1219
+# nor of a word that the first passes alone, by which results are compared, do nothing with
+cat >staged.tgl <<'END4'
+kernel staged<stages = 3>(a: in f16[64, K], b: in f16[K, 64], c: out f32[64, 64]) grid(i: 1) {
+    var s = zeros([64, 64], f32);
+    for k in range(0, K, 64) { s += a[0 +: 64, k +: 64] @ b[k +: 64, 0 +: 64]; }
+    c[0 +: 64, 0 +: 64] = s;
+}
+reference staged { c[:, :] = a[:, :] @ b[:, :]; }
+example staged { K = 256; a = integers(-3, 4); b = integers(-3, 4); }
+END4
+expect 0 'staged .* good' check staged.tgl --device=simt:sm_90a
+refuse W1219
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
 {
 	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
