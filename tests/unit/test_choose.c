@@ -728,6 +728,37 @@ test_computed(void **state)
 	compile_close(c.cx);
 }
 
+static bool
+has_value(const Case *c, const char *name)
+{
+	return ANY_OF(i, c->n, strcmp(c->chosen[i].name, name) == 0);
+}
+
+#define GELU "fn cast(x) { return (x * (1 + erf(x * 0.7071067811865476))) as bf16; }\n"
+
+/* Arithmetic behind short products passes beside those of another group of consumers; long ones leave little to hide.  Not
+ * where programs' loops differ in length. */
+static void
+test_groups(void **state)
+{
+	static const char uneven[] = GELU "kernel tri<BM = 128, BN = 128, BK = 64>(a: in bf16[M, K], b: in bf16[K, N],\n"
+	    "    c: out bf16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) { var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, min(K, pm * BM + BM), BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = cast(acc); }\n";
+	Case c = {0}, longer = {0}, tri = {0};
+	assert_true(choose(&c, PRODUCT(GELU, ""), 8192, 4096, 512));
+	assert_int_equal(value(&c, "pingpong"), 1);
+	assert_int_equal(value(&c, "BM"), 128);
+	assert_int_equal(value(&c, "BN"), 128);
+	compile_close(c.cx);
+	assert_true(choose(&longer, PRODUCT(PLAIN, ""), 4096, 4096, 16384));
+	assert_false(has_value(&longer, "pingpong"));
+	compile_close(longer.cx);
+	assert_true(choose(&tri, uneven, 8192, 4096, 512));
+	assert_false(has_value(&tri, "pingpong"));
+	compile_close(tri.cx);
+}
+
 /* What each program adds to one number holds up its reads: blocks stay, and add up before. */
 static void
 test_one_number(void **state)
@@ -914,7 +945,7 @@ main(void)
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
-		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_groups), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_gathered_columns), cmocka_unit_test(test_listed_without_products),
 	};
