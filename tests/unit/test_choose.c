@@ -737,7 +737,7 @@ has_value(const Case *c, const char *name)
 #define GELU "fn cast(x) { return (x * (1 + erf(x * 0.7071067811865476))) as bf16; }\n"
 
 /* Arithmetic behind short products passes beside those of another group of consumers; long ones leave little to hide.  Not
- * where programs' loops differ in length. */
+ * where programs' loops differ in length, nor where scratch of two groups does not fit: roles stay. */
 static void
 test_groups(void **state)
 {
@@ -745,7 +745,12 @@ test_groups(void **state)
 	    "    c: out bf16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) { var acc = zeros([BM, BN], f32);\n"
 	    "  for k in range(0, min(K, pm * BM + BM), BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
 	    "  c[pm * BM +: BM, pn * BN +: BN] = cast(acc); }\n";
-	Case c = {0}, longer = {0}, tri = {0};
+	static const char sorts[] = "kernel sorts<BM = 128, BN = 128, BK = 64>(a: in bf16[M, K], b: in bf16[K, N],\n"
+	    "    c: out bf16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) { var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
+	    "  let z = tanh(acc);\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = sort(sort(z.T).T); }\n";
+	Case c = {0}, longer = {0}, tri = {0}, large = {0};
 	assert_true(choose(&c, PRODUCT(GELU, ""), 8192, 4096, 512));
 	assert_int_equal(value(&c, "pingpong"), 1);
 	assert_int_equal(value(&c, "BM"), 128);
@@ -757,6 +762,10 @@ test_groups(void **state)
 	assert_true(choose(&tri, uneven, 8192, 4096, 512));
 	assert_false(has_value(&tri, "pingpong"));
 	compile_close(tri.cx);
+	assert_true(choose(&large, sorts, 8192, 4096, 512));
+	assert_false(has_value(&large, "pingpong"));
+	assert_int_equal(value(&large, "specialize"), 1);
+	compile_close(large.cx);
 }
 
 /* What each program adds to one number holds up its reads: blocks stay, and add up before. */

@@ -237,7 +237,8 @@ add_forms(Search *s, Arena *mem)
 	s->adds_split = s->divides && !stands(s, SCHEDULE_SPLIT);
 	if (s->divides)
 		add_word(s, mem, SCHEDULE_SPLIT, CONST_INT, split, LEN(split));
-	if (is_one && (s->t->has & HAS_SETMAXNREG))
+	s->adds_groups = is_one && (s->t->has & HAS_SETMAXNREG) && s->n < NAMES_MOST && !stands(s, SCHEDULE_PINGPONG);
+	if (s->adds_groups)
 		add_word(s, mem, SCHEDULE_PINGPONG, CONST_BOOL, specialize, LEN(specialize));
 	s->adds_roles = (s->t->has & HAS_TMA) && s->n < NAMES_MOST && !stands(s, SCHEDULE_SPECIALIZE);
 	if (s->adds_roles)
@@ -325,7 +326,8 @@ find_best(Search *s, double limit)
 	bool pairs = take_clusters(s);
 	if (search_take_shared(s, s->best))
 		return;
-	if (!pairs && (s->best == limit || !chose_roles(s)))
+	bool groups = !pairs && s->best != limit && s->adds_groups && s->chosen[s->n - 1 - s->adds_roles].value.i;
+	if (!pairs && !groups && (s->best == limit || !chose_roles(s)))
 		return;
 	if (pairs || search_parted(s, &b)) {
 		if (!pairs)
@@ -333,9 +335,12 @@ find_best(Search *s, double limit)
 		choose_stream(s->k, s->t, s->how, s->chosen, s->n);
 		return;
 	}
+	if (groups)                                     /* roles may do without */
+		s->name[s->n - 1 - s->adds_roles] = s->name[s->n - 1];
 	s->n--;
-	s->adds_roles = false;
-	find_alone(s, limit);
+	s->adds_roles = s->adds_roles && groups;
+	s->adds_groups = false;
+	(groups ? find_best : find_alone)(s, limit);
 }
 
 static const Func *

@@ -19,7 +19,7 @@ typedef struct Search {
 	bool products;                                          /* the kernel multiplies matrices */
 	bool is_lone_decode;                                    /* of one product, for which both choose */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
-	bool adds_roles, adds_split;                            /* specialize, split are names that no header lists */
+	bool adds_roles, adds_split, adds_groups;               /* specialize, split, pingpong: no header lists them */
 	bool is_nest;                                           /* one product in a loop within another */
 	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
