@@ -141,12 +141,13 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 		compile_unknown_target(cx, target);
 		return NULL;
 	}
-	if (t)
+	bool warns = t && b->schedule.materialize != MATERIALIZE_FIRST;         /* of which no word says anything */
+	if (warns)
 		warn_idle(k, &b->schedule, t);
 	Module *m;
 	if (!compile_as_is(k, b, t, assumptions, opt, &m))
 		m = m && t ? compile_fitting(k, b, t, assumptions, opt, m) : NULL;
-	if (m && t)
+	if (m && warns)
 		warn_whole(k, &b->schedule, m->funcs.at[0]);
 	return m;
 }

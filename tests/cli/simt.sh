@@ -166,6 +166,20 @@ example staged { K = 256; a = integers(-3, 4); b = integers(-3, 4); }
 END4
 expect 0 'staged .* good' check staged.tgl --device=simt:sm_90a
 refuse W1219
+# nor of the kernel that computes operands before
+cat >before.tgl <<'END4'
+kernel cov<BM = 64, BN = 64, BK = 64>(x: in bf16[N, D], m: in f32[D], c: out f32[D, D]) grid(i: cdiv(D, BM), j: cdiv(D, BN)) {
+    var s = zeros([BM, BN], f32);
+    for k in range(0, N, BK) {
+        let u = ((x[k +: BK, i * BM +: BM] as f32) - m[i * BM +: BM]) as bf16;
+        let v = ((x[k +: BK, j * BN +: BN] as f32) - m[j * BN +: BN]) as bf16;
+        s += u.T @ v;
+    }
+    c[i * BM +: BM, j * BN +: BN] = s;
+}
+END4
+expect 0 'copy operand0' inspect before.tgl --target=sm_90a -D N=16384 -D D=4096
+refuse W1219
 # a nest of loops is compiled in a moment: work that doubled with each would not end before the tests' limit
 {
 	echo 'kernel nest(x: in f32[N], y: out f32[N]) grid(i: N) { var v = x[i];'
