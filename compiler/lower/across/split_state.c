@@ -14,7 +14,8 @@
  * cluster; the first joins.  Of a sum each block adds its share of the words, whose elements it need not know: one block
  * that reads seven tiles takes longer than eight that read an eighth of each.  Else the words are in memory of the launch,
  * and blocks count their arrivals, an atomic each that releases what the block has stored and acquires what others have.
- * The last to arrive joins, and sets the count back to 0 for the next launch. */
+ * The last to arrive joins, and sets the count back to 0 for the next launch.  Its loads are volatile: ptxas puts others
+ * where they are used, each behind the L2 cache's latency. */
 #include "lower/lower.h"
 
 typedef struct State {
@@ -107,6 +108,8 @@ move_words(Lower *l, const State *s, Reg base, Space space, Reg *word, bool load
 	for (int w = 0; w < s->total; w += s->vector) {
 		ThreadAccess a = {.space = space, .type = REG_I32, .n = s->vector, .base = base, .align = 4 * s->vector,
 			.offset = own_offset(l, s), .constant = words_at(l, w)};
+		if (loads && space == SPACE_GLOBAL)
+			a.cache = CACHE_VOLATILE;
 		if (loads)
 			thread_load(l->b, &a, word + w);
 		else
