@@ -161,8 +161,8 @@ drawn(const ProgramCost *c, double share, double fullest)
 static double
 drawn_sectors(const ProgramCost *c, double share, double fullest)
 {
-	static const double ALONE = 0.72;
-	return c->products > 0 ? MAX(share / fullest, ALONE) : 1;
+	static const double ALONE = 0.72, HALF = 0.4;
+	return c->products > 0 && share < HALF ? MAX(share / fullest, ALONE) : 1;
 }
 
 /* Cycles between a warp's instructions.  Products decode many elements that do not wait for each other, while other warps

@@ -157,7 +157,8 @@ lone_product(const Func *f)
 {
 	const Op *dot = NULL;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind == OP_DOT ? dot != NULL : !choose_keeps_columns(op))
+		bool shapes_operand = op->kind == OP_RESHAPE && !dot;   /* computed: of flat loops too little is expected */
+		if (op->kind == OP_DOT ? dot != NULL : shapes_operand || !choose_keeps_columns(op))
 			return NULL;
 		dot = op->kind == OP_DOT ? op : dot;
 	}
