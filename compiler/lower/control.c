@@ -320,6 +320,7 @@ static void
 record_fault(Lower *l, const Op *op, Reg faults)
 {
 	put_fault(l, faults, offsetof(FaultRecord, element), REG_I32, find_element(l, op->in[0]));
+	lower_program_of(l, op);
 	for (int d = 0; d < l->f->naxis; d++)
 		put_fault(l, faults, (int64_t)offsetof(FaultRecord, program) + 8 * d, REG_I64, l->program[d]);
 	for (int i = 1, n = 0; i < op->nin && n < FAULT_VALUES; i++)

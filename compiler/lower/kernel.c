@@ -407,6 +407,20 @@ lower_program_at(Lower *l, const Op *op, int axis)
 	return l->program[axis];
 }
 
+void
+lower_program_of(Lower *l, const Op *op)
+{
+	const Op *loop = NULL;
+	Reg grid[MAX_AXES] = {0};
+	for (; op; op = op->home->parent)
+		loop = op->kind == OP_FOR ? op : loop;
+	if (l->f->naxis == 0 || l->program[0] || !loop)
+		return;
+	for (int d = 0; d < l->f->naxis; d++)
+		grid[d] = numbered(l, l->programs[d]);
+	find_program(l, numbered(l, lower_regs(l, &loop->region[0]->arg[0])[0]), grid, l->f->schedule.group, -1);
+}
+
 Reg
 lower_program_exists(Lower *l, const Op *op)
 {

@@ -71,6 +71,7 @@ Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
 /* What ops program_at and program_exists give. */
 Reg lower_program_at(Lower *l, const Op *op, int axis);
 Reg lower_program_exists(Lower *l, const Op *op);
+void lower_program_of(Lower *l, const Op *op);          /* finds l->program, where no op of the loop over programs has */
 /* Extent of a tensor's dimension and elements between neighbours (REG_I64). */
 Reg lower_dim(Lower *l, const Value *tensor, int dim);
 Reg lower_extent(Lower *l, const Op *access, int dim);          /* with what the access merges with it */
