@@ -24,6 +24,8 @@ typedef struct Binder {
 	Slot *slot;
 	int nslot;
 	const ArgInfo *args;                            /* or NULL */
+	int combination, combinations;                  /* of values that tune(...) gives, from 0; how many there are */
+	bool is_pruned;                                 /* by a `where` alone */
 	bool lenient;                                   /* placeholders: values prove nothing */
 	int64_t extent;                                 /* lenient: of what nothing says */
 	DType dtype;                                    /* lenient: of a parameter of that kind */

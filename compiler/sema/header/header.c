@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { COMBINATIONS_MOST = 1024 };                      /* of values in tune(...), of which `where` prunes some */
+
 bool
 header_eval(Elab *e, const Expr *x, const char *what, Const *out)
 {
@@ -261,17 +263,18 @@ no_default(Binder *b, Slot *s)
 	return false;
 }
 
-/* Its default; without one the first value that tune(...) lists. */
+/* Its default; without one a value that tune(...) lists, which is the first unless `where` prunes that. */
 static const Expr *
-default_of(const Binder *b, const Slot *s)
+default_of(Binder *b, const Slot *s)
 {
 	const Item *it = b->k->item;
 	const CtParam *c = &it->ctparams.at[s->index];
-
-	for (int i = 0; i < it->tune.n && !c->value; i++)
-		if (it->tune.at[i].name == s->name && it->tune.at[i].values.n > 0)
-			return it->tune.at[i].values.at[0];
-	return c->value;
+	const Tune *t = VALUE_OF(i, it->tune.n, it->tune.at[i].name == s->name, &it->tune.at[i], NULL);
+	if (c->value || s->set || !t || t->values.n == 0)
+		return c->value;
+	int at = b->combination / b->combinations % t->values.n;
+	b->combinations = MIN(b->combinations * t->values.n, COMBINATIONS_MOST);
+	return t->values.at[at];
 }
 
 static bool
@@ -308,7 +311,6 @@ static bool
 bind_defaults(Binder *b)
 {
 	bool ok = true;
-
 	for (int i = 0; i < b->nslot; i++)
 		if (b->slot[i].kind == SLOT_CT)
 			ok &= bind_default(b, &b->slot[i]);
@@ -339,7 +341,6 @@ static bool
 check_where(Binder *b)
 {
 	bool ok = true;
-
 	for (int i = 0; i < b->k->item->where.n; i++) {
 		const Expr *x = b->k->item->where.at[i];
 		Const c;
@@ -452,6 +453,7 @@ bind(Binder *b, const NamedConst *given, int n)
 {
 	if (b->k->broken)
 		return false;
+	b->combinations = 1;
 	bool ok = bind_named(b, given, n);
 	ok &= bind_args(b);
 	ok &= fill_unknown(b);
@@ -459,7 +461,9 @@ bind(Binder *b, const NamedConst *given, int n)
 	if (ok) {
 		ok = header_bind_params(b);
 		b->e->header = ok ? b->out : NULL;
-		ok &= check_where(b);
+		bool allowed = check_where(b);
+		b->is_pruned = ok && !allowed;
+		ok &= allowed;
 		ok &= bind_grid(b);
 		ok &= bind_schedule(b);
 	}
@@ -472,7 +476,16 @@ bool
 kernel_bind(Kernel *k, const ArgInfo *args, const NamedConst *given, int ngiven, Bound *out)
 {
 	Binder b = binder(k, args, out);
-
+	for (int i = 0; k->item->where.n && (i == 0 || (b.is_pruned && i < b.combinations)); i++) {
+		b = binder(k, args, out);
+		b.combination = i;
+		b.cx->muted++;
+		bool ok = bind(&b, given, ngiven);
+		b.cx->muted--;
+		if (ok)
+			return true;
+	}
+	b = binder(k, args, out);
 	return bind(&b, given, ngiven);
 }
 
@@ -480,7 +493,6 @@ bool
 kernel_bind_placeholder(Kernel *k, int64_t extent, DType dtype, Bound *out)
 {
 	Binder b = binder(k, NULL, out);
-
 	b.lenient = true;
 	b.extent = extent;
 	b.dtype = dtype;
