@@ -1,6 +1,7 @@
 /* The interpreter's fast layer against the definitions of the ops, over the kernels of tests/fuzz/gen.c: memory and
  * printed lines are equal to the bit, NaNs too.  With a step of the fast layer left out, or two live ranges in one
- * slot, they differ, so that the comparison is known to fail. */
+ * slot, they differ, so that the comparison is known to fail.  Few kernels put a wrong live range to use, so that those
+ * of what edges assign are looked at as well. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,6 +47,7 @@ fast_is_plain(void **state)
 {
 	static const uint64_t found[] = {
 		13449,                                  /* a branch gives one value twice, and its slot is a result's */
+		100693,                                 /* a branch's result is unused, and its slot is another result's source's */
 	};
 
 	(void)state;
@@ -67,6 +69,83 @@ fast_is_plain(void **state)
 			memory_close(mem[i]);
 		compile_close(cx);
 	}
+}
+
+static Module *
+module_of(Compile *cx, const char *text)
+{
+	int file = source_text(cx, "test.tir", text, strlen(text));
+	Module *m = module_parse(cx, file);
+
+	assert_non_null(m);
+	assert_null(module_verify(m));
+	return m;
+}
+
+/* A branch assigns its first result, which nothing uses, at the end of its sides: by a copy, and by an exchange of slots. */
+static void
+unused_result_keeps_its_slot(void **state)
+{
+	static const char head[] = "kernel @f(%t0: in f32[R, C], %t1: in i32[R, C], %t2: inout f16[R, C = 7], "
+	    "%t3: out f32[R, C], %t4: out i64[R, C], %t5: inout u8[R, C], %p0: *mut i32, %p1: *mut f32, %n: i32, %a: f32, "
+	    "%R: dim, %C: dim) grid(i) {\n"
+	    "  %0 = const {value = 0} : i64\n"
+	    "  %1 = read %t2, %0, %0 {index = \"pp\", extents = [2, 3]} : f16[2, 3]\n"
+	    "  %2 = const {value = 9.0} : f16[2, 3]\n"
+	    "  %3 = program_id {axis = 0} : i64\n"
+	    "  %4 = eq %3, %0 : bool\n"
+	    "  %5, %6 = if %4 : f16[2, 3], f16[2, 3] then {\n"
+	    "    %7 = ceil %1 : f16[2, 3]\n"
+	    "    print %7 {text = \"first\"}\n"
+	    "    %8 = floor %1 : f16[2, 3]\n";
+	static const char *const yields[] = {"yield %2, %7", "yield %2, %8", "yield %7, %8", "yield %8, %7"};
+
+	(void)state;
+	for (int i = 0; i < LEN(yields); i++) {
+		Compile *cx = compile_open();
+		Memory *plain = memory_open(1), *fast = memory_open(1);
+		Text text = {0};
+		text_printf(&text, "%s    %s\n  } else {\n    yield %%2, %%1\n  }\n  print %%6 {text = \"used\"}\n}\n", head,
+		    yields[i]);
+		Module *m = module_of(cx, text.at);
+		assert_true(run(m, plain, (PlanOptions){.plain = true}));
+		assert_true(run(m, fast, (PlanOptions){0}));
+		assert_non_null(strstr(plain->lines.at, "used"));
+		if (!same_bits(plain, fast))
+			fail_msg("%s:\n%s---\n%s", yields[i], plain->lines.at, fast->lines.at);
+		text_close(&text);
+		memory_close(plain);
+		memory_close(fast);
+		compile_close(cx);
+	}
+}
+
+/* What an edge assigns is live there, whether or not something uses it: until then no other value has its slot. */
+static void
+destinations_are_live(void **state)
+{
+	int moves = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= KERNELS; seed++) {
+		Compile *cx = compile_open();
+		const char *why;
+		Plan *p = plan_open(kernel_of(cx, seed)->funcs.at[0], &(PlanOptions){0}, &why);
+		assert_non_null(p);
+		for (int i = 0; i < p->fast->order.n; i++) {
+			const Node *n = p->fast->order.at[i];
+			moves += n->move.n;
+			for (int k = 0; k < n->move.n; k++) {
+				const Web *w = &p->fast->web.at[value_info(p, n->move.at[k].dst)->web];
+				if (w->from > 2 * n->pos + 1 || w->to < 2 * n->pos + 1)
+					fail_msg("seed %llu: node %d assigns %%%d, which lives from %d to %d",
+					    (unsigned long long)seed, n->pos, n->move.at[k].dst->id, w->from, w->to);
+			}
+		}
+		plan_close(p);
+		compile_close(cx);
+	}
+	assert_true(moves > KERNELS);
 }
 
 /* Leaves out a step of the body that fills the slot of a tile, or stores. */
@@ -159,6 +238,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fast_is_plain),
+		cmocka_unit_test(unused_result_keeps_its_slot),
+		cmocka_unit_test(destinations_are_live),
 		cmocka_unit_test(mutations_are_noticed),
 	};
 

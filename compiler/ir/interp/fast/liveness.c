@@ -246,7 +246,7 @@ live_group(Plan *p, Node *g)
 		use_value(p, g->op->in[i], g, 2 * g->pos + 1);
 }
 
-/* A branch's results begin with it: both sides give them. */
+/* A branch's results begin with it: both sides assign them at their ends, those that nothing uses too. */
 static void
 live_node(Plan *p, Node *n)
 {
@@ -256,8 +256,12 @@ live_node(Plan *p, Node *n)
 		live_group(p, n);
 		return;
 	}
-	for (int i = 0; i < op->nout; i++)
-		web_extend(p, value_info(p, &op->out[i])->web, 2 * (op->kind == OP_IF ? n->pos : n->end) + 1);
+	for (int i = 0; i < op->nout; i++) {
+		int web = value_info(p, &op->out[i])->web;
+		if (op->kind == OP_IF)
+			web_extend(p, web, 2 * n->pos + 1);
+		web_extend(p, web, 2 * n->end + 1);
+	}
 	for (int i = 0; i < op->nin; i++)
 		if (op->in[i]->type->kind != TYPE_TENSOR)
 			use_value(p, op->in[i], n, 2 * n->pos + 1);
