@@ -38,6 +38,13 @@ least_of(const ExplainLine *l)
 	return VALUE_OF(i, LEN(two), strstr(l->details, two[i]), 2, 1);
 }
 
+/* Is it a barrier of a warp alone, or an op with only such a one inside? */
+static bool
+is_warps_own(const ExplainLine *l)
+{
+	return strcmp(l->what, "warp barrier") == 0 || strstr(l->details, "a warp's barrier in between");
+}
+
 /* Barriers of one line of inspect in the code: an op that has some inside has all that its line has
  * beyond the others', where no copies of a loop's body count as well. */
 static int
@@ -207,7 +214,7 @@ say_line(const Explain *s, int line, int n)
 	bool loops = false;
 	for (int i = 0; i < all.n; i++) {
 		of += count_of(s, &all.at[i]);
-		warp += strcmp(all.at[i].what, "warp barrier") == 0;
+		warp += is_warps_own(&all.at[i]);
 		loops |= all.at[i].most > 1;
 		explain_add(s, &parts, explain_barrier(s, &all.at[i]));
 	}
@@ -332,8 +339,7 @@ brief_of(const Explain *s, int rings)
 		if (s->barriers[line] <= 0)
 			continue;
 		for (int i = 0; i < all.n; i++)
-			of += strcmp(all.at[i].what, "warp barrier") == 0 ? count_of(s, &all.at[i])
-									  : 0;
+			of += is_warps_own(&all.at[i]) ? count_of(s, &all.at[i]) : 0;
 		of = MIN(of, s->barriers[line]);
 		warp += of;
 		n += s->barriers[line] - of;
