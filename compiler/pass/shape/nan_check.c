@@ -47,6 +47,7 @@ typedef struct Watch {
 	Module *m;
 	Func *f;
 	Origin *of;                                     /* by Value.id */
+	bool *joined;                                   /* the same: of parts of a split loop, within their branch */
 	bool changed;
 } Watch;
 
@@ -330,13 +331,24 @@ watch_result(Watch *w, Op *op, Value *made)
 	op_make(&out.b, OP_PRINT, out.in.at, out.in.n, attr, out.bounds.n ? 4 : 3, NULL, 0);
 }
 
+/* Parts of a split loop that had no trip are joined too, and what that gives, -inf less -inf, is selected away before the
+ * branch that joins ends. */
+static bool
+is_joined(Watch *w, const Op *op)
+{
+	bool is = op->kind == OP_SPLIT_GET || ANY_OF(i, op->nin, w->joined[op->in[i]->id]);
+	for (int i = 0; i < op->nout; i++)
+		w->joined[op->out[i].id] = is;
+	return is;
+}
+
 static void
 watch_block(Watch *w, Block *block)
 {
 	for (EACH_OP_HERE(op, block)) {
 		for (int r = 0; r < op->nregion; r++)
 			watch_block(w, op->region[r]);
-		if (nan_is_watched(op))
+		if (!is_joined(w, op) && nan_is_watched(op))
 			for (int i = op->nout - 1; i >= 0; i--)
 				watch_result(w, op, &op->out[i]);
 	}
@@ -346,7 +358,9 @@ void
 pass_nan_check(Func *f, const Target *t)
 {
 	func_number(f);
-	Watch w = {.m = f->module, .f = f, .of = NEW_ARRAY(f->module->cx->tmp, Origin, f->nvalues), .changed = true};
+	Arena *tmp = f->module->cx->tmp;
+	Watch w = {.m = f->module, .f = f, .of = NEW_ARRAY(tmp, Origin, f->nvalues), .changed = true};
+	w.joined = NEW_ARRAY(tmp, bool, f->nvalues);
 	while (w.changed) {
 		w.changed = false;
 		walk(&w);
