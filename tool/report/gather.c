@@ -108,7 +108,10 @@ report_inspect(Module *m, const Target *t, const Bound *b, const char *source, I
 {
 	CliCode code;
 	json_t *stages = json_array();
-	bool ok = make_code(m, t, &code) && cli_inspect_code(m, t, b, &code, out);
+	bool ok = make_code(m, t, &code);
+	if (ok && t->kind == TARGET_PTX && !code.has_resources)         /* an assembler of another kind */
+		code.has_resources = cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
+	ok = ok && cli_inspect_code(m, t, b, &code, out);
 	if (ok && code.listing.n) {
 		report_add_listing(stages, &code);
 		json_decref(report_count_code(stages, text_lines(source), out, b, m->cx->mem));
