@@ -321,7 +321,8 @@ placed(Value *v, const Layout *l)
 	return v;
 }
 
-/* What the copy has come to is added behind the loop; `op` says where. */
+/* What the copy has come to is added behind the loop; `op` says where.  Whatever its scope, other blocks add theirs there,
+ * of a program whose loop several share, too. */
 static const Op *
 add_tallied(Builder *b, const Op *op, Value *slot, const Type *tile, const Layout *held)
 {
@@ -334,7 +335,7 @@ add_tallied(Builder *b, const Op *op, Value *slot, const Type *tile, const Layou
 			in[1 + d] = build_index(b, 0);
 		}
 	in[access_data(op)] = placed(op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0)->out, held);
-	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, attr_scope(op)),
+	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, "gpu"),
 	    attr_new_index(m, index), attr_new_extents(m, tile->extent, tile->rank)};
 	Op *sum = op_make(b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
 	sum->out[0].layout = held;
@@ -346,7 +347,7 @@ static bool
 is_same_row(const Op *sum, const Op *op)
 {
 	const char *x = attr_index(sum), *y = attr_index(op);
-	return sum->in[0] == op->in[0] && strcmp(attr_scope(sum), attr_scope(op)) == 0 &&
+	return sum->in[0] == op->in[0] &&
 	    ALL_OF(d, op->in[0]->type->rank, x[d] == 'i' ? y[d] == 'i' && sum->in[1 + d] == op->in[1 + d] : y[d] == 'g');
 }
 
