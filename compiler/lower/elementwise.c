@@ -235,6 +235,28 @@ order(Lower *l, const Elem *x, Reg a, Reg b)
 	return lower_op3(l, THREAD_SELECT, nan, lower_op2(l, THREAD_FADD, a, b), r);
 }
 
+static bool
+is_one(const Lower *l, Reg r)
+{
+	const ThreadNode *n = thread_def(thread_module_of(l->b), r);
+	return n->kind == NODE_CONST && n->f == 1;
+}
+
+/* 1 by a sum of 1 and a power of 2, as a sigmoid is: the sum is no less than 1, so that the machine's inverse needs no
+ * scaling.  Beyond 2^126 it is 0, as a sigmoid's own. */
+static Reg
+divide_fast(Lower *l, Reg a, Reg b)
+{
+	const ThreadNode *sum = thread_def(thread_module_of(l->b), b);
+	bool adds = sum->kind == NODE_OP && sum->op == THREAD_FADD && sum->type == REG_F32 && is_one(l, a);
+	for (int i = 0; adds && i < 2; i++) {
+		const ThreadNode *e = thread_def(thread_module_of(l->b), sum->in[i]);
+		if (is_one(l, sum->in[1 - i]) && e->kind == NODE_OP && e->op == THREAD_EXP2_FAST)
+			return lower_op1(l, THREAD_FRCP_FAST, b);
+	}
+	return lower_op2(l, THREAD_FDIV_FAST, a, b);
+}
+
 static Reg
 real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 {
@@ -248,7 +270,7 @@ real(Lower *l, const Elem *x, Reg a, Reg b, Reg c)
 	case REAL_ADD: return lower_op2(l, THREAD_FADD, a, b);
 	case REAL_SUB: return lower_op2(l, THREAD_FSUB, a, b);
 	case REAL_MUL: return lower_op2(l, THREAD_FMUL, a, b);
-	case REAL_DIV: return lower_op2(l, x->fast && x->t != TY_F64 ? THREAD_FDIV_FAST : THREAD_FDIV, a, b);
+	case REAL_DIV: return x->fast && x->t != TY_F64 ? divide_fast(l, a, b) : lower_op2(l, THREAD_FDIV, a, b);
 	case REAL_MIN:
 	case REAL_MAX: return order(l, x, a, b);
 	case REAL_FMA: return lower_op3(l, THREAD_FMA, a, b, c);

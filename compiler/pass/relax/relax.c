@@ -28,8 +28,8 @@
  *
  * Under the same condition c + c tanh u becomes 2c sigmoid(2u), which is the same number without the cancellation, and
  * the constants of a product are multiplied here: 0.5 x (1 + tanh u) ends up as x sigmoid(2u).  So is c + c erf u one
- * function without the cancellation (exponent.c). */
-#include "pass/shape/relax.h"
+ * function without the cancellation, and so are the constants of what an exponential takes (polynomial.c). */
+#include "pass/relax/relax.h"
 #include "target/target.h"
 
 #include <math.h>
@@ -169,7 +169,7 @@ is_share(const Op *op)
 	const Op *inverse = op->kind == OP_MUL ? by->def : NULL;
 	if (inverse && inverse->kind == OP_DIV)
 		by = relax_repeated(inverse->in[1]);
-	if (inverse && by->def && by->def->kind == OP_MUL)      /* scaled: relax_divide.c */
+	if (inverse && by->def && by->def->kind == OP_MUL)      /* scaled: divide.c */
 		by = by->def->in[0];
 	return by->def && by->def->kind == OP_REDUCE && by->def->in[0] == op->in[0] && is_long_sum(by, 0) &&
 	    relax_is_positive(by, 0, NULL);
@@ -246,7 +246,7 @@ need(const Op *op, int i)
 		return i == 0 ? op->out->id : EXACT;
 	case OP_SPLIT_MEET: case OP_SPLIT_DONE:
 		return TOLERANT;
-	case OP_LT:                             /* relax_divide.c's */
+	case OP_LT:                             /* divide.c's */
 		return attr_fast(op) ? TOLERANT : EXACT;
 	case OP_LOG: case OP_LOG2:
 		return relax_is_positive(op->in[0], 0, NULL) &&
@@ -277,9 +277,8 @@ has_approximation(OpKind k)
 	return k == OP_DIV || k == OP_EXP || k == OP_EXP2 || k == OP_SQRT || k == OP_RSQRT || k == OP_SIGMOID;
 }
 
-/* A constant that may be multiplied by others of its kind. */
-static bool
-moderate_constant(const Value *v, double *c)
+bool
+relax_constant(const Value *v, double *c)
 {
 	const Attr *a = value_const(v);
 	if (!a || a->kind != KIND_FLOAT || !(fabs(a->f) >= 0x1p-40 && fabs(a->f) <= 0x1p40))
@@ -296,7 +295,7 @@ split_constant(Value *v, double *c)
 	*c = 1;
 	if (!op || op->kind != OP_MUL || v->nuses != 1)
 		return v;
-	return VALUE_OF(i, 2, moderate_constant(op->in[i], c), op->in[1 - i], v);
+	return VALUE_OF(i, 2, relax_constant(op->in[i], c), op->in[1 - i], v);
 }
 
 /* Of c + c f(u) or c - c f(u): f(u), which nothing else uses; else NULL. */
@@ -305,7 +304,7 @@ joined_with_constant(const Op *op, OpKind f, double *c)
 {
 	double by;
 	for (int i = 0; i < (op->kind == OP_SUB ? 1 : 2); i++) {
-		Value *v = moderate_constant(op->in[i], c) ? split_constant(op->in[1 - i], &by) : NULL;
+		Value *v = relax_constant(op->in[i], c) ? split_constant(op->in[1 - i], &by) : NULL;
 		if (v && v->def && v->def->kind == f && v->nuses == 1 && by == *c)
 			return v;
 	}
@@ -335,7 +334,7 @@ join_erf(Module *m, Op *op)
 		return;
 	Builder b = build_before(op);
 	Value *sum = relax_erf(m, &b, erf->def->in[0], op->kind == OP_SUB);
-	value_replace(op->out, c == 1 ? sum : build2(&b, OP_MUL, sum, build_float(&b, sum->type, c)));
+	value_replace(op->out, build2(&b, OP_MUL, sum, build_float(&b, sum->type, 2 * c)));
 }
 
 /* A factor that has no other use and is a product itself. */
@@ -352,7 +351,7 @@ count_constants(const Value *v, int depth, int *n, double *product)
 	if (depth < 8 && (depth == 0 || is_inner_product(v))) {
 		count_constants(v->def->in[0], depth + 1, n, product);
 		count_constants(v->def->in[1], depth + 1, n, product);
-	} else if (moderate_constant(v, &c)) {
+	} else if (relax_constant(v, &c)) {
 		*product *= c;
 		++*n;
 	}
@@ -368,7 +367,7 @@ rebuild_product(Builder *b, Value *v, int depth, double *product)
 		Value *y = rebuild_product(b, v->def->in[1], depth + 1, product);
 		return x && y ? build2(b, OP_MUL, x, y) : x ? x : y;
 	}
-	if (!moderate_constant(v, &c))
+	if (!relax_constant(v, &c))
 		return v;
 	c = *product;
 	*product = 1;
@@ -399,6 +398,8 @@ relax_op(Module *m, const Target *t, Op *op)
 		relax_exponent(op);
 		if (op->kind == OP_EXP2 && t && (t->has & HAS_WGMMA))
 			relax_scale(op);
+		if (t && op->out->nuses > 0)
+			relax_polynomial(m, op);
 	} else if (op->kind == OP_ADD || op->kind == OP_SUB) {
 		join_tanh(op);
 		if (t && (t->has & HAS_WGMMA))          /* see exponent.c */

@@ -27,16 +27,21 @@ void relax_scale(Op *exp2);
  * seven instructions an element, not 18. */
 void relax_tanh_term(Module *m, Op *tanh);
 
-/* 1 + erf(u), or {negated} 1 - erf(u), approximately. */
+/* polynomial.c */
+/* What an approximated exponential or sigmoid takes, where it is a polynomial with constants: its factor goes into them. */
+void relax_polynomial(Module *m, Op *op);
+/* Half of 1 + erf(u), or {negated} of 1 - erf(u), approximately. */
 Value *relax_erf(Module *m, Builder *b, Value *u, bool negated);
 
 /* relax.c */
+/* A constant of moderate size, which others may be multiplied with. */
+bool relax_constant(const Value *v, double *c);
 /* Known not to be negative (a NaN may pass). */
 bool relax_is_positive(const Value *v, int depth, const Assumed *all);
 /* What a broadcast repeats. */
 const Value *relax_repeated(const Value *v);
 
-/* relax_divide.c: many elements divided by one.  The term of an exponent goes without the look at divisors that have no
+/* divide.c: many elements divided by one.  The term of an exponent goes without the look at divisors that have no
  * inverse. */
 void relax_divisor(Op *op, bool is_term);
 /* Divisions of what is often 0, all of whose bits stay. */

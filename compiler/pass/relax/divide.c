@@ -11,7 +11,7 @@
  *     %d = mul (mul %x, (broadcast (div 1, (mul %s, %k)))), (broadcast %k) : f32[64, 128]
  *
  * What stands between overflows, or becomes denormal, only where the quotient does too. */
-#include "pass/shape/relax.h"
+#include "pass/relax/relax.h"
 
 #include <math.h>
 #include <string.h>
