@@ -83,7 +83,7 @@ is_given(void *user, const char *name)
 	for (int i = 0; i < o->n; i++)
 		if (strcmp(o->given[i].name, name) == 0)
 			return true;
-	return o->ex && example_sets(o->ex, name);
+	return (o->ex && example_sets(o->ex, name)) || schedule_hidden(o->k, name);
 }
 
 /* What is chosen and specialised on depends on the scalars too, as in a launch. */

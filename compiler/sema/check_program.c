@@ -123,7 +123,8 @@ check_guessing(Kernel *k)
 		int64_t extent;
 		DType dtype;
 	} guess[] = {{16, TY_F32}, {64, TY_F32}, {256, TY_F32}, {1024, TY_F32}, {64, TY_F16}, {64, TY_F64}, {64, TY_I8},
-		{64, TY_I32}, {64, TY_I64}, {64, TY_U8}, {64, TY_U32}, {64, TY_F8E4M3}, {64, TY_I4}, {64, TY_BOOL}};
+		{64, TY_I32}, {64, TY_I64}, {64, TY_U8}, {64, TY_U32}, {64, TY_F8E4M3}, {64, TY_I4}, {64, TY_BOOL},
+		{1, TY_F32}};                           /* a product of extents is one too */
 	Compile *cx = k->program->cx;
 	Diag **found[LEN(guess)], **old;
 	int n[LEN(guess)];

@@ -91,6 +91,8 @@ struct Program {
 
 int ctparam_named(const Kernel *k, const char *name);   /* index, or -1 */
 int symbol_named(const Kernel *k, const char *name);
+/* Whether a dimension or a scalar hides the schedule value of that name: the compiler alone chooses it then. */
+bool schedule_hidden(const Kernel *k, const char *name);
 /* A dimension as times * name + more: N, N + 1, 2 * N, (N - 1) * 4; name is NULL for what is no such formula. */
 typedef struct DimForm {
 	const Expr *name;

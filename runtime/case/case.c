@@ -143,7 +143,7 @@ collect_arguments(TglCase *c)
 		add_strides(c, i);
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const v;
-		if (named_const(b->ct, b->nct, schedule_info[i].text))
+		if (named_const(b->ct, b->nct, schedule_info[i].text) || schedule_hidden(k, schedule_info[i].text))
 			continue;
 		if (bound_value(b, schedule_info[i].text, &v))
 			add_value(c, schedule_info[i].text, &v);

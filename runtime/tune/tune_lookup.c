@@ -149,7 +149,8 @@ tune_key(TglKernel *k, const Binding *b, TglDevice *dev, const ExampleItem *ex, 
 bool
 tune_is_fixed(const Binding *b, const ExampleItem *ex, const char *name)
 {
-	return named_const(b->value, b->nvalue, name) || (ex && example_sets(ex, name));
+	return named_const(b->value, b->nvalue, name) || (ex && example_sets(ex, name)) ||
+	    schedule_hidden(b->bound.kernel, name);
 }
 
 /* The names of `tune` with their values; false: they cannot be computed for these sizes. */

@@ -18,7 +18,7 @@ bound_values(const Kernel *k, const Bound *b, const Binding *given, const Exampl
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		const char *name = schedule_info[i].text;
 		Const c;
-		if ((!given || tune_is_fixed(given, ex, name)) && bound_value(b, name, &c))
+		if (!schedule_hidden(k, name) && (!given || tune_is_fixed(given, ex, name)) && bound_value(b, name, &c))
 			v[(*n)++] = (NamedConst){intern(k->program->cx->names, name), c, NOWHERE};
 	}
 	return v;

@@ -34,7 +34,7 @@ static bool
 is_given(void *user, const char *name)
 {
 	const Open *o = user;
-	return ANY_OF(i, o->s->n, strcmp(o->s->given[i].name, name) == 0);
+	return schedule_hidden(o->k, name) || ANY_OF(i, o->s->n, strcmp(o->s->given[i].name, name) == 0);
 }
 
 static bool

@@ -42,8 +42,10 @@ bound_args(const Cli *cli, const Bound *b, int *n)
 		args[(*n)++] = case_arg(b->ct[i].name, &b->ct[i].value);
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		Const v;
-		if (!named_const(b->ct, b->nct, schedule_info[i].text) && bound_value(&apart, schedule_info[i].text, &v))
-			args[(*n)++] = case_arg(schedule_info[i].text, &v);
+		const char *name = schedule_info[i].text;
+		if (!named_const(b->ct, b->nct, name) && !schedule_hidden(b->kernel, name) &&
+		    bound_value(&apart, name, &v))
+			args[(*n)++] = case_arg(name, &v);
 	}
 	for (int i = 0; i < cli->strides.n; i++)
 		args[(*n)++] = tgl_arg_text(cli->strides.at[i].name, cli->strides.at[i].value);

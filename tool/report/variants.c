@@ -144,7 +144,8 @@ static int64_t
 word_now(const Variants *v, int word)
 {
 	Const now;
-	if (bound_value(v->now, schedule_info[word].text, &now))
+	const char *name = schedule_info[word].text;
+	if (!schedule_hidden(v->now->kernel, name) && bound_value(v->now, name, &now))
 		return now.i;
 	return word == SCHEDULE_WARPS ? func_warps(v->own->f) : v->own->f->schedule.at[word];
 }

@@ -28,6 +28,13 @@ param_of_kernel(const Kernel *k, const char *name)
 	return FIRST_OF(i, k->params.n, strcmp(k->params.at[i].name, name) == 0);
 }
 
+bool
+schedule_hidden(const Kernel *k, const char *name)
+{
+	int i = param_of_kernel(k, name);
+	return symbol_named(k, name) >= 0 || (i >= 0 && k->params.at[i].kind == PARAM_SCALAR);
+}
+
 static void
 header_names(const Kernel *k, NameSet *all)
 {
@@ -349,11 +356,14 @@ check_tune(Kernel *k)
 		for (int j = 0; j < i; j++)
 			if (it->tune.at[j].name == t->name)
 				BROKEN(k, t->name_place, DIAG_TUNE_TWICE, t->name);
-		if (ctparam_named(k, t->name) >= 0 || schedule_named(t->name) >= 0)
+		if (ctparam_named(k, t->name) >= 0 || (schedule_named(t->name) >= 0 && !schedule_hidden(k, t->name)))
 			continue;
 		BROKEN(k, t->name_place, DIAG_TUNE_UNKNOWN, t->name);
 		const char *near = header_nearest(k, t->name);
-		if (near)
+		if (schedule_named(t->name) >= 0)
+			diag_help(context(k), "the header's dimension or scalar of that name hides the schedule's: "
+				"call it something else");
+		else if (near)
 			diag_help(context(k), "did you mean '%s'?", near);
 		else
 			diag_help(context(k), "declare it in < >, or use one of warps, stages, group, ctas, split, "

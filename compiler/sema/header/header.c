@@ -409,7 +409,7 @@ bind_schedule(Binder *b)
 
 	for (int i = 0; i < SCHEDULE_COUNT; i++) {
 		const ScheduleInfo *info = &schedule_info[i];
-		const Slot *s = slot_find(b, info->text);
+		const Slot *s = schedule_hidden(b->k, info->text) ? NULL : slot_find(b, info->text);
 		out->at[i] = info->kind == SCHEDULE_SWITCH ? -1 : 0;
 		if (!s || !s->set)
 			continue;

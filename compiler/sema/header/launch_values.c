@@ -27,7 +27,7 @@ slots_make(Binder *b)
 		if (k->params.at[i].kind == PARAM_SCALAR)
 			add(b, SLOT_SCALAR, k->params.at[i].name, i);
 	for (int i = 0; i < SCHEDULE_COUNT; i++)
-		if (ctparam_named(k, schedule_info[i].text) < 0)
+		if (ctparam_named(k, schedule_info[i].text) < 0 && !schedule_hidden(k, schedule_info[i].text))
 			add(b, SLOT_SCHEDULE, schedule_info[i].text, i);
 }
 

@@ -80,12 +80,14 @@ writes(const Block *b, const Value *tensor)
 }
 
 static void
-check_outputs(Elab *e)
+check_outputs(Elab *e, const Bound *b)
 {
 	const Kernel *k = e->kernel;
 	for (int i = 0; i < k->params.n && !e->program->partial; i++) {
 		const KernelParam *p = &k->params.at[i];
-		if (p->kind != PARAM_TENSOR || p->access != ACCESS_OUT || writes(e->func->body, &e->func->body->arg[i]))
+		bool is_empty = ANY_OF(d, b->param[i].rank, b->param[i].dim[d] == 0);
+		if (p->kind != PARAM_TENSOR || p->access != ACCESS_OUT || is_empty ||
+		    writes(e->func->body, &e->func->body->arg[i]))
 			continue;
 		diag_error(e->cx, k->reference->name_place, DIAG_REF_UNWRITTEN, k->name, p->name);
 		diag_note(e->cx, p->ast->name_place, "'%s' is declared `out` here", p->name);
@@ -103,7 +105,7 @@ reference_module(Kernel *k, const Bound *b)
 	open_function(e, k);
 	elab_stmts(e, &k->reference->body);
 	if (cx->nerrors == before)
-		check_outputs(e);
+		check_outputs(e, b);
 	return cx->nerrors == before ? e->m : NULL;
 }
 
