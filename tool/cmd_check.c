@@ -339,14 +339,17 @@ check_simt(Session *s, const PathList *paths, uint64_t seed, Totals *t)
 static bool
 check_listed(Session *s, const char *list, const PathList *paths, uint64_t seed, Totals *t)
 {
+	VEC(const char *) names = {0};
 	t->runs_once = strcmp(list, "simt") == 0 || strchr(list, ',');
-	for (size_t n; *list; list += n + (list[n] == ',')) {
-		n = strcspn(list, ",");
-		const char *name = arena_strndup(s->cli->mem, list, n);
-		if (strcmp(name, "simt") == 0 ? !check_simt(s, paths, seed, t) : !check_device(s, name, paths, seed, t))
-			return false;
-	}
-	return true;
+	do {
+		size_t n = strcspn(list, ",");
+		vec_push(s->cli->mem, &names, arena_strndup(s->cli->mem, list, n));
+		list += n;
+	} while (*list++ == ',');
+	if (!ALL_OF(i, names.n, session_device(s, names.at[i])))        /* before the first of them takes its time */
+		return false;
+	return ALL_OF(i, names.n, strcmp(names.at[i], "simt") == 0 ? check_simt(s, paths, seed, t)
+								   : check_device(s, names.at[i], paths, seed, t));
 }
 
 /* On the devices asked for, or on all that are there. */

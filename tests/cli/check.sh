@@ -18,6 +18,8 @@ holds grep -q '^1 good, 0 wrong' "$out"
 expect 0 '^2 good, 0 wrong, 0 failed' check . --device=cpu
 expect 0 '"file": "more.tgl"' check more.tgl --device=cpu --json
 expect 0 '^1 good' check more.tgl --device=cpu --example=f16
+expect 1 "no device 'foo'" check more.tgl --device=cpu,foo
+expect 1 "no device ''" check more.tgl --device=
 expect 1 "there is no example 'own' to check" check more.tgl --device=cpu --example=own
 expect 1 "there is no example 'own' to check" check more.tgl --example=own
 # one kernel by its name

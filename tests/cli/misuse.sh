@@ -43,6 +43,9 @@ expect 2 "Usage: tegula COMMAND"
 # A pack of several files reads all before it compiles one.
 expect 1 "cannot read 'scale'" pack saxpy.tgl scale -o packed
 holds test ! -e packed
+# nor one that it could not write.
+expect 1 "cannot write into 'two.tgl': it is a file, no folder$" pack saxpy.tgl -o two.tgl
+refuse "forms"
 
 # `--` ends the options; values may stand apart or joined.
 cp saxpy.tgl ./-odd.tgl

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char default_targets[] = "sm_80,sm_90a";
 
@@ -408,6 +409,19 @@ report(const Pack *p)
 		printf("PTX alone, as there is no ptxas: the driver compiles what it loads\n");
 }
 
+/* Before kernels are compiled, which takes seconds. */
+static bool
+make_folder(const Pack *p)
+{
+	struct stat at;
+	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST)
+		return cli_wrong("cannot make the folder '%s': %s", p->folder, strerror(errno)), false;
+	if (stat(p->folder, &at) == 0 && !S_ISDIR(at.st_mode))
+		return cli_wrong("cannot write into '%s': it is a file, no folder", p->folder), false;
+	return access(p->folder, W_OK | X_OK) == 0 ||
+	    (cli_wrong("cannot write into '%s': %s", p->folder, strerror(errno)), false);
+}
+
 static bool
 make(Pack *p, PackLines *lines)
 {
@@ -417,8 +431,8 @@ make(Pack *p, PackLines *lines)
 	p->defined = NEW_ARRAY(p->cx->mem, bool, p->cli->define.n);
 	if (!are_names(p) || !ALL_OF(i, p->cli->args.n, read_file(p, p->cli->args.at[i])))
 		return false;
-	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST)
-		return cli_wrong("cannot make the folder '%s': %s", p->folder, strerror(errno)), false;
+	if (!make_folder(p))
+		return false;
 	p->assembles = !cli_has(p->cli, OPT_PTX) && cli_has_assembler();
 	if (!ALL_OF(i, p->found.n, add_kernel(p, p->found.at[i], lines)))
 		return false;

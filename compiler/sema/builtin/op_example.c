@@ -3,6 +3,7 @@
  * draw the same numbers; f32 is precise enough for inputs and makes them fast. */
 #include "sema/builtin/builtin.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The shape of a distribution: shape = [...], or the parameter's. */
@@ -73,10 +74,23 @@ scaled(Call *c, Value *x, const Val *a, const Val *b)
 	return elab_binary(e, BIN_ADD, a, &v, c->place);
 }
 
+/* Whether a number is known when compiling that a distribution cannot have. */
+static bool
+is_beyond(const Val *v, double least)
+{
+	Const number;
+	if (!const_of_val(v, &number))
+		return false;
+	const_to_float(&number);
+	return number.kind == CONST_FLOAT && !(number.f >= least && number.f < INFINITY);
+}
+
 Val
 example_normal(Call *c)
 {
 	Elab *e = c->e;
+	if (is_beyond(&c->arg[1].val, 0))
+		return call_wrong(c, 1, "0 or above");
 	Op *w = words(c, 2);
 	if (!w || !call_tile(c, 0, IS_NUMBER) || !call_tile(c, 1, IS_NUMBER))
 		return val_poison(c->place);
@@ -96,6 +110,8 @@ example_uniform(Call *c)
 		return val_poison(c->place);
 	Val *lo = &c->arg[0].val, *hi = &c->arg[1].val;
 	Val width = elab_binary(c->e, BIN_SUB, hi, lo, c->place);
+	if (is_beyond(&width, 0))
+		return call_wrong(c, 1, "finite and at least lo");
 	return scaled(c, unit(c->e, &w->out[0]), lo, &width);
 }
 

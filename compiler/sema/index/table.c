@@ -362,17 +362,17 @@ is_static(const Expr *x, const Val *list, const Val *given)
 	return true;
 }
 
-/* Outside of a list there is 0, or what stands after else: of numbers, as of a tensor. */
+/* Outside of a list of numbers there is what stands after else; without it an index that is known is a mistake. */
 static Val
 outside(Elab *e, const Expr *x, const Val *like, int64_t index, int n)
 {
-	if (val_is_const(like) && x->b)
+	bool is_number = val_is_const(like);
+	if (is_number && x->b)
 		return elab_expr(e, x->b);
-	if (like->kind == VAL_FLOAT)
-		return val_float(x->place, 0);
-	if (like->kind == VAL_INT || like->kind == VAL_BOOL)
-		return like->kind == VAL_INT ? val_int(x->place, 0) : val_bool(x->place, false);
-	return val_error(e, x->place, DIAG_ITEM_RANGE, (long long)index, n, n == 1 ? "" : "s");
+	diag_error(e->cx, x->place, DIAG_ITEM_RANGE, (long long)index, n, n == 1 ? "" : "s");
+	if (is_number)
+		diag_help(e->cx, "if it may be outside, say what it is then: `[%lld] else 0`", (long long)index);
+	return val_poison(x->place);
 }
 
 Val
