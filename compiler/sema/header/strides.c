@@ -26,8 +26,8 @@ refuse_parameter(Compile *cx, const Kernel *k, Place at, const char *name)
 		diag_error(cx, at, DIAG_STRIDES_FIXED, name,
 		    p->kind != PARAM_TENSOR ? "is no tensor" : p->strided ? "is scratch" : "is not declared strided");
 		if (p->kind == PARAM_TENSOR && !p->strided)
-			diag_help(cx, "declare it %s: in strided ...; without that word a tensor is contiguous, row-major",
-			    name);
+			diag_help(cx, "declare it %s: %s strided ...; without that word a tensor is contiguous, row-major",
+			    name, access_text[p->access]);
 	}
 	return true;
 }
