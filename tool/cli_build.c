@@ -104,7 +104,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 	const Open *o = user;
 	NamedConst *given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->n + n);
 	for (int i = 0; i < o->n + n; i++)
-		given[i] = i < o->n ? o->given[i] : more[i - o->n];
+		given[i] = i < o->n ? o->given[i] : (NamedConst){more[i - o->n].name, more[i - o->n].value, CHOSEN};
 	if (!(o->ex ? example_bind(o->k, o->ex, given, o->n + n, o->args, out)
 	            : kernel_bind(o->k, o->args, given, o->n + n, out)))
 		return false;

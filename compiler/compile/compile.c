@@ -56,10 +56,12 @@ stages_reason(const Schedule *s, const Func *f)
 	return !has ? "no loop reads tiles for products by asynchronous copies" : NULL;
 }
 
-/* After the passes: roles, clusters or shared loops were asked for, and there are none. */
+/* After the passes: roles, clusters or shared loops were asked for, and there are none.  What was chosen needs no
+ * warning. */
 static void
-warn_whole(const Kernel *k, const Schedule *s, const Func *f)
+warn_whole(const Kernel *k, const Bound *b, const Func *f)
 {
+	const Schedule *s = &b->schedule;
 	const struct { const char *word; int asked; const char *why; } said[] = {
 	    {"ctas", f->schedule.ctas, f->cluster_reason}, {"specialize", 1, f->whole_reason},
 	    {"pingpong", 1, f->pingpong_reason}, {"dynamic", 1, s->dynamic == 1 ? f->dynamic_reason : NULL},
@@ -74,7 +76,7 @@ warn_whole(const Kernel *k, const Schedule *s, const Func *f)
 	        ? "roles loop over programs; specialize = false leaves them out" : NULL},
 	};
 	for (int i = 0; i < LEN(said); i++)
-		if (said[i].why)
+		if (said[i].why && !(b->chosen >> schedule_named(said[i].word) & 1))
 			warn_that_idle(k, said[i].word, said[i].asked, said[i].why);
 }
 
@@ -148,7 +150,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 	if (!compile_as_is(k, b, t, assumptions, opt, &m))
 		m = m && t ? compile_fitting(k, b, t, assumptions, opt, m) : NULL;
 	if (m && warns)
-		warn_whole(k, &b->schedule, m->funcs.at[0]);
+		warn_whole(k, b, m->funcs.at[0]);
 	return m;
 }
 

@@ -10,7 +10,7 @@ typedef struct Slot {
 	const char *name;
 	SlotKind kind;
 	int index;                                      /* into ctparams, symbols, params or schedule_info */
-	bool set, busy;                                 /* busy: its default is being evaluated */
+	bool set, busy, is_chosen;                      /* busy: its default is being evaluated */
 	bool is_refused;                                /* the argument that says it has an error, which is reported */
 	Const value;
 	Place place;                                    /* where it was said */

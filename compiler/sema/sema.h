@@ -36,6 +36,8 @@ typedef struct NamedConst {
 	Place place;                                    /* where it was said, for messages; NOWHERE: command line or API */
 } NamedConst;
 
+#define CHOSEN ((Place){.file = -2})                    /* of a value that the compiler or a tuner chose */
+
 const NamedConst *named_const(const NamedConst *c, int n, const char *name);    /* NULL if there is none */
 bool const_equal(const Const *a, const Const *b);
 
@@ -153,6 +155,7 @@ typedef struct Bound {
 	int naxis;
 	int64_t grid[MAX_AXES];
 	Schedule schedule;
+	unsigned chosen;                                /* bit i: schedule value i was not said but chosen */
 } Bound;
 
 /* Evaluates the header: symbols from arguments and from `given` (which also sets compile-time parameters, symbols,

@@ -232,7 +232,7 @@ bind_result(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, 
 	given = bound_values(k->k, &b->bound, b, ex, mem, ntuned, &n);
 	for (int i = 0; i < ntuned; i++)
 		if ((!is_result || is_tuned(k->k, tuned[i].name)) && !tune_is_fixed(b, ex, tuned[i].name)) {
-			given[n++] = tuned[i];
+			given[n++] = (NamedConst){tuned[i].name, tuned[i].value, CHOSEN};
 			used++;
 		}
 	if (!used || !bind_quietly(k, b, given, n, into, &bound, NULL))

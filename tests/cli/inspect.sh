@@ -722,6 +722,18 @@ END
 expect 0 "chosen: .*; the default would take" inspect far.tgl
 holds grep -q 'as schedules are compared, it is estimated at .*, and products have no layouts yet' "$out"
 expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
+# Where a value that nobody gave has no effect nothing is said of it.
+cat >bytes.tgl <<'END'
+kernel bytes<BM = 64, BN = 64, BK = 64>(a: in i8[M, K], b: in i8[N, K], c: out i32[M, N]) grid(m: cdiv(M, BM), n: cdiv(N, BN)) {
+    var acc = zeros([BM, BN], i32);
+    for k in range(0, K, BK) { acc += a[m * BM +: BM, k +: BK] @ b[n * BN +: BN, k +: BK].T; }
+    c[m * BM +: BM, n * BN +: BN] = acc;
+}
+example bytes { M = 70; N = 50; K = 90; a = 1; b = 1; }
+END
+expect 0 'chosen: .*stages = ' inspect bytes.tgl --explain
+refuse W1219
+expect 0 W1219 inspect bytes.tgl -D stages=2
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large
 python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"

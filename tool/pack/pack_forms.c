@@ -42,9 +42,9 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 {
 	const Open *o = user;
 	NamedConst *given = NEW_ARRAY(o->k->program->cx->mem, NamedConst, o->s->n + n);
-	memcpy(given, o->s->given, sizeof *given * (size_t)o->s->n);
-	if (n)
-		memcpy(given + o->s->n, more, sizeof *given * (size_t)n);
+	for (int i = 0; i < o->s->n + n; i++)
+		given[i] = i < o->s->n ? o->s->given[i]
+				       : (NamedConst){more[i - o->s->n].name, more[i - o->s->n].value, CHOSEN};
 	return kernel_bind(o->k, o->args, given, o->s->n + n, out);
 }
 
@@ -339,22 +339,6 @@ compile_apple(Pack *p, Kernel *k, PackForm *f, const ArgAssumptions *a)
 	return ok;
 }
 
-/* Values of the schedule that were chosen for a launch's sizes may have no effect in code that knows less of them.  Where
- * none was given, nothing is said of that. */
-static void
-drop_idle(Pack *p, const PackSizes *s, const Diag *before)
-{
-	for (int i = 0; i < s->n; i++)
-		for (int name = 0; name < SCHEDULE_COUNT; name++)
-			if (strcmp(s->given[i].name, schedule_info[name].text) == 0)
-				return;
-	for (const Diag *d = before ? before->next : p->cx->first, *next; d; d = next) {
-		next = d->next;
-		if (d->code == DIAG_SCHEDULE_IDLE)
-			diag_drop(p->cx, d);
-	}
-}
-
 static bool
 add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel level, bool must)
 {
@@ -370,11 +354,9 @@ add_form(Pack *p, PackKernel *pk, const PackSizes *s, PackForm *f, PackLevel lev
 			return true;
 	f->about = about(p, f);
 	cli_progress(p->cli, "%s", f->about);
-	const Diag *before = p->cx->last;
 	bool ok = f->target == &pack_host                ? compile_host(p, pk->k, f, &a, must)
 		  : f->target->kind == TARGET_METAL ? compile_apple(p, pk->k, f, &a)
 						    : compile(p, pk->k, f, &a, NULL, NULL);
-	drop_idle(p, s, before);
 	cli_progress_end(p->cli);
 	if (ok && f->target->kind == TARGET_PTX && f->target != &pack_host)
 		keep_code(p, f);

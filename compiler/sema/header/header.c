@@ -57,11 +57,11 @@ static bool
 bind_named(Binder *b, const NamedConst *given, int n)
 {
 	bool ok = true;
-
 	for (int i = 0; i < n; i++) {
 		Slot *s = slot_find(b, given[i].name);
 		Place at = given[i].place.file < 0 ? b->k->item->name_place : given[i].place;
 		if (s) {
+			s->is_chosen |= !s->set && given[i].place.file == CHOSEN.file;
 			ok &= slot_set(b, s, &given[i].value, at, given[i].place.file < 0 ? NULL : "the example");
 			continue;
 		}
@@ -415,11 +415,11 @@ bind_schedule(Binder *b)
 			continue;
 		bool number = s->value.kind == CONST_INT || s->value.kind == CONST_BOOL;
 		if (!number || !schedule_ok(info, s->value.i)) {
-			diag_error(b->cx, s->place, DIAG_SCHEDULE_VALUE, s->name, info->range,
+			ok = diag_error(b->cx, s->place, DIAG_SCHEDULE_VALUE, s->name, info->range,
 			    const_describe(b->cx, &s->value));
-			ok = false;
 			continue;
 		}
+		b->out->chosen |= (unsigned)s->is_chosen << i;
 		out->at[i] = (int)s->value.i;
 	}
 	return ok;
