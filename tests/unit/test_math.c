@@ -20,6 +20,7 @@ __extension__ typedef unsigned __int128 U128;
 typedef struct Machine {
 	const ThreadModule *module;
 	uint64_t *at[MAX_REGS];                         /* by register: WIDTH values each, as bits */
+	bool is_made[MAX_REGS];                         /* a constant's values, of this module */
 	double sway;                                    /* approximations move by this many halves of a unit */
 } Machine;
 
@@ -84,13 +85,14 @@ extend(RegType t, uint64_t v)
 	return width(t) == 64 ? (int64_t)v : (int64_t)(int32_t)v;
 }
 
-/* A register's values; a constant's are made here. */
+/* A register's values; a constant's are made here, once for a module. */
 static const uint64_t *
 values(Machine *m, Reg r)
 {
 	const ThreadNode *n = thread_def(m->module, r);
-	if (n->kind != NODE_CONST)
+	if (n->kind != NODE_CONST || m->is_made[r])
 		return m->at[r];
+	m->is_made[r] = true;
 	uint64_t v = thread_is_float(n->type) ? bits(n->type, n->f) : cut(n->type, (uint64_t)n->i);
 	for (int i = 0; i < WIDTH; i++)
 		room(m, r)[i] = v;
@@ -383,6 +385,7 @@ measure(Machine *mc, OpKind op, bool wide, double sway, double *worst_at)
 	int batches = wide ? 40 : 128;
 	double worst = 0;
 	mc->sway = sway;
+	memset(mc->is_made, 0, sizeof mc->is_made);
 	for (int k = 0; k < batches; k++) {
 		uint64_t *a = room(mc, in[0]), *b = two ? room(mc, in[1]) : NULL;
 		for (int i = 0; i < WIDTH; i++) {
