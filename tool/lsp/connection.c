@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MESSAGE_MOST = 128 << 20 };
+enum { MESSAGE_MOST = 128 << 20, DIGITS_MOST = 18 };
 
 static bool
 begins(const char *line, const char *word)
@@ -18,28 +18,40 @@ begins(const char *line, const char *word)
 	return !*word;
 }
 
-/* Header lines up to the empty one; the length, -1 where the input ends, -2 without a length. */
+enum { AT_END = -1, NO_LENGTH = -2 };
+
+/* "  42\r\n": decimal digits alone, of which a long holds all. */
+static long
+length_of(const char *text)
+{
+	text += strspn(text, " \t");
+	size_t digits = strspn(text, "0123456789");
+	bool ends = text[digits + strspn(text + digits, " \t\r\n")] == '\0';
+	return digits > 0 && digits < DIGITS_MOST && ends ? strtol(text, NULL, 10) : NO_LENGTH;
+}
+
+/* Header lines up to the empty one; the length, AT_END where the input ends, NO_LENGTH without one. */
 static long
 read_header(void)
 {
 	static const char word[] = "Content-Length:";
 	char line[256];
-	long n = -2;
-	while (fgets(line, sizeof line, stdin)) {
-		if (strcmp(line, "\r\n") == 0 || strcmp(line, "\n") == 0)
+	long n = NO_LENGTH;
+	for (bool starts = true; fgets(line, sizeof line, stdin); starts = strchr(line, '\n')) {
+		if (starts && (strcmp(line, "\r\n") == 0 || strcmp(line, "\n") == 0))
 			return n;
-		if (begins(line, word))
-			n = strtol(line + sizeof word - 1, NULL, 10);
+		if (starts && begins(line, word))
+			n = length_of(line + sizeof word - 1);
 	}
-	return -1;
+	return AT_END;
 }
 
 json_t *
 connection_read(bool *broken)
 {
 	long n = read_header();
-	*broken = n == -2 || n > MESSAGE_MOST || n == 0;
-	if (*broken || n < 0)
+	*broken = n == NO_LENGTH || n > MESSAGE_MOST || n == 0;
+	if (*broken || n == AT_END)
 		return NULL;
 	char *text = memory_new((size_t)n, 1);
 	json_t *j = NULL;
