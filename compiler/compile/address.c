@@ -21,6 +21,9 @@
 enum { SECTOR_BITS = 256, STEPS_MOST = 512, BASE_LOG = 44, APART = 65537, UNIT_LOG_MOST = 40,
        ASTRIDE = 31 };                                  /* elements of 1 byte or more: the next sector is one element on */
 
+/* Beyond any tensor: where pass pad_shape puts the elements that pad a dimension of an access by indices. */
+static const int64_t OUTSIDE_ALL = INT64_C(1) << 40;
+
 static Num number(Walk *w, const Value *v, const int64_t *at);
 
 const InspectArg *
@@ -394,6 +397,8 @@ tensor_at(Walk *w, const Op *op, const int64_t *at, int64_t *bits)
 			w->takes_guess = true;
 		}
 		i.v += index[d] == 'p' ? at[tile++] : 0;
+		if (i.unit == 0 && i.v >= OUTSIDE_ALL)
+			return AT_OUTSIDE;
 		if (i.unit == 0 && !i.is_guess && !w->all_inside && (i.v < 0 || i.v >= address_extent(x, op, d)))
 			return AT_OUTSIDE;
 		*bits = wrapping_add(*bits, wrapping_mul(i.v, step));
