@@ -3,12 +3,19 @@
 
 #include <string.h>
 
+/* All text follows a line: a search ends where the line does. */
+static bool
+has(const char *line, int n, const char *word)
+{
+	int of = (int)strlen(word);
+	return ANY_OF(i, n - of + 1, strncmp(line + i, word, (size_t)of) == 0);
+}
+
 bool
 report_is_barrier(const char *line)
 {
-	size_t n = strcspn(line, "\n");
-	const char *block = strstr(line, "BAR.SYNC"), *cluster = strstr(line, "UCGABAR_WAIT");
-	return (block && block < line + n) || (cluster && cluster < line + n);
+	int n = (int)strcspn(line, "\n");
+	return has(line, n, "BAR.SYNC") || has(line, n, "UCGABAR_WAIT");
 }
 
 /* What a barrier of a line is for: "scan"; "barrier" is one between accesses. */
