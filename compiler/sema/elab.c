@@ -46,6 +46,14 @@ declare_consts(Elab *e, const NamedConst *c, int n, const char *what)
 			scope_add(e, c[i].name, c[i].place, val_of_const(c[i].place, &c[i].value), false)->what = what;
 }
 
+bool
+elab_fast(const Elab *e, bool said)
+{
+	const Place *at = &e->b.place, *fast = e->program->fast;
+	return !e->whole && (said || ANY_OF(i, e->program->nfast,
+	    fast[i].file == at->file && fast[i].line == at->line && fast[i].col == at->col));
+}
+
 Elab *
 elab_open(Program *p, Kernel *k, const Bound *b, const char *target, bool whole)
 {

@@ -88,7 +88,7 @@ struct Elab {
 };
 
 /* Is a function or division of floats {fast}, which is `said` so? */
-static inline bool elab_fast(const Elab *e, bool said) { return (said || e->program->fast) && !e->whole; }
+bool elab_fast(const Elab *e, bool said);
 
 /* trace_option.c */
 

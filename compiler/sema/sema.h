@@ -87,7 +87,8 @@ struct Program {
 	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
 	int near;                                       /* the kernel that an item belonged to last */
 	bool partial;                                   /* something did not parse */
-	bool fast;                                      /* kernels' functions and divisions are fast::, for the report */
+	const Place *fast;                              /* where kernels' functions and divisions are fast::, for the report */
+	int nfast;
 	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };
 

@@ -201,10 +201,14 @@ module_with(const Variants *v, With values, Bound *b)
 		const_text(&values.value[i].value, &text);
 		with.define.at[with.define.n++] = (Pair){values.value[i].name, text_take(&text, cx->mem)};
 	}
-	v->k->program->fast = values.fast;
-	Module *m = cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
-	v->k->program->fast = false;
-	return m;
+	return cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
+}
+
+void
+variant_elaborate(const Variants *v, const With *with)
+{
+	v->k->program->fast = v->slow.at;
+	v->k->program->nfast = with && with->fast ? v->slow.n : 0;
 }
 
 /* "BM=128,warps=4": all values that it is compiled with beside those that are given, as -D takes them. */
@@ -220,25 +224,68 @@ defined(const Variants *v, const With *with)
 	return text_take(&t, v->k->program->cx->mem);
 }
 
+/* Behind the passes split(1), of one block, says no more than no such word. */
+static const char *
+ir_of(const Variants *v, const Module *m)
+{
+	Text t = {0};
+	Schedule *s = &m->funcs.at[0]->schedule, own = *s;
+	for (int i = 0; i < SCHEDULE_COUNT; i++)
+		if (i != SCHEDULE_WARPS && schedule_info[i].kind != SCHEDULE_SWITCH && s->at[i] == 1)
+			s->at[i] = 0;
+	module_print(m, &t);
+	*s = own;
+	return text_take(&t, v->k->program->cx->mem);
+}
+
+/* Chosen anew, two changes may be the same program: the one that was first, or -1. */
+static int
+same_program(const Variants *v, const char *ir)
+{
+	return FIRST_OF(i, v->with.n, strcmp(v->with.at[i].ir, ir) == 0);
+}
+
+/* Of two changes that are the same program the page says the one with fewer values. */
+static void
+keep_shorter(Variants *v, int nth, const With *with, const char *values)
+{
+	json_t *had = json_array_get(v->all, (size_t)nth);
+	if (with->n >= v->with.at[nth].n || with->n == 0 || with->fast || v->with.at[nth].fast)
+		return;
+	v->with.at[nth].value = with->value;
+	v->with.at[nth].n = with->n;
+	json_object_set_new(had, "values", json_string(values));
+	json_object_set_new(had, "define", json_string(defined(v, with)));
+}
+
+/* As cli_inspect does. */
+static bool
+bill_of(const Variants *v, const Bound *b, Func *f, Bill *out)
+{
+	Arena *mem = v->k->program->cx->mem;
+	return (choose_bill(b, f, v->t, mem, out) && out->cycles > 0) ||
+	       (estimate_bill(f, b, v->t, mem, NULL, out) && out->cycles > 0);
+}
+
 int
 variant_add(Variants *v, With with, const char *said, bool may_spill)
 {
 	Compile *cx = v->k->program->cx;
-	Bound b;
 	Bill bill;
 	if ((double)(clock() - v->begun) / CLOCKS_PER_SEC > SECONDS)
 		return -1;
 	cx->muted++;
-	Module *m = module_with(v, with, &b);
-	Func *f = m ? m->funcs.at[0] : NULL;
+	variant_elaborate(v, &with);
+	with.m = module_with(v, with, &with.b);
+	Func *f = with.m ? with.m->funcs.at[0] : NULL;
+	with.ir = with.m ? ir_of(v, with.m) : "";
+	int same = same_program(v, with.ir);
 	const char *name = with.n ? with.value[0].name : NULL;
-	bool is_word = name && schedule_named(name) >= 0;
-	bool is_joined = with.n > 1 || with.fast;
-	bool ok = f && (said || is_word || is_joined || is_dearer(v->own) || !is_refuted(v->why, &b, name)) &&
-		  ((choose_bill(&b, f, v->t, cx->mem, &bill) && bill.cycles > 0) ||
-		      (estimate_bill(f, &b, v->t, cx->mem, NULL, &bill) &&
-			  bill.cycles > 0)) && /* as cli_inspect does */
-		  (may_spill || !would_spill(f, v->t));
+	bool is_tile = with.n == 1 && !with.fast && !said && schedule_named(name) < 0;
+	bool ok = f && strcmp(with.ir, v->ir) != 0 &&
+		  (!is_tile || is_dearer(v->own) || !is_refuted(v->why, &with.b, name)) &&
+		  (same >= 0 || bill_of(v, &with.b, f, &bill)) && (may_spill || !would_spill(f, v->t));
+	variant_elaborate(v, NULL);
 	cx->muted--;
 	if (!ok)
 		return -1;
@@ -246,26 +293,21 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	if (said)
 		text_put(&values, said);
 	else
-		put_changes(v, &with, &b, &values);
+		put_changes(v, &with, &with.b, &values);
 	ok = values.n > 0;
-	bill_print(&bill, v->t, &text);
-	double us = bill.cycles / v->t->rates->clock;
-	json_t *other;
-	size_t i;
-	json_array_foreach(v->all, i, other)            /* chosen anew, two of them may be the same */
-		ok = ok && strcmp(json_string_value(json_object_get(other, "values")), values.at) != 0 &&
-		    (with.fast || !(said || is_joined) ||
-			   strcmp(json_string_value(json_object_get(other, "bill")), text.at) != 0);
-	if (ok) {
-		with.m = m;
-		with.b = b;
+	if (ok && same >= 0) {
+		keep_shorter(v, same, &with, values.at);
+	} else if (ok) {
+		bill_print(&bill, v->t, &text);
 		vec_push(cx->mem, &v->with, with);
 		json_array_append_new(v->all, json_pack("{s:s, s:s, s:f, s:s, s:b}", "values", values.at, "define",
-						  defined(v, &with), "us", us, "bill", text.at, "wgmma", all_wgmma(f)));
+						  defined(v, &with), "us", bill.cycles / v->t->rates->clock, "bill",
+						  text.at, "wgmma", all_wgmma(f)));
+		same = v->with.n - 1;
 	}
 	text_close(&values);
 	text_close(&text);
-	return ok ? (int)json_array_size(v->all) - 1 : -1;
+	return ok ? same : -1;
 }
 
 int
@@ -291,9 +333,11 @@ json_t *
 report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why, int lines, bool listed, bool counted)
 {
-	Variants v = {cli, k, t, clock(), why, b, x, json_array(), {0}, {0}, 0, counted};
+	Variants v = {.cli = cli, .k = k, .t = t, .begun = clock(), .why = why, .now = b, .own = x, .all = json_array(),
+	    .is_counted = counted};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
+	v.ir = ir_of(&v, x->f->module);
 	for (int i = 0; i < b->nct; i++) {
 		const Const *now = &b->ct[i].value;
 		const char *name = b->ct[i].name;

@@ -16,8 +16,9 @@ enum { VARIANT_LEAST = 8, VARIANT_MOST = 4096 };          /* of a tile's extent 
 typedef struct With {
 	const NamedConst *value;
 	int n;
-	bool fast;                                              /* functions and divisions of floats are fast:: */
+	bool fast;                                              /* what is slow is fast:: */
 	bool wanted;                                            /* is to be compiled */
+	const char *ir;                                         /* of the program, as it is printed */
 	Module *m;                                              /* so compiled; bound as b */
 	Bound b;
 } With;
@@ -29,9 +30,11 @@ typedef struct Variants {
 	clock_t begun;
 	const ChooseWhy *why;
 	const Bound *now;
+	const char *ir;                                         /* of the kernel as it is */
 	const Inspection *own;
 	json_t *all;
 	VEC(With) with;                                         /* of each of all */
+	VEC(Place) slow;                                        /* functions and divisions of floats that have a fast:: form */
 	VEC(int) order; /* which are to be compiled, the most important first */
 	size_t bytes;   /* of PTX, so far */
 	bool is_counted; /* the kernel's machine code says what it takes, so that that of others is counted, too */
@@ -43,6 +46,8 @@ bool variant_is_given(const Variants *v, const char *name);
  * `may_spill` not and seems to. */
 int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
+/* What is elaborated from now on, as bills of products are once more, has its functions; NULL: the text's own. */
+void variant_elaborate(const Variants *v, const With *with);
 /* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of
  * tiles before there is code; `listed`: there is machine code, by whose registers and spills, at least, all
  * are estimated. */

@@ -119,8 +119,10 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	json_t *j = json_array_get(v->all, (size_t)nth), *stages = json_array();
 	With *with = &v->with.at[nth];
 	Inspection x;
+	variant_elaborate(v, with);
 	bool ok = code->ptx.n && cli_inspect_code(with->m, v->t, &with->b, code, &x) &&
 		  least_row(&x) >= MIN(LINE, least_row(v->own));
+	variant_elaborate(v, NULL);
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
 		if (v->is_counted) {
@@ -233,11 +235,15 @@ report_is_slow(const Op *op)
 	    ANY_OF(i, LEN(kinds), kinds[i] == op->kind);
 }
 
-/* Functions by their fast:: forms, chosen anew. */
+/* Functions by their fast:: forms, chosen anew; those alone that the kernel's code still has, which the page
+ * names. */
 static void
 want_fast(Variants *v)
 {
-	if (ANY_OP(op, v->own->f->body, report_is_slow(op)))
+	for (const Op *op = v->own->f->body->first; op; op = op_after(op, v->own->f->body))
+		if (report_is_slow(op))
+			vec_push(v->k->program->cx->mem, &v->slow, op->place);
+	if (v->slow.n)
 		want(v,
 		    variant_add(v, (With){.fast = true}, VARIANT_FAST, true),
 		    "fast");
