@@ -298,13 +298,16 @@ turn_by_code(const Walk *w, Inspection *x)
 	}
 }
 
-static const char *const pipe_name[PIPES] = {
+/* As Nsight Compute names them, and what goes through them. */
+static const char *const pipe_name[PIPES] = {[PIPE_INTEGERS] = "ALU", [PIPE_PRODUCTS] = "FMA", [PIPE_DOUBLES] = "FP64"};
+static const char *const pipe_takes[PIPES] = {
     [PIPE_INTEGERS] = "integers, comparisons and selections", [PIPE_PRODUCTS] = "products of integers",
     [PIPE_DOUBLES] = "floats of 64 bits"};
 
-/* By the schedulers, or by a pipe that is busy longer: its name; NULL. */
-static const char *
-issue_by_code(const Walk *w, Inspection *x)
+/* By the schedulers, or by a pipe that is busy longer, which is returned; PIPES.  *issued: cycles of the bill by the
+ * schedulers. */
+static Pipe
+issue_by_code(const Walk *w, Inspection *x, double *issued)
 {
 	const TargetRates *r = x->t->rates;
 	double each = func_warps(x->f) / 4.0, slots = w->n / r->issue_rate;
@@ -312,6 +315,7 @@ issue_by_code(const Walk *w, Inspection *x)
 	for (int p = 0; p < PIPE_SPECIAL; p++)
 		most = w->pipes[p] > w->pipes[most] ? p : most;
 	bool piped = w->pipes[most] > slots;
+	*issued = slots * each;
 	x->bill.part[BILL_ISSUE] = MAX(w->pipes[most], slots) * each;
 	x->bill.part[BILL_SPECIAL] = w->pipes[PIPE_SPECIAL] * each;
 	for (int k = 0; k < x->spent.n; k++) {
@@ -320,7 +324,7 @@ issue_by_code(const Walk *w, Inspection *x)
 		l->part[BILL_ISSUE] = of * each;
 		l->part[BILL_SPECIAL] = own ? w->pipe[PIPE_SPECIAL][l->line] * each : 0;
 	}
-	return piped ? pipe_name[most] : NULL;
+	return piped ? (Pipe)most : PIPES;
 }
 
 /* Of what conflicts of banks make more the model's share stays. */
@@ -407,6 +411,7 @@ report_count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, 
 	if (!ok)
 		return json_null();
 	const Bill billed = *b;
+	LineBill *spent = NEW_COPY(mem, x->spent.at, x->spent.n);
 	double once = b->once > 0 ? b->once : 1;
 	double *left = NEW_ARRAY(mem, double, lines + 1);
 	if (!code_times(&c, x, bound, lines, once, left))
@@ -416,7 +421,8 @@ report_count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, 
 	bool whole = c.has_control && b->path > 0 && b->each > 0, multiplies = c.has_control && b->each <= 0;
 	if (!whole && c.loops.n)
 		turn_by_code(&w, x);
-	const char *pipe = issue_by_code(&w, x);
+	double issued;
+	Pipe pipe = issue_by_code(&w, x, &issued);
 	if (whole && !w.ahead)
 		shared_by_code(&w, x);
 	if (whole)
@@ -424,10 +430,13 @@ report_count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, 
 	total_by_code(b, before, roles);
 	if (multiplies)
 		wait_by_code(&w, &c, x, &path);
-	if (c.loops.n && b->cycles < LOST * billed.cycles)
+	if (c.loops.n && b->cycles < LOST * billed.cycles) {
 		*b = billed;
-	return json_pack("{s:f, s:f, s:i, s:i, s:s?, s:o, s:o}", "instructions", w.n, "barrier_us",
-	    bill_us(b, x->t, path.barriers), "loads", path.loads, "waits",
-	    c.loops.n ? 0 : path.steps, "pipe", pipe, "lines", by_lines(w.of, lines), "left",
-	    by_lines(left, lines));
+		memcpy(x->spent.at, spent, (size_t)x->spent.n * sizeof *spent);
+		return json_null();
+	}
+	return json_pack("{s:f, s:f, s:i, s:i, s:s?, s:s?, s:f, s:o, s:o, s:o, s:o}", "instructions", w.n, "barrier_us",
+	    bill_us(b, x->t, path.barriers), "loads", path.loads, "waits", c.loops.n ? 0 : path.steps, "pipe",
+	    pipe < PIPES ? pipe_name[pipe] : NULL, "pipe_takes", pipe < PIPES ? pipe_takes[pipe] : NULL, "slots_us", bill_us(b, x->t, issued), "lines", by_lines(w.of, lines), "mix", code_mix(&c, lines), "specials",
+	    code_specials(&c, lines), "left", by_lines(left, lines));
 }

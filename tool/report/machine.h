@@ -1,4 +1,4 @@
-/* What files that read machine code share (machine.c, machine_trips.c, path.c). */
+/* What files that read machine code share (machine.c, machine_trips.c, machine_mix.c, path.c). */
 #ifndef TEGULA_REPORT_MACHINE_H
 #define TEGULA_REPORT_MACHINE_H
 
@@ -44,6 +44,11 @@ typedef enum Pipe { PIPE_INTEGERS, PIPE_PRODUCTS, PIPE_DOUBLES, PIPE_SPECIAL, PI
 /* Cycles that an instruction takes one of them, by CUDA's guide (throughput of arithmetic
  * instructions); 0: none. */
 double code_pipe(const char *op, Pipe *pipe);
+
+/* machine_mix.c: instructions of a warp for one program, by lines of the source and kinds; by names, of the special
+ * function unit. */
+json_t *code_mix(const Code *c, int lines);
+json_t *code_specials(const Code *c, int lines);
 
 /* path.c: the path of one warp, alone, for one program. */
 

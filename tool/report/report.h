@@ -11,6 +11,7 @@
  *     pack.c          the text of stages in a fourth of its bytes
  *     machine.c       instructions of the machine code, and the pipes that they go through
  *     machine_trips.c how often a warp executes them
+ *     machine_mix.c   what they are for
  *     path.c          how long one warp takes alone, by what ptxas wrote into them
  *     explain/           sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */

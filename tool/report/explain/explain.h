@@ -106,7 +106,7 @@ const char *explain_behind(const Explain *s, const char *head);
 
 void explain_read_code(Explain *s, const json_t *stages);
 const char *explain_slow(const Explain *s); /* "fast::exp and fast::log in line 9": what has such a form and is not it */
-const char *explain_specials(const Explain *s, int line); /* conversions and functions; "": none */
+const char *explain_specials(const Explain *s, int line); /* conversions and functions, by SASS or else the tile IR; "" */
 const char *explain_functions(const Explain *s, int line); /* "25 exp, division", of floats; "" */
 double explain_wide(const Explain *s, int line); /* the part of its PTX that computes in 64 bits */
 bool explain_casts(const Explain *s, int line); /* has it a tile of integers of 64 bits, that can be cast? */
@@ -246,6 +246,9 @@ void explain_suggest(const Explain *s, Suggestions *all, double us, int part, co
 void explain_angle_suggestions(const Explain *s, Suggestions *all);
 /* What makes it less, of all that was found for it, which is then said; or of its kind, or that nothing does. */
 const char *explain_change(const Explain *s, BillPart p, Suggestions *all);
+
+const char *explain_gloss(const Explain *s, int part); /* " (passes over its banks)", where its name does not say it; "" */
+const char *explain_pipe(const Explain *s); /* " (ALU pipe)", of instructions; "": they were not counted */
 
 /* explain_memory.c */
 

@@ -71,18 +71,15 @@ is_behind(const Explain *s, const LineBill *l)
 	       l->line > last;
 }
 
-/* "181 instructions of a warp for a program, by PTX …", where SASS was counted. */
+/* "181 instructions of a warp for a program, 40 % shifts and logic …", where SASS was counted. */
 static const char *
 with_count(const Explain *s, int line, const char *mix)
 {
-	const char *pipe = json_string_value(json_object_get(s->counted, "pipe"));
 	double n = json_number_value(json_object_get(
 	    json_object_get(s->counted, "lines"), arena_printf(s->mem, "%d", line)));
 	if (n <= 0)
 		return mix;
-	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s%s%s%s",
-	    explain_round(s, n), pipe ? ", most by the pipe for " : "", pipe ? pipe : "",
-	    pipe ? ", of half the rate" : "", *mix ? ", " : "", mix);
+	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s", explain_round(s, n), *mix ? ", " : "", mix);
 }
 
 /* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
@@ -106,7 +103,9 @@ lines_of(const Explain *s, BillPart p)
 		bool arithmetic =
 		    p == BILL_ISSUE || p == BILL_SPECIAL ||
 		    (p == BILL_WAITING && l->wait && strcmp(l->wait, "results of arithmetic") == 0);
-		const char *functions = arithmetic ? explain_functions(s, l->line) : "";
+		const char *functions = p == BILL_SPECIAL ? explain_specials(s, l->line)
+					: arithmetic    ? explain_functions(s, l->line)
+							: "";
 		TextList of = {0};
 		if (p == BILL_WAITING && l->wait)
 			explain_add(s, &of, arena_printf(s->mem, "for %s", l->wait));
@@ -256,12 +255,12 @@ shares_of(const Explain *s)
 		double us = explain_part(s, part[i]);
 		if (i >= alike && (us < LITTLE * s->us || i > NEXT))
 			break;
-		text_printf(&t, "%s%s %.0f %%%s%s",
+		text_printf(&t, "%s%s%s %.0f %%%s%s",
 		    i == 0       ? ""
 		    : i < alike  ? i + 1 == alike ? " and " : ", "
 		    : i == alike ? ", then "
 				 : ", ",
-		    bill_part_names[part[i]], 100 * us / s->us, i == 0 ? lines_bound(s) : "",
+		    bill_part_names[part[i]], part[i] == BILL_ISSUE ? explain_pipe(s) : "", 100 * us / s->us, i == 0 ? lines_bound(s) : "",
 		    alike > 1 && i + 1 == alike ? " alike" : "");
 	}
 	double most = explain_part(s, part[0]);
@@ -335,22 +334,6 @@ change_of(const Explain *s, const Taken *taken, bool is_first, Suggestions *all)
 			    : explain_change(s, (BillPart)taken->part, all));
 }
 
-/* What a part of the bill is, where its name does not say it. */
-static const char *
-gloss(int part)
-{
-	static const char *const of[BILL_PARTS] = {
-	    [BILL_SECTORS] = " (sectors of 32 bytes that come through it)",
-	    [BILL_REQUESTS] = " (turns that warps' loads and stores take at their multiprocessor)",
-	    [BILL_ISSUE] = " (turns that they take to begin)",
-	    [BILL_SPECIAL] = " (the unit for exp, sin, 1 / x and conversions)",
-	    [BILL_SHUFFLES] = " (values from thread to thread of a warp)",
-	    [BILL_SHARED] = " (passes over its banks)",
-	    [BILL_PRODUCTS] = " (tensor cores)",
-	    [BILL_WAITING] = " (latencies that no other warp hides)"};
-	return part >= 0 && of[part] ? of[part] : "";
-}
-
 static void
 say_parts(const Explain *s, Suggestions *all, TextList *out)
 {
@@ -370,7 +353,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 	for (int i = 0; i < n; i++)
 		explain_add(s, out,
 		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
-		        gloss(taken[i].part),
+		        explain_gloss(s, taken[i].part),
 			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
 	if (longest < ALONE * s->us)

@@ -1,4 +1,4 @@
-/* What to change so that a part of the bill is less: what was found for it, with the most that it
+/* What a part of the bill is, and what to change so that it is less: what was found for it, with the most that it
  * saves by the model; else what makes such a part less at all, or that nothing does. */
 #include "tool/report/explain/explain.h"
 
@@ -6,6 +6,47 @@
 #include <string.h>
 
 static const double FLOOR = 1.1; /* times the bytes that are different: nothing is left */
+
+/* ---- what it is ---- */
+
+/* " (ALU pipe)": what of a multiprocessor instructions take; "": they were not counted. */
+const char *
+explain_pipe(const Explain *s)
+{
+	const char *pipe = json_string_value(json_object_get(s->counted, "pipe"));
+	return pipe                         ? arena_printf(s->mem, " (%s pipe)", pipe)
+	       : json_is_object(s->counted) ? " (issue slots)"
+					    : "";
+}
+
+/* Instructions go through pipes, of which some begin one each second cycle, by slots of the schedulers. */
+static const char *
+gloss_of_instructions(const Explain *s)
+{
+	const char *pipe = json_string_value(json_object_get(s->counted, "pipe"));
+	if (!json_is_object(s->counted))
+		return " (turns that they take to begin)";
+	if (!pipe)
+		return " (issue slots: no pipe is busy longer)";
+	return arena_printf(s->mem, " (the %s pipe, of %s, which takes two cycles or more for each; issue slots alone %s)", pipe,
+	    json_string_value(json_object_get(s->counted, "pipe_takes")),
+	    explain_micro(s, json_number_value(json_object_get(s->counted, "slots_us"))));
+}
+
+/* What a part of the bill is, where its name does not say it. */
+const char *
+explain_gloss(const Explain *s, int part)
+{
+	static const char *const of[BILL_PARTS] = {
+	    [BILL_SECTORS] = " (sectors of 32 bytes that come through it)",
+	    [BILL_REQUESTS] = " (turns that warps' loads and stores take at their multiprocessor)",
+	    [BILL_SPECIAL] = " (the unit for exp, sin, 1 / x and conversions)",
+	    [BILL_SHUFFLES] = " (values from thread to thread of a warp)",
+	    [BILL_SHARED] = " (passes over its banks)",
+	    [BILL_PRODUCTS] = " (tensor cores)",
+	    [BILL_WAITING] = " (latencies that no other warp hides)"};
+	return part == BILL_ISSUE ? gloss_of_instructions(s) : part >= 0 && of[part] ? of[part] : "";
+}
 
 /* ---- functions ---- */
 

@@ -1,6 +1,7 @@
 /* What the text of stages says of a line of the source. */
 #include "tool/report/explain/explain.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,10 +162,29 @@ explain_slow(const Explain *s)
 	               : "fast:: functions";
 }
 
+/* "32 FRND, 32 F2I of a warp for a program", by SASS; "": it was not counted. */
+static const char *
+specials_of_code(const Explain *s, int line)
+{
+	static const double LITTLE = .02;
+	const json_t *of = json_object_get(json_object_get(s->counted, "specials"), arena_printf(s->mem, "%d", line)), *n;
+	const char *name;
+	double all = 0;
+	TextList found = {0};
+	json_object_foreach((json_t *)of, name, n) all += json_number_value(n);
+	json_object_foreach((json_t *)of, name, n)
+		if (json_number_value(n) >= LITTLE * all)
+			explain_add(s, &found, arena_printf(s->mem, "%s %s", explain_round(s, json_number_value(n)), name));
+	return found.n ? arena_printf(s->mem, "%s of a warp for a program", explain_join(s, &found, ", ")) : "";
+}
+
 const char *
 explain_specials(const Explain *s, int line)
 {
 	TextList found = {0};
+	const char *code = specials_of_code(s, line);
+	if (*code)
+		return code;
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
 		if (op->kind != OP_CAST || op->out->type->rank == 0 || !is_of_line(s, op, line))
 			continue;
@@ -338,6 +358,8 @@ typedef struct Work {
 	int n;
 } Work;
 
+static const double MUCH_OF_LINE = .15;
+
 enum { WORK_DIVIDE, WORK_WIDE, WORK_SELECT, WORK_CONVERT, WORK_FLOAT, WORK_OTHER, WORKS };
 
 static int
@@ -403,18 +425,43 @@ explain_quotients(const Explain *s, int line, int *n)
 	return all > 0 ? *n * work[WORK_DIVIDE].each / all : 0;
 }
 
+/* "40 % shifts and logic, 30 % conversions" of the machine code; "": it was not counted. */
+static const char *
+mix_of_code(const Explain *s, int line)
+{
+	enum { SHOWN = 3 };
+	const json_t *of = json_object_get(json_object_get(s->counted, "mix"), arena_printf(s->mem, "%d", line)), *n;
+	const char *kind;
+	double all = 0, least = HUGE_VAL;
+	TextList parts = {0};
+	json_object_foreach((json_t *)of, kind, n) all += json_number_value(n);
+	for (bool more = all > 0; more && parts.n < SHOWN;) {
+		double most = 0;
+		const char *name = NULL;
+		json_object_foreach((json_t *)of, kind, n)
+			if (json_number_value(n) > most && json_number_value(n) < least) {
+				most = json_number_value(n);
+				name = kind;
+			}
+		more = name && most > MUCH_OF_LINE * all;
+		least = most;
+		explain_add(s, &parts, more ? arena_printf(s->mem, "%.0f %% %s", 100 * most / all, name) : "");
+	}
+	return explain_join(s, &parts, ", ");
+}
+
 const char *
 explain_mix(const Explain *s, int line)
 {
-	static const double MUCH = .15;
+	const char *code = mix_of_code(s, line);
 	Work work[WORKS];
 	double all;
 	TextList parts = {0};
 	count_work(s, line, work, &all);
 	for (int most = 0; most >= 0 && parts.n < 3;) {
 		most = -1;
-		for (int k = 0; k < WORK_OTHER; k++)
-			if (work[k].n * work[k].each > MUCH * all &&
+		for (int k = 0; k < (*code ? WORK_SELECT : WORK_OTHER); k++) /* what SASS does not say */
+			if (work[k].n * work[k].each > MUCH_OF_LINE * all &&
 			    (most < 0 || work[k].n * work[k].each > work[most].n * work[most].each))
 				most = k;
 		if (most < 0)
@@ -424,6 +471,6 @@ explain_mix(const Explain *s, int line)
 			work[most].of));
 		work[most].n = 0;
 	}
-	return parts.n ? arena_printf(s->mem, "by PTX about %s", explain_join(s, &parts, ", "))
-		       : "";
+	return !parts.n ? code
+			: arena_printf(s->mem, "%s%sby PTX about %s", code, *code ? ", " : "", explain_join(s, &parts, ", "));
 }

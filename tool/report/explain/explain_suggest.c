@@ -274,9 +274,7 @@ add_functions(const Explain *s, Suggestions *all)
 	bool converts = strncmp(of, "conversions", 11) == 0;
 	if (*of && is_near(s, BILL_SPECIAL))
 		explain_suggest(s, all, 0, BILL_SPECIAL,
-		    arena_printf(s->mem, "fewer %s: line %d has %s of them, %s",
-			converts ? "conversions" : "special functions", l->line,
-			explain_micro(s, explain_spent_us(s, l, BILL_SPECIAL)), of));
+		    arena_printf(s->mem, "fewer special functions or conversions in line %d", l->line));
 }
 
 /* ---- all of it ---- */
