@@ -133,10 +133,14 @@ bool explain_is_narrow(const Explain *s, const ExplainLine *l);
 bool explain_is_beside_whole(const Explain *s, const ExplainLine *l);
 bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
 bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */
+#define WITH_LARGER "a larger tile permits that"
 const char *explain_widen(
     const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
 /* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */
 const char *explain_padding(const Explain *s, double *share, double *whole);
+/* The launch without such elements in lines that compute with as large tiles, µs: what device memory and the L2 cache bring
+ * stays; fixed: of those that no other tile changes. */
+double explain_without_padding(const Explain *s, bool fixed);
 /* µs at most of sectors, turns of a warp or passes beyond the fewest, and which of these it is. */
 double explain_cost(const Explain *s, const ExplainLine *l, BillPart *part);
 double explain_fewest(const Explain *s, const ExplainLine *l); /* the launch without all of these, µs */
@@ -243,12 +247,12 @@ void explain_suggest(const Explain *s, Suggestions *all, double us, int part, co
 
 /* explain_change.c: of one part of the bill */
 
+const char *explain_gloss(const Explain *s, int part); /* " (passes over its banks)", where its name does not say it; "" */
+const char *explain_pipe(const Explain *s); /* " (ALU pipe)", of instructions; "": they were not counted */
+
 void explain_angle_suggestions(const Explain *s, Suggestions *all);
 /* What makes it less, of all that was found for it, which is then said; or of its kind, or that nothing does. */
 const char *explain_change(const Explain *s, BillPart p, Suggestions *all);
-
-const char *explain_gloss(const Explain *s, int part); /* " (passes over its banks)", where its name does not say it; "" */
-const char *explain_pipe(const Explain *s); /* " (ALU pipe)", of instructions; "": they were not counted */
 
 /* explain_memory.c */
 

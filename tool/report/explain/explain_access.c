@@ -312,7 +312,7 @@ explain_widen(const Explain *s, const ExplainLine *l)
 	       : strstr(cause, "an index of its own")
 		   ? "a range (`i +: B`) in place of an index for each element permits that"
 	       : l->x->accesses > 1  ? ""
-	       : has_tile(s) ? "a larger tile permits that"
+	       : has_tile(s) ? WITH_LARGER
 				     : WITHOUT_TILE;
 }
 

@@ -2,6 +2,7 @@
  * of accesses. */
 #include "tool/report/explain/explain.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
@@ -257,6 +258,33 @@ add_spread(const Explain *s, Suggestions *all)
 		*others ? "; threads then hold so as well what is narrow now: " : "", others));
 }
 
+/* "BC = 128", of BC = 64 now, with nothing else? */
+static bool
+is_larger_tile(const Explain *s, const char *values)
+{
+	for (int i = 0; i < s->b->nct; i++) {
+		const NamedConst *c = &s->b->ct[i];
+		size_t n = strlen(c->name);
+		char *end;
+		if (c->value.kind != CONST_INT || strncmp(values, c->name, n) != 0 || strncmp(values + n, " = ", 3) != 0)
+			continue;
+		long value = strtol(values + n + 3, &end, 10);
+		return *end == '\0' && schedule_named(c->name) < 0 && value > c->value.i;
+	}
+	return false;
+}
+
+/* A larger tile was compiled: what it takes stands among the changes.  min_lstm<BC = 64> reads 4 bytes a thread, and takes
+ * an H200 174 us; 128 with 8 bytes 174, 256 with 16 bytes 178. */
+static bool
+tried_larger(const Explain *s)
+{
+	return ANY_OF(i, (int)json_array_size(s->variants),
+	    explain_built_us(s, json_array_get(s->variants, (size_t)i)) > 0 &&
+		is_larger_tile(s,
+		    json_string_value(json_object_get(json_array_get(s->variants, (size_t)i), "values"))));
+}
+
 /* Accesses that could be wider: the model has too small a figure of what that is worth. */
 static void
 wider_suggestions(const Explain *s, Suggestions *all)
@@ -265,6 +293,8 @@ wider_suggestions(const Explain *s, Suggestions *all)
 	bool spread = spread_cause(s);
 	for (int i = 0; i < s->lines.n; i++) {
 		const char *how = explain_widen(s, &s->lines.at[i]);
+		if (strcmp(how, WITH_LARGER) == 0 && tried_larger(s))
+			continue;
 		if (!spread || (*how && !explain_is_spread(&s->lines.at[i])))
 			explain_add(s, &sorts, wider_by(s, how));
 	}

@@ -133,3 +133,56 @@ explain_padding(const Explain *s, double *share, double *whole_share)
 			      : "Smaller tiles have fewer of them");
 	return text_take(&out, s->mem);
 }
+
+static bool
+is_as_large(const Type *t, const Type *tile)
+{
+	return t->kind == TYPE_TILE && t->rank > 0 && tile && type_count(t) == type_count(tile);
+}
+
+/* Of the elements that a line computes the share that ops with tiles as large as that do. */
+static double
+share_of(const Explain *s, const LineBill *l, const Type *tile)
+{
+	double as_large = 0, all = 0;
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		double n = 0;
+		if (op->place.line != l->line || op->place.file != l->file)
+			continue;
+		for (int i = 0; i < op->nout; i++)
+			n += op->out[i].type->kind == TYPE_TILE ? (double)type_count(op->out[i].type) : 0;
+		all += n;
+		if (ANY_OF(i, op->nin, is_as_large(op->in[i]->type, tile)) ||
+		    ANY_OF(i, op->nout, is_as_large(op->out[i].type, tile)))
+			as_large += n;
+	}
+	return all > 0 ? as_large / all : 0;
+}
+
+/* µs of a part in lines that compute with padded tiles, by the share of these that is outside. */
+static double
+padded_us(const Explain *s, const ExplainLines *most, BillPart p, bool fixed)
+{
+	double us = 0;
+	for (int i = 0; i < s->x->spent.n; i++) {
+		const LineBill *l = &s->x->spent.at[i];
+		double share = 0;
+		for (int k = 0; k < most->n; k++)
+			if (is_whole(s, &most->at[k]) == fixed)
+				share = MAX(share, most->at[k].x->outside.share * share_of(s, l, most->at[k].x->tile));
+		us += share > 0 ? share * explain_spent_us(s, l, p) : 0;
+	}
+	return us;
+}
+
+double
+explain_without_padding(const Explain *s, bool fixed)
+{
+	ExplainLines most = padded(s);
+	double longest = 0;
+	for (int p = 0; p < BILL_PARTS; p++) {
+		bool moves = p == BILL_MEMORY || p == BILL_SECTORS || p == BILL_ATOMICS || p == BILL_START;
+		longest = MAX(longest, explain_part(s, (BillPart)p) - (moves ? 0 : padded_us(s, &most, (BillPart)p, fixed)));
+	}
+	return s->us - explain_part(s, explain_longest(s, -1)) + longest;
+}
