@@ -326,6 +326,24 @@ causes_of(const Explain *s, const ExplainLines *all)
 	return causes.n ? arena_printf(s->mem, " (%s)", explain_join(s, &causes, ", ")) : "";
 }
 
+/* Of a line in this machine code. */
+static int
+waits_now(const Explain *s, int line)
+{
+	return COUNT_OF(i, s->sass.n, s->sass.source[i] == line && report_is_barrier(s->sass.line[i]));
+}
+
+/* A block of one warp waits at its barriers for no other; ptxas leaves them out. */
+static const char *
+said_alone(const Explain *s)
+{
+	bool meets = ANY_OF(i, s->lines.n, strcmp(s->lines.at[i].what, "cluster barrier") == 0);
+	bool stays = ANY_OF(line, s->nsource + 1, waits_now(s, line) > 0);
+	return func_warps(s->x->f) > 1 || meets || stays ? ""
+	       : s->sass.n ? "a block has one warp, and SASS has no instruction for its barriers"
+			   : "a block has one warp, which waits for no other at its barriers";
+}
+
 /* "4 in the code, 129 executed by a block for a program: lines 64, 65 and 68; mbarriers of line
  * 52's copies." */
 static const char *
@@ -349,11 +367,14 @@ brief_of(const Explain *s, int rings)
 	}
 	Text t = {0};
 	double all = executed(s);
-	if (n)
+	const char *alone = said_alone(s);
+	if (n && *alone)
+		text_printf(&t, "None that a block waits at: %s (%d in PTX, of %s)", alone, n, explain_line_list(s, &lines));
+	else if (n)
 		text_printf(&t, "%d in the code, of %s", n, explain_line_list(s, &lines));
 	else
 		text_printf(&t, "None that a block waits at");
-	if (n && all > 1)
+	if (n && all > 1 && !*alone)
 		text_printf(&t, "; a block executes %s for a program", explain_round(s, all));
 	if (warp)
 		text_printf(&t, "; %d of a warp alone", warp);
@@ -361,13 +382,6 @@ brief_of(const Explain *s, int rings)
 		text_printf(&t, "; mbarriers for copies and roles");
 	text_put(&t, ".");
 	return text_take(&t, s->mem);
-}
-
-/* Of a line in this machine code. */
-static int
-waits_now(const Explain *s, int line)
-{
-	return COUNT_OF(i, s->sass.n, s->sass.source[i] == line && report_is_barrier(s->sass.line[i]));
 }
 
 const char *
@@ -414,7 +428,8 @@ explain_barriers(const Explain *s, Answer *answer)
 	}
 	double all = executed(s);
 	answer->brief = brief_of(s, rings.n);
-	if (real && all > 1)
+	const char *alone = real ? said_alone(s) : "";
+	if (real && all > 1 && !*alone)
 		explain_add(s, &out,
 		    arena_printf(s->mem, "A block executes %s in all for a program%s%s.",
 			explain_round(s, all),
@@ -422,11 +437,12 @@ explain_barriers(const Explain *s, Answer *answer)
 			all != floor(all) ? ", in the mean" : ""));
 	if (real)
 		explain_all_barriers(s, &out);
-	if (real && func_warps(s->x->f) == 1)
+	if (*alone)
+		explain_add(s, &out, arena_printf(s->mem, "%s.", explain_sentence(s, alone)));
+	else if (real && meets && func_warps(s->x->f) == 1)
 		explain_add(s, &out,
-		    meets ? "A block has one warp, so that it waits at its own barriers for no other; "
-			    "at a cluster barrier it waits for the other blocks of the cluster."
-			  : "A block has one warp, so that no other is waited for.");
+		    "A block has one warp, so that it waits at its own barriers for no other; at a cluster barrier it waits "
+		    "for the other blocks of the cluster.");
 	if (held.n)
 		explain_add(s, &out,
 		    arena_printf(s->mem,
