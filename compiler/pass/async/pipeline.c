@@ -431,6 +431,7 @@ pass_pipeline(Func *f, const Target *t)
 	warpgroup_products(f->module, f, t);
 	pipeline_decode_ahead(f->module, f);
 	pipeline_run_all_past(f, t);
+	pipeline_run_all_on(f);
 	if (copies_by_indices(f))                       /* the tiles of indices of their reads are dead */
 		sweep(f);
 }

@@ -143,8 +143,9 @@ void warpgroup_leave(Module *m, Block *b);
  * there; the most that a product is. */
 int *warpgroup_levels(const Func *f, const Block *body, int *most);
 
-/* run_on.c: the product of the loop, one of a parted kernel's consumers, runs on into the next iteration */
+/* run_on.c: the product of the loop, a flat block's or a parted kernel's consumers', runs on into the next iteration */
 void pipeline_run_on(Func *f, Op *loop);
+void pipeline_run_all_on(Func *f);                      /* of flat blocks */
 /* Where there was an iteration before, whose slot's number is not -1, that slot is given back. */
 void pipeline_give_back(Builder *b, Op *arrive, Value *before);
 /* run_past.c: products whose operands threads put run on into the next iteration */

@@ -335,13 +335,25 @@ product_before(const Value *v)
 	return op && op->kind == OP_DOT_START ? op : NULL;
 }
 
+/* The product of the iteration before that is over behind a wait which leaves this iteration's one; NULL. */
+static const Op *
+product_left_behind(const Op *wait)
+{
+	const Op *loop = wait->home->parent, *start = NULL;
+	int n = 0;
+	for (const Op *op = wait->prev; op; op = op->prev)
+		if (op->kind == OP_DOT_START && ++n)
+			start = op;
+	return wait->nin == 0 && n == 1 && attr_left(wait) == 1 && loop && loop->kind == OP_FOR ? start : NULL;
+}
+
 /* Products read until they are waited for: those that the wait names, of this iteration or the one before, or all. */
 static void
 add_products(Effects *out, const Op *wait, Arena *tmp)
 {
 	const Block *body = wait->home->func->body;
 	bool named = wait->nin > 0;
-	const Op *before = wait->nin == 1 ? product_before(wait->in[0]) : NULL;
+	const Op *before = wait->nin == 1 ? product_before(wait->in[0]) : product_left_behind(wait);
 
 	for (const Op *p = before; p && p->kind == OP_DOT_START; p = p->in[2]->def)
 		add_product(out, wait, p, tmp);
