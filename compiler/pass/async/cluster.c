@@ -145,6 +145,18 @@ is_in_common_loops(Func *f, int axis, const Op *read)
 	return true;
 }
 
+/* Of a tile, without what padding added. */
+static int64_t
+read_bytes(const Op *read)
+{
+	const Type *t = read->out[0].type;
+	const IntList *valid = attr_undef(read) ? attr_valid(read) : NULL;
+	int64_t n = 1;
+	for (int d = 0; d < t->rank; d++)
+		n *= valid ? valid->at[d] : t->extent[d];
+	return dtype_bytes(t->elem, n);
+}
+
 /* Bytes that an iteration of the kernel's loops reads alike in programs along the axis, in parts for each block. */
 static int64_t
 common_bytes(Func *f, const Target *t, int axis)
@@ -154,7 +166,7 @@ common_bytes(Func *f, const Target *t, int axis)
 		if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
 		    cluster_divides(op, f->schedule.ctas) && is_in_common_loops(f, axis, op) &&
 		    !read_varies(f, f->module->cx->tmp, axis, op))
-			n += tile_bytes(op->out[0].type);
+			n += read_bytes(op);
 	return n;
 }
 
@@ -251,8 +263,8 @@ cluster_find_shared(Pipeline *p)
 			s->is_shared = s->is_bulk && cluster_divides(s->read, (int)attr_ranks(at)) &&
 			    !read_varies(p->f, p->tmp, p->along, s->read);
 			n += s->is_shared;
-			all += tile_bytes(s->read->out[0].type);
-			common += s->is_shared ? tile_bytes(s->read->out[0].type) : 0;
+			all += read_bytes(s->read);
+			common += s->is_shared ? read_bytes(s->read) : 0;
 		}
 	p->ranks = n ? (int)attr_ranks(at) : 0;
 	p->f->cluster_common = n ? (double)common / (double)all : 0;
