@@ -76,6 +76,16 @@ letters_reason(const Op *op)
 	return index[rank - 1] == 'p' ? NULL : "it is one element wide along the tensor's contiguous dimension";
 }
 
+bool
+map_rows_fit(const Value *tensor)
+{
+	if (tensor->type->kind != TYPE_TENSOR || tensor->def || tensor->block->parent)
+		return true;
+	const Func *f = tensor->block->func;
+	const FuncParam *p = &f->param[tensor->index];
+	return !p->strided && p->multiple > 0 && p->multiple % MAP_ALIGN == 0 && strides_fit(f, p, tensor->type);
+}
+
 const char *
 map_reason(const Op *op, const Target *t)
 {

@@ -26,7 +26,9 @@
  * (Func.made).  What is written are the very tiles that products would have had, elements outside of tensors too, so that
  * results are the same to the bit.
  *
- * Rows that indices say, x[ids[i], k], come by copies ahead: they are computed before beside other operands only.
+ * Rows that indices say, x[ids[i], k], come by copies ahead: they are computed before beside other operands only.  Rows
+ * that begin at other than multiples of 16 bytes, as of 4097 f16, no copy brings so, by indices or without: threads read
+ * them element by element, in each program and each trip.  Those of %made are padded, and tensor maps bring them.
  *
  * The operand is computed from indices, from the program's number along some axes but not along all, from the index of the
  * loop that has the product, which is one of the function's body, and from tensors that nothing writes; no more of the
@@ -110,12 +112,20 @@ mark(Operand *o, Func *f, const Value *v)
 	return mark_op(o, f, v->def);
 }
 
+/* Does it begin in each row at elements that no copy of 16 bytes serves? */
+static bool
+is_odd(const Value *v)
+{
+	return v->def && v->def->kind == OP_READ && !strchr(attr_index(v->def), 'g') && !map_rows_fit(v->def->in[0]);
+}
+
 /* Is it read as it is, as copies do? */
 static bool
 is_plain(const Value *v)
 {
 	Window w;
-	return !v->def || (v->def->kind == OP_READ && (!strchr(attr_index(v->def), 'g') || !window_find(v->def, &w)));
+	bool reads = v->def && v->def->kind == OP_READ;
+	return !v->def || (reads && (!strchr(attr_index(v->def), 'g') || !window_find(v->def, &w)) && !is_odd(v));
 }
 
 /* Rows that indices say: threads copy them to shared memory, ahead and as they are. */
@@ -123,7 +133,7 @@ static bool
 is_rows(const Value *v)
 {
 	const char *index = v->def->kind == OP_READ ? attr_index(v->def) : "g";
-	return index[strlen(index) - 1] == 'p';
+	return index[strlen(index) - 1] == 'p' && map_rows_fit(v->def->in[0]);
 }
 
 /* Where the loop ends, of an operand whose dimension `depth` goes along its trips. */
@@ -138,6 +148,7 @@ find_extent(Operand *o, const Func *f, int depth)
 	    value_int(quotient->in[1], &m->divisor) && m->divisor > 0;
 	if (!divides)
 		m->divisor = 1;
+	m->is_copy = is_odd(o->value);
 	return value_int(loop->in[0], &m->begin) && value_int(loop->in[2], &m->step) && m->step > 0 && m->begin >= 0 &&
 	    launch_sum_most(divides ? quotient->in[0] : loop->in[1], &m->end) && f->naxis > 0;
 }
@@ -176,7 +187,7 @@ find_operands(Operands *all)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_PROGRAM_ID)
 			all->id[attr_axis(op)] = op;
-	all->reason = "no operand of its products is gathered or computed";
+	all->reason = "no operand of its products is gathered, computed or in rows of odd length";
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
 			Operand o;

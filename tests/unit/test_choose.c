@@ -910,6 +910,29 @@ test_gathered_columns(void **state)
 	compile_close(c.cx);
 }
 
+/* Rows at other than multiples of 16 bytes are copied before, where products take longer than that: of a left operand, of a
+ * right one; 16 programs of one trip read them themselves. */
+static void
+test_odd_strides(void **state)
+{
+	static const char text[] =
+	    "kernel mm<BM = 128, BN = 128, BK = 64>(a: in f16[M, K], b: in f16[K, N], c: out f16[M, N])\n"
+	    "grid(i: cdiv(M, BM), j: cdiv(N, BN))\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[i * BM +: BM, k +: BK] @ b[k +: BK, j * BN +: BN]; }\n"
+	    "  c[i * BM +: BM, j * BN +: BN] = acc as f16; }\n";
+	static const int64_t size[][3] = {{4096, 4097, 512}, {4096, 4096, 511}, {512, 509, 64}};
+	for (int i = 0; i < 3; i++) {
+		int64_t m = size[i][0], n = size[i][1], k = size[i][2];
+		Case c = {.launches_both = true, .args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {m, k}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {k, n}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {m, n}}}};
+		choose_for(&c, text);
+		assert_int_equal(ANY_OF(v, c.n, strcmp(c.chosen[v].name, "materialize") == 0), i < 2);
+		compile_close(c.cx);
+	}
+}
+
 /* Without products: of what is listed and has no default all combinations are compared; a default stands; warps are of
  * the list, in loops and without. */
 static void
@@ -956,7 +979,8 @@ main(void)
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_groups), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
-		cmocka_unit_test(test_gathered_columns), cmocka_unit_test(test_listed_without_products),
+		cmocka_unit_test(test_gathered_columns),
+		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_listed_without_products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

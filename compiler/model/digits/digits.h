@@ -79,7 +79,10 @@ typedef struct MadeTensor {
 	int64_t tile[2];
 	LaunchSum end;                                  /* … / divisor is where the loop ends */
 	int64_t divisor, begin, step;
+	bool is_copy;                                   /* of a tensor's elements as they are */
 } MadeTensor;
+/* plan_map.c: do rows of a tensor begin at multiples of 16 bytes, as maps and copies of 16 bytes ask?  Of others true. */
+bool map_rows_fit(const Value *tensor);
 int64_t made_extent(const MadeTensor *made, int d, int64_t end, const int64_t grid[MAX_AXES]);  /* with the sum's value */
 /* {reach}: the greatest offset along that dimension, and how much of it is for what falls. */
 const char *window_reach(const Op *op, int dim, LaunchSum *most, LaunchSum *falls);

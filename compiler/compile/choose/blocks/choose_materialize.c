@@ -48,18 +48,20 @@ choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 	return is_known ? bill.cycles + NEXT : -1;
 }
 
-/* Would several programs compute each? */
+/* Would several programs compute each?  One that is only copied may be few programs' beside others. */
 static bool
 is_shared(const Func *f, const Bound *b)
 {
+	bool any = false;
 	for (int i = 0; i < f->nmade; i++) {
 		int64_t shares = 1;
 		for (int a = 0; a < b->naxis; a++)
 			shares *= f->made[i].axes >> a & 1 ? 1 : MAX(b->grid[a], 1);
-		if (shares < SHARES)
+		any |= shares >= SHARES;
+		if (shares < SHARES && !f->made[i].is_copy)
 			return false;
 	}
-	return f->nmade > 0;
+	return any;
 }
 
 static bool
