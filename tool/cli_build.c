@@ -209,6 +209,8 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	} else if (t->kind == TARGET_PTX) {
 		ok = pressure_estimate(f, t, &out->pressure);
 		spill_warn_likely(m, t, b, out->pressure);
+	} else {                                        /* no assembler of Apple's is known, nor what a thread may have */
+		ok = pressure_estimate(f, t, &out->pressure);
 	}
 	if (is_billed) {
 		bill_built(f, b, m->cx->mem, out);

@@ -327,6 +327,9 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, x->chosen);
 	if (x->registers >= 0)
 		put_occupancy(x, out);
+	else if (x->t->kind == TARGET_METAL && x->pressure.held > 0)
+		text_printf(out, "  about %d registers of a lane at once, by what is live in the thread IR\n",
+		    x->pressure.held);
 	else if (pressure_spills(x->pressure))
 		text_printf(out, "  about %d registers at once, by an estimate of what is live, of %d: spills are likely\n",
 		    x->pressure.held, x->pressure.limit);
