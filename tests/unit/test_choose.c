@@ -933,6 +933,27 @@ test_odd_strides(void **state)
 	}
 }
 
+/* A residual in rows of odd length is read by threads, all of it at once: beside sums of four warps there is no room. */
+static void
+test_odd_residual(void **state)
+{
+	static const char text[] =
+	    "kernel mm<BM = 128, BN = 128, BK = 64>(a: in f16[M, K], b: in f16[N, K], r: in f16[M, N], c: out f16[M, N])\n"
+	    "grid(i: cdiv(M, BM), j: cdiv(N, BN))\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[i * BM +: BM, k +: BK] @ b[j * BN +: BN, k +: BK].T; }\n"
+	    "  c[i * BM +: BM, j * BN +: BN] = (acc + (r[i * BM +: BM, j * BN +: BN] as f32)) as f16; }\n";
+	for (int64_t n = 4097; n <= 4104; n += 7) {
+		Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, 512}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {n, 512}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, n}},
+		    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, n}}}};
+		assert_true(choose_for(&c, text));
+		assert_int_equal(value(&c, "warps"), n == 4097 ? 8 : 4);
+		compile_close(c.cx);
+	}
+}
+
 /* Without products: of what is listed and has no default all combinations are compared; a default stands; warps are of
  * the list, in loops and without. */
 static void
@@ -980,7 +1001,8 @@ main(void)
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_groups), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_gathered_columns),
-		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_listed_without_products),
+		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
+		cmocka_unit_test(test_listed_without_products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,7 @@ add_times(Use *to, const Use *u, double n)
 	to->l2 += n * u->l2;
 	to->asked += n * u->asked;
 	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->written += n * u->written;
+	to->stored += n * u->stored;
 	to->special += n * u->special, to->slow += n * u->slow, to->apart += n * u->apart;
 	to->lines += n * u->lines;
 	to->read += n * u->read;
@@ -197,11 +198,12 @@ resident(const Estimate *e)
 {
 	const Target *t = e->t;
 	double shared = shared_bytes(e), threads = e->warps * t->lanes;
-	double registers = e->registers + REGISTERS_OTHER;
+	double registers = e->registers + e->loose_registers + REGISTERS_OTHER;
 	if (e->chained)
 		return shared <= t->shared_bytes && fits_role(e);
 	const int *roles = e->parted ? target_role_registers(t, e->warps / 4 * e->groups) : NULL;
-	if (roles && e->registers + e->sources + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM) > roles[1])
+	double held = e->registers + e->loose_registers + e->sources;
+	if (roles && held + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM) > roles[1])
 		return 0;
 	bool is_apart = e->adds_apart || estimate_fills(e) > 0;
 	if (shared > t->shared_bytes || registers > (is_apart ? REGISTERS_APART : REGISTERS_MOST))
@@ -284,6 +286,7 @@ static void
 fill_bill(const Estimate *e, double programs, int together, double cycles, Bill *out)
 {
 	double sectors = estimate_sectors(e->block.lines, e->block.moved, e->t->rates->multiprocessors);
+	sectors = MAX(sectors, e->block.stored);
 	*out = (Bill){.programs = programs, .cycles = cycles, .after = is_plain_product(e) ? e->block.after : 0};
 	out->behind = estimate_behind(out->after);
 	out->part[BILL_PRODUCTS] = e->block.products;
@@ -373,7 +376,8 @@ plain_product(const Estimate *e, double programs, int together)
 		.products = u->products, .shared = u->shared - (e->is_turned ? 0 : u->read), .lines = u->lines,
 		.outside = u->outside, .arithmetic = u->arithmetic - u->after, .after = u->after, .written = u->written,
 		.moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips, .programs = programs,
-		.edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once, .together = together,
+		.edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once, .loose = e->loose,
+		.stored = u->stored, .together = together,
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
 		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
@@ -452,6 +456,10 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		return refuse(bill, reason);
 	bool is_chain = chain && (e.dots == 2 || dots_part(f)), is_plain = is_plain_product(&e);
 	hold(&e);
+	if (!is_plain && !is_chain && e.loose > 0) {    /* asked for when the products are over */
+		e.serial += MEMORY_LATENCY;
+		e.block.arithmetic += e.loose_issued;
+	}
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.restarts && !e.stream &&
 	    (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);

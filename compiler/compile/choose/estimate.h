@@ -77,7 +77,8 @@ typedef struct ProductLaunch {
 	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
 	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */
-	double behind;                                  /* bytes of tiles that are read behind the loop */
+	double behind;                                  /* bytes of tiles that are read behind the loop … */
+	double loose, stored;                           /* … by threads; cycles of the L2 cache for what they write */
 	double together, multiprocessors;               /* blocks that are resident at once */
 	int warpgroups, groups, stages, split, stream, ranks;
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */

@@ -12,6 +12,7 @@ typedef struct Use {
 	double special, slow; /* of arithmetic, by the unit of exponentials; that unit's own */
 	double after;                                   /* of arithmetic, what follows the products */
 	double written;                                 /* bytes of results */
+	double stored;                                  /* cycles of the L2 cache for those that no tensor map takes */
 	double read;                                    /* of shared: what copies put there */
 	double beside;                                  /* elements of tiles that chained products are made with, not of */
 	double lines, outside, moved;                   /* by tensor maps: cycles; of rows outside; bytes */
@@ -42,6 +43,7 @@ typedef struct Estimate {
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
 	double behind;                                  /* bytes that products behind the loop read */
+	double loose, loose_registers, loose_issued;    /* tiles that threads read behind products; cycles */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
 	double wide;                                    /* registers for a decoded operand */
 	double apart;                                   /* registers of sums of one more instruction */
@@ -96,6 +98,9 @@ bool estimate_find_form(Estimate *e);
  * sums the loop carries.  Of others threads compute with each sum: vq_assign takes 612 us flat and 698 in roles. */
 double estimate_take_turned(const Estimate *e, const Op *dot, Use *u);
 void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
+/* A result that no tensor map takes; a tile that none brings, which is read behind products. */
+void estimate_stores(Estimate *e, const Op *op, Use *u);
+void estimate_reads_behind(Estimate *e, const Op *op, Use *u);
 /* estimate_chain.c: bytes of the buffers through which roles send what they write, beside `others`: where two have no room
  * beside a chain's slots, of which there are two at most, there is one (pass drain). */
 double estimate_drain(const Estimate *e, double others);

@@ -69,6 +69,7 @@ static const double BEHIND = 1500, BEHIND_RATE = 22, PARTED_BEHIND_RATE = 60;
  * arithmetic as it is counted: log-sum-exp 22 (14), argmax 16 (12), fp8 with a row's scale 21 (18); SiLU 26 (14), erf 28
  * (34), exp of a square root 41 (31); flat blocks 23 to 73.  Results wider than 16 bits wait for memory: f32 34. */
 static const double AFTER = 1.35, WRITTEN_ELEMENT = 2, WRITTEN_RATE = 10;
+static const double STORED_WAIT = 0.55;                         /* of what threads write, what nothing else hides */
 static const double GROUP_ALONE = 2;                            /* a warpgroup's arithmetic without another's beside it */
 static const double TOGETHER = 6.86;                            /* the norm that stands for the greatest */
 
@@ -96,7 +97,7 @@ used(const ProductLaunch *p, double active, bool edge)
 	double products = p->products * (1 + BUSY * active / p->multiprocessors);
 	bool drains = p->warpgroups == 1 && (!p->runs_on || p->stream);
 	const double by[] = {products + (drains ? fmax(p->trips, 1) * LONE : 0), p->shared,
-		p->lines + (edge ? outside(p) : 0), p->moved * active / L2_RATE, p->arithmetic};
+		p->lines + (edge ? outside(p) : 0), p->moved * active / L2_RATE, p->arithmetic, p->stored};
 	return greatest(by, sizeof by / sizeof *by);
 }
 
@@ -146,7 +147,15 @@ static double
 results(const ProductLaunch *p)
 {
 	double waits = fmax(p->written - WRITTEN_ELEMENT * p->elements, 0) / WRITTEN_RATE;
+	waits += p->groups > 1 || (!p->parted && p->together > 1) ? 0 : STORED_WAIT * p->stored;
 	return (AFTER * p->after + waits) / fmax(p->split, 1);  /* one of those that share a loop */
+}
+
+/* Tiles that are read behind the loop, of a block in roles: what its ring brings, and what threads read themselves. */
+static double
+read_behind(const ProductLaunch *p)
+{
+	return (p->behind - p->loose) / PARTED_BEHIND_RATE + (p->loose > 0 ? BEHIND + p->loose / BEHIND_RATE : 0);
 }
 
 double
@@ -214,7 +223,7 @@ static double
 parted_cycles(const ProductLaunch *p)
 {
 	double once = PARTED_START + epilogue(p);
-	double end = p->behind / PARTED_BEHIND_RATE + results(p);
+	double end = read_behind(p) + results(p);
 	if (p->groups > 1) {                            /* behind the last program nothing hides its end */
 		end += (GROUP_ALONE - 1) * results(p);
 		return once + end + all_rounds(p, end + NEXT_EPILOGUE * epilogue(p), 1);

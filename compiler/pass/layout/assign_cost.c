@@ -10,6 +10,7 @@
 
 enum { CACHE = 1024, BARRIERS = 60, BARRIERS_ROLES = 300, ACCESS = 4 };
 enum { DRAINED_BYTES = 16, SCRATCH_RATE = 16 };         /* SCRATCH_RATE: bytes for which rings give way, a cycle */
+enum { ALIGNED = 16 };                                  /* bytes, the most that access_contiguity knows of */
 
 static const double SECTOR = 2, SHUFFLE = 4, ALU = 0.25, MOVE = 0.1, WIDER = 1e-3;
 
@@ -121,6 +122,47 @@ is_small_table(const Op *op)
 	return n > 0 && n <= 8 * SMALL_BYTES;
 }
 
+/* What one warp's store writes of sectors: the first n bytes of a lane's, `offset` bytes into one. */
+static double
+written_at(const Layout *l, int n, int64_t row, int bytes, int offset)
+{
+	enum { SECTOR_BYTES = 32, MOST = 64 };
+	static const double PART = 3.3;
+	int64_t sector[MOST];
+	uint64_t taken[MOST] = {0};
+	int fast = l->rank > 0 ? l->out[l->rank - 1] : 0, count = 0;
+	for (int lane = 0; lane < 1 << l->in[IN_LANE]; lane++) {
+		uint64_t at = f2_apply(&l->map, (uint64_t)lane << l->in[IN_REGISTER]);
+		int64_t from = (int64_t)(at >> fast) * row + (int64_t)(at & ((UINT64_C(1) << fast) - 1)) * bytes + offset;
+		for (int64_t end = from + n; from < end;) {
+			int64_t s = from / SECTOR_BYTES, until = MIN(end, (s + 1) * SECTOR_BYTES);
+			int i = FIRST_OF(k, count, sector[k] == s);
+			if (i < 0)
+				sector[i = count++] = s;
+			taken[i] |= ((UINT64_C(1) << (until - from)) - 1) << (from - s * SECTOR_BYTES);
+			from = until;
+		}
+	}
+	int whole = COUNT_OF(i, count, taken[i] == UINT32_MAX);
+	return whole + PART * (count - whole);
+}
+
+/* Sectors that a warp's store writes, of rows that begin at multiples of `align` bytes, in the mean.  The L2 cache takes
+ * longer for parts of sectors: of products whose rows are odd an H200 writes 130 whole sectors a cycle, or 40 parts of some
+ * (8192 x 4097 x 64 in f16, 64 bytes of a row in each store, 33.5 us; 4096 x 4098 x 512 by 16 bytes, from sums as they lie,
+ * 49.4; 4096 x 4097 x 512 in f32 by every second element 108.7). */
+static double
+written_sectors(const Op *op, const Layout *l, int bytes, int log, int align)
+{
+	enum { SECTOR_BYTES = 32, STEP = 8 };
+	int64_t row = l->rank > 0 ? row_bytes(op, bytes) : 0;
+	double sum = 0;
+	int n = 0;
+	for (int at = align < STEP ? align : 0; at < SECTOR_BYTES; at += MAX(align, STEP), n++)
+		sum += written_at(l, bytes << log, row, bytes, at);
+	return sum / n;
+}
+
 /* A warp's access: registers in groups of `vector` neighbours, and the sectors that a group touches.  What pass drain
  * serves is put into shared memory, and a tensor map stores it. */
 static double
@@ -144,7 +186,10 @@ memory_cost(const Assign *a, const Op *op, const Layout *l, bool drains)
 		n *= 4;
 	if (drains && bytes * vector < DRAINED_BYTES)
 		return (1 << l->in[IN_WARP]) * shared_cost(l, bits) / 2;
-	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * touched);
+	int dim, align = bytes << access_contiguity(op, a->t, &dim);
+	bool is_odd = op->kind == OP_WRITE && touched > 0 && records == 0 && align < ALIGNED;
+	double sectors = is_odd ? written_sectors(op, l, bytes, log, align) : touched;
+	return (1 << l->in[IN_WARP]) * n * (ACCESS + SECTOR * sectors);
 }
 
 static double
