@@ -954,6 +954,25 @@ test_odd_residual(void **state)
 	}
 }
 
+/* A sort behind products holds what other lanes have beside the sums, and takes longer than the products: by eight warps at
+ * once, not by four in turn. */
+static void
+test_sorted(void **state)
+{
+	static const char text[] =
+	    "kernel mm<BM = 128, BN = 128, BK = 64>(a: in f16[M, K], b: in f16[N, K], c: out f16[M, N])\n"
+	    "grid(i: cdiv(M, BM), j: cdiv(N, BN))\n"
+	    "{ var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[i * BM +: BM, k +: BK] @ b[j * BN +: BN, k +: BK].T; }\n"
+	    "  c[i * BM +: BM, j * BN +: BN] = sort(acc, axis = 1) as f16; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, 1024}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, 1024}},
+	    {.given = true, .dtype = TY_F16, .rank = 2, .dim = {4096, 4096}}}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "warps"), 8);
+	compile_close(c.cx);
+}
+
 /* Without products: of what is listed and has no default all combinations are compared; a default stands; warps are of
  * the list, in loops and without. */
 static void
@@ -1002,6 +1021,7 @@ main(void)
 		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_gathered_columns),
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
+		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_listed_without_products),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,11 +301,11 @@ static const double PART = 2, OPS = 8;
 
 /* A result that no tensor map takes. */
 void
-estimate_stores(Estimate *e, const Op *op, Use *u)
+estimate_stores(Estimate *e, const Op *op, bool in_loop, Use *u)
 {
 	static const double TWICE = 2, SECTOR_BYTES = 32;       /* writes of the L2 cache, by reads */
 	const Type *t = op->in[access_data(op)]->type;
-	if (t->rank < 2 || !map_reason(op, e->t))
+	if (in_loop || t->rank < 2 || !map_reason(op, e->t))
 		return;
 	Sectors s = sectors_of(e, op, t);
 	double cycles = TWICE * SECTOR_BYTES / e->t->rates->l2_rate * (s.whole + PART * s.parts);
@@ -319,17 +319,31 @@ estimate_stores(Estimate *e, const Op *op, Use *u)
  * to does, so that all of it is held at once, a register for each access: 128 x 128 in f16, of rows of 4097, beside the
  * sums of four warps spills 4160 bytes and takes 241 us of 4096 x 4097 x 512, 54 by eight. */
 void
-estimate_reads_behind(Estimate *e, const Op *op, Use *u)
+estimate_reads_behind(Estimate *e, const Op *op, bool in_loop)
 {
 	enum { WORD = 4 };
 	const Type *t = op->out[0].type;
-	if (op->kind != OP_READ || t->rank < 2 || e->dots == 0 || estimate_multiplies(&op->out[0]) || !map_reason(op, e->t))
+	bool reads = op->kind == OP_READ && !in_loop && t->rank > 1 && e->dots > 0;
+	if (!reads || estimate_multiplies(&op->out[0]) || !map_reason(op, e->t))
 		return;
 	Sectors s = sectors_of(e, op, t);
 	double bytes = (double)tile_bytes(t), words = bytes / MIN(s.each, WORD);
 	e->loose += bytes;
 	e->loose_registers = MAX(e->loose_registers, words / (e->warps * e->t->lanes));
 	e->loose_issued += OPS * bytes / s.each / LANES;
+}
+
+double
+estimate_order(Estimate *e, const Op *op)
+{
+	static const double EXCHANGE = 3;               /* of an element: one from another lane, the lesser, which it is */
+	if (op_family(op) != FAMILY_ORDER || op->kind == OP_HISTOGRAM)
+		return 0;
+	const Type *t = op->in[0]->type;
+	double steps = log2_ceil(t->extent[attr_axis(op)]), all = op->kind == OP_TOPK ? steps : steps * (steps + 1) / 2;
+	if (e->dots > 0 && op->kind == OP_SORT)
+		e->loose_registers = MAX(e->loose_registers, (double)type_count(t) / (e->warps * e->t->lanes));
+	return EXCHANGE * all;
 }
 
 double

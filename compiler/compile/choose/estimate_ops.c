@@ -471,8 +471,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (!in_loop && behind && estimate_multiplies(&op->out[0]))
 			e->behind += bytes;
 		e->once += in_loop || op->out[0].type->rank < 2 || begins_loop(e, &op->out[0]) ? 0 : bytes;
-		if (!in_loop)
-			estimate_reads_behind(e, op, u);
+		estimate_reads_behind(e, op, in_loop);
 		bool copies = alone == 0 || estimate_multiplies(&op->out[0]);
 		if (in_loop && op->kind == OP_READ && strchr(attr_index(op), 'g') && copies && map_reason(op, e->t))
 			add_gather(e, op, u);
@@ -480,11 +479,10 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
 		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
-		if (!in_loop)
-			estimate_stores(e, op, u);
+		estimate_stores(e, op, in_loop, u);
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
 		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type);
-		double cycles = cost_of(e, op) * count / LANES;
+		double cycles = (cost_of(e, op) + estimate_order(e, op)) * count / LANES;
 		u->arithmetic += cycles;
 		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
 		u->shared += op->kind == OP_GATHER ? bytes_of(t) / SHARED_RATE : 0;

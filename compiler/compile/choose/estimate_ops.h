@@ -99,8 +99,11 @@ bool estimate_find_form(Estimate *e);
 double estimate_take_turned(const Estimate *e, const Op *dot, Use *u);
 void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
 /* A result that no tensor map takes; a tile that none brings, which is read behind products. */
-void estimate_stores(Estimate *e, const Op *op, Use *u);
-void estimate_reads_behind(Estimate *e, const Op *op, Use *u);
+void estimate_stores(Estimate *e, const Op *op, bool in_loop, Use *u);
+void estimate_reads_behind(Estimate *e, const Op *op, bool in_loop);
+/* Of a sort or what finds the greatest few, by a network: cycles of a lane for an element.  A sort behind products holds
+ * both what it has and what comes from other lanes; 0: of other ops. */
+double estimate_order(Estimate *e, const Op *op);
 /* estimate_chain.c: bytes of the buffers through which roles send what they write, beside `others`: where two have no room
  * beside a chain's slots, of which there are two at most, there is one (pass drain). */
 double estimate_drain(const Estimate *e, double others);
