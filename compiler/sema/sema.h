@@ -87,7 +87,7 @@ struct Program {
 	VEC(const Item *) called;                       /* every fn that was inlined so far, for program_check */
 	int near;                                       /* the kernel that an item belonged to last */
 	bool partial;                                   /* something did not parse */
-	const Place *fast;                              /* where kernels' functions and divisions are fast::, for the report */
+	const Place *fast;                              /* kernels' functions and divisions that are fast::, reported */
 	int nfast;
 	NameSet known, consts, lost;                    /* of items, of constants, in text that did not parse */
 };

@@ -385,9 +385,9 @@ is_decoded(const Value *v, int depth)
 	return ANY_OF(i, op->nin, op->in[i]->type->kind == TYPE_TILE && is_decoded(op->in[i], depth - 1));
 }
 
-/* Do warps multiply what they decode?  The model's path of that is fitted to launches, whose warps read and decode in turn, of
- * which the code's has less: nine took an H200 1.06 to 1.83 times the estimate by it, and 1.06 to 1.35 by the model's (AWQ's
- * words by one row 16.8 us, 9.2 and 14.4; nf4 by few rows 19.8, 13.3 and 14.9). */
+/* Do warps multiply what they decode?  The model's path of that is fitted to launches, whose warps read and decode in
+ * turn, of which the code's has less: nine took an H200 1.06 to 1.83 times the estimate by it, and 1.06 to 1.35 by the
+ * model's (AWQ's words by one row 16.8 us, 9.2 and 14.4; nf4 by few rows 19.8, 13.3 and 14.9). */
 static bool
 decodes(const Func *f)
 {
@@ -460,6 +460,7 @@ report_count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, 
 	}
 	return json_pack("{s:f, s:f, s:i, s:i, s:s?, s:s?, s:f, s:o, s:o, s:o, s:o}", "instructions", w.n, "barrier_us",
 	    bill_us(b, x->t, path.barriers), "loads", path.loads, "waits", c.loops.n ? 0 : path.steps, "pipe",
-	    pipe < PIPES ? pipe_name[pipe] : NULL, "pipe_takes", pipe < PIPES ? pipe_takes[pipe] : NULL, "slots_us", bill_us(b, x->t, issued), "lines", by_lines(w.of, lines), "mix", code_mix(&c, lines), "specials",
+	    pipe < PIPES ? pipe_name[pipe] : NULL, "pipe_takes", pipe < PIPES ? pipe_takes[pipe] : NULL, "slots_us",
+	    bill_us(b, x->t, issued), "lines", by_lines(w.of, lines), "mix", code_mix(&c, lines), "specials",
 	    code_specials(&c, lines), "left", by_lines(left, lines));
 }

@@ -16,8 +16,8 @@ static const char *const of_bits[] = {"SHF", "LOP3", "PRMT", "BMSK", "SGXT", "US
 static const char *const of_casts[] = {"F2F", "F2I", "I2F", "F2FP", "I2FP", "I2IP", "FRND"};
 static const char *const of_functions[] = {"MUFU", "POPC", "FLO", "BREV"};
 static const char *const of_warp[] = {"SHFL", "VOTE", "MATCH", "REDUX"};
-static const char *const of_memory[] = {"LDG", "STG", "LDS", "STS", "LDSM", "STSM", "LDL", "STL", "LD", "ST", "ATOM", "ATOMG",
-    "ATOMS", "RED", "LDC", "ULDC", "LDGSTS", "UTMALDG", "UTMASTG", "UBLKCP"};
+static const char *const of_memory[] = {"LDG", "STG", "LDS", "STS", "LDSM", "STSM", "LDL", "STL", "LD", "ST", "ATOM",
+    "ATOMG", "ATOMS", "RED", "LDC", "ULDC", "LDGSTS", "UTMALDG", "UTMASTG", "UBLKCP"};
 static const char *const of_products[] = {"HMMA", "IMMA", "DMMA", "QMMA", "BMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA"};
 
 static const struct {

@@ -34,7 +34,7 @@ typedef struct Variants {
 	const Inspection *own;
 	json_t *all;
 	VEC(With) with;                                         /* of each of all */
-	VEC(Place) slow;                                        /* functions and divisions of floats that have a fast:: form */
+	VEC(Place) slow;                                        /* functions and divisions that have a fast:: form */
 	VEC(int) order; /* which are to be compiled, the most important first */
 	size_t bytes;   /* of PTX, so far */
 	bool is_counted; /* the kernel's machine code says what it takes, so that that of others is counted, too */

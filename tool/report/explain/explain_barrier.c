@@ -369,7 +369,8 @@ brief_of(const Explain *s, int rings)
 	double all = executed(s);
 	const char *alone = said_alone(s);
 	if (n && *alone)
-		text_printf(&t, "None that a block waits at: %s (%d in PTX, of %s)", alone, n, explain_line_list(s, &lines));
+		text_printf(&t, "None that a block waits at: %s (%d in PTX, of %s)", alone, n,
+		    explain_line_list(s, &lines));
 	else if (n)
 		text_printf(&t, "%d in the code, of %s", n, explain_line_list(s, &lines));
 	else
@@ -441,8 +442,8 @@ explain_barriers(const Explain *s, Answer *answer)
 		explain_add(s, &out, arena_printf(s->mem, "%s.", explain_sentence(s, alone)));
 	else if (real && meets && func_warps(s->x->f) == 1)
 		explain_add(s, &out,
-		    "A block has one warp, so that it waits at its own barriers for no other; at a cluster barrier it waits "
-		    "for the other blocks of the cluster.");
+		    "A block has one warp, so that it waits at its own barriers for no other; at a cluster barrier it "
+		    "waits for the other blocks of the cluster.");
 	if (held.n)
 		explain_add(s, &out,
 		    arena_printf(s->mem,

@@ -79,7 +79,8 @@ with_count(const Explain *s, int line, const char *mix)
 	    json_object_get(s->counted, "lines"), arena_printf(s->mem, "%d", line)));
 	if (n <= 0)
 		return mix;
-	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s", explain_round(s, n), *mix ? ", " : "", mix);
+	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s", explain_round(s, n), *mix ? ", " : "",
+	    mix);
 }
 
 /* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
@@ -260,7 +261,8 @@ shares_of(const Explain *s)
 		    : i < alike  ? i + 1 == alike ? " and " : ", "
 		    : i == alike ? ", then "
 				 : ", ",
-		    bill_part_names[part[i]], part[i] == BILL_ISSUE ? explain_pipe(s) : "", 100 * us / s->us, i == 0 ? lines_bound(s) : "",
+		    bill_part_names[part[i]], part[i] == BILL_ISSUE ? explain_pipe(s) : "",
+		    100 * us / s->us, i == 0 ? lines_bound(s) : "",
 		    alike > 1 && i + 1 == alike ? " alike" : "");
 	}
 	double most = explain_part(s, part[0]);

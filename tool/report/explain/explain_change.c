@@ -28,8 +28,8 @@ gloss_of_instructions(const Explain *s)
 		return " (turns that they take to begin)";
 	if (!pipe)
 		return " (issue slots: no pipe is busy longer)";
-	return arena_printf(s->mem, " (the %s pipe, of %s, which takes two cycles or more for each; issue slots alone %s)", pipe,
-	    json_string_value(json_object_get(s->counted, "pipe_takes")),
+	return arena_printf(s->mem, " (the %s pipe, of %s, which takes two cycles or more for each; issue slots alone %s)",
+	    pipe, json_string_value(json_object_get(s->counted, "pipe_takes")),
 	    explain_micro(s, json_number_value(json_object_get(s->counted, "slots_us"))));
 }
 

@@ -472,5 +472,6 @@ explain_mix(const Explain *s, int line)
 		work[most].n = 0;
 	}
 	return !parts.n ? code
-			: arena_printf(s->mem, "%s%sby PTX about %s", code, *code ? ", " : "", explain_join(s, &parts, ", "));
+			: arena_printf(s->mem, "%s%sby PTX about %s", code, *code ? ", " : "",
+			      explain_join(s, &parts, ", "));
 }

@@ -182,7 +182,8 @@ explain_without_padding(const Explain *s, bool fixed)
 	double longest = 0;
 	for (int p = 0; p < BILL_PARTS; p++) {
 		bool moves = p == BILL_MEMORY || p == BILL_SECTORS || p == BILL_ATOMICS || p == BILL_START;
-		longest = MAX(longest, explain_part(s, (BillPart)p) - (moves ? 0 : padded_us(s, &most, (BillPart)p, fixed)));
+		double padded = moves ? 0 : padded_us(s, &most, (BillPart)p, fixed);
+		longest = MAX(longest, explain_part(s, (BillPart)p) - padded);
 	}
 	return s->us - explain_part(s, explain_longest(s, -1)) + longest;
 }
