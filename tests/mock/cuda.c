@@ -656,6 +656,20 @@ fill(const uint64_t *value)
 	return to ? OK : 700;
 }
 
+/* At least one, `pitch` bytes apart. */
+static void
+put_words(char *to, const Node *n)
+{
+	size_t all = n->n * n->size;
+	for (size_t i = 0; n->pitch != n->size && i < n->n; i++)
+		memcpy(to + i * n->pitch, &n->word, n->size);
+	if (n->pitch != n->size)
+		return;
+	memcpy(to, &n->word, n->size);
+	for (size_t done = n->size; done < all; done *= 2)      /* as many again as there are */
+		memcpy(to + done, to, done < all - done ? done : all - done);
+}
+
 static int
 node_run(const Node *n)
 {
@@ -673,11 +687,10 @@ node_run(const Node *n)
 			current->lost = fill(n->value);
 		return OK;
 	case NODE_SET:
-		for (size_t i = 0; i < n->n; i++) {
-			if (!(p = reach(n->at + i * n->pitch, n->size)))
-				return INVALID;
-			memcpy(p, &n->word, n->size);
-		}
+		if (n->n && !(p = reach(n->at, (n->n - 1) * n->pitch + n->size)))
+			return INVALID;
+		if (n->n)
+			put_words(p, n);
 		return OK;
 	case NODE_COPY_IN:
 	case NODE_COPY_OUT:
