@@ -722,6 +722,15 @@ END
 expect 0 "chosen: .*; the default would take" inspect far.tgl
 holds grep -q 'as schedules are compared, it is estimated at .*, and products have no layouts yet' "$out"
 expect 0 'f32.16384.' inspect softmax.tgl -D R=1 -D C=2000000000    # at once: nothing is lowered for a whole row
+# Programs of one warp that take longest to start share blocks, however little the model knows of a scatter.
+cat >ranks.tgl <<'END'
+kernel ranks<B = 64>(x: in f16[R, 50], y: out u8[R, 50]) grid(r: R) {
+    y[r, 0 +: B] = scatter(zeros([B], i32), argsort(x[r, 0 +: B] else inf), arange(0, B)) as u8;
+}
+example ranks { R = 131072; x = 0; }
+END
+expect 0 'chosen: share = [48];' inspect ranks.tgl --explain
+
 # Where a value that nobody gave has no effect nothing is said of it.
 cat >bytes.tgl <<'END'
 kernel bytes<BM = 64, BN = 64, BK = 64>(a: in i8[M, K], b: in i8[N, K], c: out i32[M, N]) grid(m: cdiv(M, BM), n: cdiv(N, BN)) {
