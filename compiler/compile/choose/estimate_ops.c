@@ -142,14 +142,15 @@ add_decoded_rows(Estimate *e, const Op *op, double count, Use *u)
 	e->registers += bytes_of(op->in[1]->type) / 4 / threads;
 }
 
-/* Three products of what each f32 operand is split into (dot_split_tf32): both parts of its elements along K are held. */
+/* Three products of what each f32 operand is split into (dot_split_tf32): both parts of its elements along K are held, and
+ * beside the accumulator what is added to it. */
 static void
-add_split(Estimate *e, double elements, double products, Use *u)
+add_split(Estimate *e, double elements, double sums, double products, Use *u)
 {
 	enum { SPLIT = 4 };                             /* operations an element: rounded, the rest, rounded */
 	u->products += 2 * products;
-	u->arithmetic += elements * SPLIT / LANES;
-	e->registers += 2 * elements / (e->warps * e->t->lanes);
+	u->arithmetic += (elements * SPLIT + sums) / LANES;
+	e->registers += (2 * elements + sums) / (e->warps * e->t->lanes);
 }
 
 /* Of an operand that threads turn between a slot, which is as large as padded, and its product (layout_turns). */
@@ -257,7 +258,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 	    MAX(1, held / rows);
 	u->products += products;
 	if (strcmp(attr_precision(op), "tf32x3") == 0)
-		add_split(e, (double)type_count(a) * along_n + (double)type_count(b) * along_m, products, u);
+		add_split(e, (double)type_count(a) * along_n + (double)type_count(b) * along_m,
+		    estimate_is_accumulated(op) ? (double)type_count(c) : 0, products, u);
 	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
 	u->arithmetic += dot_decodes(op) ? padded_count(b) * along_m * DECODED : 0;     /* each warp for its rows */
 	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;

@@ -89,13 +89,17 @@ tf32_dot(Builder *b, Value *x, Value *y, Value *acc)
 	return &op_make(b, OP_DOT, (Value *[]){x, y, acc}, 3, &precision, 1, NULL, 0)->out[0];
 }
 
+/* A matrix unit drops what is below the last bit of its sum, where f32 rounds: a sum of 1024 squares is 143 * 2^-24 of it
+ * too small on an H200.  So the products of one dot are added from zero, and their sum to the accumulator as f32. */
 void
 dot_split_tf32(Op *dot)
 {
 	Builder b = build_before(dot);
-	Value *x = dot->in[0], *y = dot->in[1], *xu = upper_part(&b, x), *yu = upper_part(&b, y);
+	Value *x = dot->in[0], *y = dot->in[1], *acc = dot->in[2], *xu = upper_part(&b, x), *yu = upper_part(&b, y);
 	Value *xl = lower_part(&b, x, xu), *yl = lower_part(&b, y, yu);
-	Value *p = tf32_dot(&b, xl, yu, dot->in[2]);
+	bool is_sum = !value_is_zero(acc);
+	Value *p = tf32_dot(&b, xl, yu, is_sum ? build_float(&b, acc->type, 0) : acc);
 	p = tf32_dot(&b, xu, yl, p);
-	op_become(dot, tf32_dot(&b, xu, yu, p));
+	p = tf32_dot(&b, xu, yu, p);
+	op_become(dot, is_sum ? build2(&b, OP_ADD, acc, p) : p);
 }
