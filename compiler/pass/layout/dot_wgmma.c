@@ -238,7 +238,7 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 	if (!(t->has & HAS_WGMMA) || acc->rank != 2 || rows % (1 << COLUMN_BITS) || is_power_of_two(rows) ||
 	    attr_columns(dot) || !is_power_of_two(acc->extent[1]) || groups < 0 ||
 	    log2_ceil(acc->extent[1]) - ROW_BITS < groups || dot_is_exact(dot) ||
-	    (rows > PART_APART && wgmma_adds_apart(dot)))
+	    strcmp(attr_precision(dot), "tf32x3") == 0 || (rows > PART_APART && wgmma_adds_apart(dot)))
 		return false;
 	const WgmmaInfo *info = target_wgmma(t, b->elem, a->elem, acc->elem, rows);
 	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
