@@ -134,6 +134,7 @@ bool explain_is_beside_whole(const Explain *s, const ExplainLine *l);
 bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
 bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */
 #define WITH_LARGER "a larger tile permits that"
+#define WITH_PADDING ", but device memory, which bounds the kernel, would move the padding, too"
 const char *explain_widen(
     const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
 /* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */

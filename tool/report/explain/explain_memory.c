@@ -293,7 +293,7 @@ wider_suggestions(const Explain *s, Suggestions *all)
 	bool spread = spread_cause(s);
 	for (int i = 0; i < s->lines.n; i++) {
 		const char *how = explain_widen(s, &s->lines.at[i]);
-		if (strcmp(how, WITH_LARGER) == 0 && tried_larger(s))
+		if ((strcmp(how, WITH_LARGER) == 0 && tried_larger(s)) || strstr(how, WITH_PADDING))
 			continue;
 		if (!spread || (*how && !explain_is_spread(&s->lines.at[i])))
 			explain_add(s, &sorts, wider_by(s, how));
