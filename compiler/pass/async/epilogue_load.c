@@ -22,22 +22,31 @@ enum {                                                          /* of tiles behi
 	SLOT_ALIGN = 1024, PARTS_MOST = 8,
 	REGISTERS_LEFT = 32,                                    /* for all but what the loop gives and a part */
 	DEPTH = 8,                                              /* of what is computed from a tile */
+	BUFFERS_MOST = 2,                                       /* whose slots hold a part each: both operands' */
 };
 
-/* The buffer of the ring whose slots hold most; NULL: threads copy into the ring, or fill slots in part. */
-static Value *
-widest_buffer(const Pipeline *ring)
+/* Buffers of the ring whose slots hold most, each as much; none: threads copy into the ring, or fill slots in part. */
+typedef struct Widest {
+	Value *buffer[BUFFERS_MOST];
+	int n;
+} Widest;
+
+static Widest
+widest_buffers(const Pipeline *ring)
 {
-	Value *found = NULL;
+	Widest w = {.n = 0};
 	for (int i = 0; i < ring->reads.n; i++) {
 		Value *buffer = ring->reads.at[i].ring;
 		if (!ring->reads.at[i].is_bulk || !buffer)
-			return NULL;
-		if (!attr_slot_bytes(buffer->def) && tile_bytes(buffer->type) % SLOT_ALIGN == 0 &&
-		    (!found || tile_bytes(buffer->type) > tile_bytes(found->type)))
-			found = buffer;
+			return (Widest){.n = 0};
+		if (attr_slot_bytes(buffer->def) || tile_bytes(buffer->type) % SLOT_ALIGN)
+			continue;
+		int64_t more = w.n ? tile_bytes(buffer->type) - tile_bytes(w.buffer[0]->type) : 1;
+		w.n = more > 0 ? 0 : w.n;
+		if (more >= 0 && w.n < BUFFERS_MOST)
+			w.buffer[w.n++] = buffer;
 	}
-	return found;
+	return w;
 }
 
 static int64_t
@@ -224,37 +233,107 @@ read_part(Pipeline *p, Builder *b, const Op *read, const Parts *parts, int64_t i
 	return op;
 }
 
-/* One turn of the ring: filled, read into registers, given back. */
-static Value *
-take_turn(Pipeline *ring, Builder *b, Op *read, Value *buffer, Value **now)
+/* Slots with one number, and that number. */
+typedef struct Turn {
+	Value *slot[BUFFERS_MOST], *now;
+	int n;
+} Turn;
+
+/* n parts from part `first` on, filled and waited for. */
+static Turn
+fill_slots(Pipeline *ring, Builder *b, Op *read, const Parts *parts, int first, const Widest *w, Value **now)
 {
-	const Type *t = read->out[0].type, *slot_type = type_buffer(ring->m, t->elem, 1, t->rank, t->extent);
-	const Attr attr[] = {attr_new_bytes(ring->m, tile_bytes(t)), attr_new_wrapped(ring->m, true)};
-	const Staged s = {.read = read, .is_bulk = true};
+	const Type *t = parts->type, *slot_type = type_buffer(ring->m, t->elem, 1, t->rank, t->extent);
+	Turn turn = {.now = now[0], .n = MIN(w->n, parts->used - first)};
+	const Attr attr[] = {attr_new_bytes(ring->m, turn.n * tile_bytes(t)), attr_new_wrapped(ring->m, true)};
 	pipeline_await(b, ring->empty, now[0], build2(b, OP_SUB, build_index(b, 1), now[1]));
 	op_make(b, OP_EXPECT, (Value *[]){ring->full, now[0]}, 2, attr, 1, NULL, 0);
-	Op *slot = op_make(b, OP_SLOT, (Value *[]){buffer, now[0]}, 2, attr + 1, 1, &slot_type, 1);
-	slot->out[0].layout = warpgroup_layout(ring->m, t, 1);
-	pipeline_access(ring, b, &s, OP_COPY, &slot->out[0], NULL);
-	pipeline_await(b, ring->full, now[0], now[1]);
-	Op *get = op_make(b, OP_GET, (Value *[]){&slot->out[0]}, 1, NULL, 0, NULL, 0);
-	get->out[0].layout = read->out[0].layout;
-	pipeline_release(ring, b, now[0]);
-	now[0] = pipeline_next(b, now[0], buffer->type->slots);
-	now[1] = pipeline_next_phase(b, now[1], now[0]);
-	return &get->out[0];
-}
-
-static void
-bring(Pipeline *ring, Op *read, const Parts *parts, Value *buffer, Value **now)
-{
-	Value *v = &read->out[0], **part = NEW_ARRAY(ring->tmp, Value *, parts->n);
-	Builder b = build_before(read);
-	for (int i = 0; i < parts->used; i++) {
-		Op *of = read_part(ring, &b, read, parts, i);
-		part[i] = take_turn(ring, &b, of, buffer, now);
+	for (int i = 0; i < turn.n; i++) {
+		Op *of = read_part(ring, b, read, parts, first + i);
+		const Staged s = {.read = of, .is_bulk = true};
+		turn.slot[i] = op_make(b, OP_SLOT, (Value *[]){w->buffer[i], now[0]}, 2, attr + 1, 1, &slot_type, 1)->out;
+		turn.slot[i]->layout = warpgroup_layout(ring->m, t, 1);
+		pipeline_access(ring, b, &s, OP_COPY, turn.slot[i], NULL);
 		op_erase(of);
 	}
+	pipeline_await(b, ring->full, now[0], now[1]);
+	now[0] = pipeline_next(b, now[0], w->buffer[0]->type->slots);
+	now[1] = pipeline_next_phase(b, now[1], now[0]);
+	return turn;
+}
+
+/* Read into registers, and given back. */
+static void
+read_slots(Pipeline *ring, Builder *b, const Turn *turn, const Layout *l, Value **part)
+{
+	for (int i = 0; i < turn->n; i++) {
+		Op *get = op_make(b, OP_GET, (Value *[]){turn->slot[i]}, 1, NULL, 0, NULL, 0);
+		get->out[0].layout = l;
+		part[i] = &get->out[0];
+	}
+	pipeline_release(ring, b, turn->now);
+}
+
+static bool
+is_behind(const Value *v, const Op *loop)
+{
+	return v->def && v->def->home == loop->home && FIND_NEXT(op, loop, op->next, op == v->def) != NULL;
+}
+
+/* What the tile's position is computed from stands before the loop, or may: then it does. */
+static bool
+move_before(Value *v, Op *loop, bool moves)
+{
+	Op *op = v->def;
+	if (!is_behind(v, loop))
+		return true;
+	if (op == loop || !op_has(op, PURE) || op->nregion || v->type->kind != TYPE_TILE || v->type->rank > 0 ||
+	    !ALL_OF(i, op->nin, move_before(op->in[i], loop, moves)))
+		return false;
+	if (moves)
+		op_move(op, loop->home, loop);
+	return true;
+}
+
+/* Where tiles are waited for right behind the loop: before which op, and of how many slots. */
+typedef struct Behind {
+	Op *loop, *op;
+	int64_t slots;
+} Behind;
+
+/* May all parts be waited for there?  Groups that take programs in turn (pingpong.c) do: that is when the other begins,
+ * whatever is computed here.  The last product still reads a slot (skew/run_on.c). */
+static bool
+waits_first(const Pipeline *ring, const Op *read, const Parts *parts, const Widest *w, Behind *at)
+{
+	Op *loop = at->loop;
+	int64_t more = (parts->used + w->n - 1) / w->n;
+	bool all = pingpong_groups(ring->f) > 1 && at->slots + more < w->buffer[0]->type->slots &&
+	    ALL_OF(i, read->nin, move_before(read->in[i], loop, false));
+	at->slots += all ? more : 0;
+	for (int i = 0; all && i < read->nin; i++)
+		move_before(read->in[i], loop, true);
+	return all;
+}
+
+/* In slots one after the other. */
+static void
+bring(Pipeline *ring, Op *read, const Parts *parts, const Widest *w, Behind *at, Value **now)
+{
+	Value *v = &read->out[0], **part = NEW_ARRAY(ring->tmp, Value *, parts->n);
+	bool all_first = waits_first(ring, read, parts, w, at);
+	Builder b = build_before(read), first = build_before(all_first ? at->op : read);
+	Turn turn[PARTS_MOST];
+	for (int i = 0; i < parts->used; i += w->n) {
+		turn[i] = fill_slots(ring, &first, read, parts, i, w, now);
+		if (!all_first)
+			read_slots(ring, &b, &turn[i], parts->layout, part + i);
+	}
+	const Op *filled = read->prev;
+	for (int i = 0; all_first && i < parts->used; i += w->n)
+		read_slots(ring, &b, &turn[i], parts->layout, part + i);
+	if (at->op == read)
+		at->op = filled->next;
 	for (int i = parts->used; i < parts->n; i++) {
 		part[i] = build_int(&b, parts->type, 0);
 		part[i]->layout = parts->layout;
@@ -274,15 +353,18 @@ void
 pipeline_epilogue_loads(Pipeline *p, const Pipeline *ring, Value **now)
 {
 	Pipeline of = *ring;
-	Value *buffer = widest_buffer(ring);
+	Widest w = widest_buffers(ring);
 	Parts parts;
-	for (Op *op = p->loop->next, *next; op && buffer; op = next) {
+	if (FIND_NEXT(op, p->loop->next, op->next, takes_long(op, NULL)))       /* no registers for two parts at once */
+		w.n = MIN(w.n, 1);
+	Behind behind = {p->loop, p->loop->next, 0};
+	for (Op *op = behind.op, *next; op && w.n; op = next) {
 		next = op->next;
 		if (!is_epilogue_load(p, op) || !roles_can_copy(p->f, p->t, p->loop, op))
 			continue;
-		int64_t bytes = tile_bytes(buffer->type);
+		int64_t bytes = tile_bytes(w.buffer[0]->type);
 		bool fits = fits_beside(p, op, (tile_bytes(op->out[0].type) + bytes - 1) / bytes);
 		if (fits && (divide(p, op, bytes, 1, &parts) || divide(p, op, bytes, 0, &parts)))
-			bring(&of, op, &parts, buffer, now);
+			bring(&of, op, &parts, &w, &behind, now);
 	}
 }

@@ -7,11 +7,13 @@
  *         arrive %empty, %now                    =>      if %before is a slot { arrive %empty, %before }
  *         yield %e, …                                    yield %d, …, %now
  *     }                                              }
+ *     await … arrive %turns                          await … arrive %turns
  *                                                    %e = dot_wait %acc {left = 0}
  *                                                    if %before is a slot { arrive %empty, %before }
  *
  * The slot of the iteration before is given back when that one's product is over, behind the beginning of this one's.  On
- * an H200 a step of 64 along K of a tile of 64 x 128 takes 350 cycles so, 465 where each product is waited for.
+ * an H200 a step of 64 along K of a tile of 64 x 128 takes 350 cycles so, 465 where each product is waited for.  The last
+ * runs on while the program waits for other slots, and while another group begins (pingpong.c).
  *
  * Flat blocks have no arrivals: a thread copies into the slot of the iteration before, behind a barrier.
  *
@@ -103,6 +105,25 @@ pipeline_give_back(Builder *b, Op *arrive, Value *before)
 	build_yield(&some, NULL, 0);
 }
 
+/* Waits, and arrivals but those that give slots of the loop's ring back, with what slots they name. */
+static bool
+runs_beside(const Op *op, const Value *slots)
+{
+	bool names = (op_has(op, PURE) && op->nout == 1 && op->out->type->rank == 0 && !op->nregion) || op->kind == OP_SLOT;
+	return names || op->kind == OP_AWAIT || (op->kind == OP_ARRIVE && op->in[0] != slots);
+}
+
+/* What the last product is waited for before: behind the last wait or arrival that it runs beside. */
+static Op *
+last_wait(Op *loop, const Value *slots)
+{
+	Op *at = loop->next;
+	for (Op *op = at; op && runs_beside(op, slots); op = op->next)
+		if (op->kind == OP_AWAIT || op->kind == OP_ARRIVE)
+			at = op->next;
+	return at;
+}
+
 void
 pipeline_run_on(Func *f, Op *loop)
 {
@@ -126,7 +147,7 @@ pipeline_run_on(Func *f, Op *loop)
 	value_replace(&r.wait->out[0], &r.start->out[0]);
 	op_erase(r.wait);
 	Value *sum = &p.loop->out[r.sum];
-	b = build_before(p.loop->next);
+	b = build_before(r.arrive ? last_wait(p.loop, r.arrive->in[0]) : p.loop->next);
 	b.place = r.start->place;
 	Op *over = op_make(&b, OP_DOT_WAIT, &sum, 1, &all, 1, NULL, 0);
 	over->out[0].layout = sum->layout;
