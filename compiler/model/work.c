@@ -112,7 +112,7 @@ work_of(const Op *op)
 		return (OpWork){0.5, 0};                /* most are part of a comparison, as thread/count.c counts them */
 	switch (op->kind) {
 	case OP_TANH: return (OpWork){attr_fast(op) ? 3 : 14, 2};
-	case OP_SIGMOID: return (OpWork){attr_fast(op) ? 4 : 8, 2};
+	case OP_SIGMOID: return (OpWork){attr_fast(op) ? 4 : 16, 2};
 	case OP_DIV: case OP_REM:
 		if (divides_by_constant(op))
 			return (OpWork){4, 0};

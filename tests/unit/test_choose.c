@@ -737,7 +737,8 @@ has_value(const Case *c, const char *name)
 #define GELU "fn cast(x) { return (x * (1 + erf(x * 0.7071067811865476))) as bf16; }\n"
 
 /* Arithmetic behind short products passes beside those of another group of consumers; long ones leave little to hide.  Not
- * where programs' loops differ in length, nor where scratch of two groups does not fit: roles stay. */
+ * where programs' loops differ in length, nor where scratch of two groups does not fit: roles stay.  Keys of sorted rows
+ * beside the sums of one group's tile would spill. */
 static void
 test_groups(void **state)
 {
@@ -750,7 +751,11 @@ test_groups(void **state)
 	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
 	    "  let z = tanh(acc);\n"
 	    "  c[pm * BM +: BM, pn * BN +: BN] = sort(sort(z.T).T); }\n";
-	Case c = {0}, longer = {0}, tri = {0}, large = {0};
+	static const char rows[] = "kernel rows<BM = 128, BN = 128, BK = 64>(a: in bf16[M, K], b: in bf16[K, N],\n"
+	    "    c: out bf16[M, N]) grid(pm: cdiv(M, BM), pn: cdiv(N, BN)) { var acc = zeros([BM, BN], f32);\n"
+	    "  for k in range(0, K, BK) { acc += a[pm * BM +: BM, k +: BK] @ b[k +: BK, pn * BN +: BN]; }\n"
+	    "  c[pm * BM +: BM, pn * BN +: BN] = sort(acc); }\n";
+	Case c = {0}, longer = {0}, tri = {0}, large = {0}, keys = {0};
 	assert_true(choose(&c, PRODUCT(GELU, ""), 8192, 4096, 512));
 	assert_int_equal(value(&c, "pingpong"), 1);
 	assert_int_equal(value(&c, "BM"), 128);
@@ -766,6 +771,9 @@ test_groups(void **state)
 	assert_false(has_value(&large, "pingpong"));
 	assert_int_equal(value(&large, "specialize"), 1);
 	compile_close(large.cx);
+	assert_true(choose(&keys, rows, 8192, 4096, 512));
+	assert_false(has_value(&keys, "pingpong"));
+	compile_close(keys.cx);
 }
 
 /* What each program adds to one number holds up its reads: blocks stay, and add up before. */

@@ -82,8 +82,8 @@ add_times(Use *to, const Use *u, double n)
 	to->shared += n * u->shared;
 	to->l2 += n * u->l2;
 	to->asked += n * u->asked;
-	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->written += n * u->written;
-	to->stored += n * u->stored;
+	to->arithmetic += n * u->arithmetic, to->after += n * u->after, to->issued += n * u->issued;
+	to->written += n * u->written, to->stored += n * u->stored;
 	to->special += n * u->special, to->slow += n * u->slow, to->apart += n * u->apart;
 	to->lines += n * u->lines;
 	to->read += n * u->read;
@@ -376,7 +376,8 @@ plain_product(const Estimate *e, double programs, int together)
 	const Use *u = &e->block;
 	const ProductLaunch p = {
 		.products = u->products, .shared = u->shared - (e->is_turned ? 0 : u->read), .lines = u->lines,
-		.outside = u->outside, .arithmetic = u->arithmetic - u->after, .after = u->after, .written = u->written,
+		.outside = u->outside, .arithmetic = u->arithmetic - u->after, .after = u->after,
+		.issued = u->issued, .written = u->written,
 		.moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips, .programs = programs,
 		.edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once, .loose = e->loose,
 		.stored = u->stored, .together = together,

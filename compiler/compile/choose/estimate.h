@@ -73,7 +73,8 @@ bool estimate_multiplies(const Value *read);
 /* estimate_product.c: a launch of products of warpgroups, whose operands come by tensor maps. */
 typedef struct ProductLaunch {
 	double products, shared, lines, outside, arithmetic;    /* cycles of a program; outside: of rows at the edge */
-	double after, written;                          /* cycles of arithmetic behind the products; bytes of results */
+	double after, issued;                           /* cycles of arithmetic behind the products; its instructions */
+	double written;                                 /* bytes of results */
 	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
 	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */
 	double elements, sums;                          /* of the tile; bytes of what a part leaves */

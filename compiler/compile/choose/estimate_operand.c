@@ -7,6 +7,7 @@
  * time.  Operands that the loop reads are in its slots, others in scratch. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate_ops.h"
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 
@@ -367,4 +368,63 @@ estimate_put_wait(const Estimate *e, const Use *u)
 		return 0;
 	double left = e->puts <= 0 ? FILLED : runs_past ? BEHIND : 1;
 	return (e->puts > 0 ? MEET : 0) + (is_alone ? MIN(u->arithmetic, u->products) * left : 0);
+}
+
+/* ---- what follows products ---- */
+
+static bool
+is_constant(const Value *v)
+{
+	return value_const(v) || (v->def && v->def->kind == OP_BROADCAST && value_const(v->def->in[0]));
+}
+
+/* Does what is made of v only become a float of 16 bits or fewer, without a sum that may cancel?  Then it is approximated
+ * (pass relax).  *joins: a constant is added, as to a tanh. */
+static bool
+becomes_narrow(const Value *v, int depth, bool *joins)
+{
+	const Op *op = v->def;
+	int uses = 0;
+	for (const Op *use = op->next; use; use = use->next)
+		for (int i = 0; i < use->nin; i++) {
+			DType to = use->nout ? use->out[0].type->elem : TY_F64;
+			if (use->in[i] != v)
+				continue;
+			uses++;
+			if (use->kind == OP_CAST && dtype_is_float(to) && dtype_info[to].bits <= 16)
+				continue;
+			bool adds = (use->kind == OP_ADD || use->kind == OP_SUB) && is_constant(use->in[1 - i]);
+			bool carries = adds || use->kind == OP_MUL || use->kind == OP_DIV || use->kind == OP_NEG ||
+			    use->kind == OP_RESHAPE || use->kind == OP_BROADCAST || use->kind == OP_SELECT;
+			*joins |= adds;
+			if (depth == 0 || !carries || !becomes_narrow(&use->out[0], depth - 1, joins))
+				return false;
+		}
+	return uses > 0;
+}
+
+static bool
+is_added(const Op *op)
+{
+	const Op *use = value_lone_user(&op->out[0]);
+	return use && (use->kind == OP_ADD || use->kind == OP_SUB);
+}
+
+/* By SASS behind 128 x 128 products: exact sigmoids and tanh 18; a GELU by tanh 8, by erf 12, SiLU 5, factors that are
+ * constants go into others (polynomial.c) and products into sums. */
+double
+estimate_epilogue_issue(const Op *op, double each)
+{
+	enum { DEPTH = 6, ERF = 9, SIGMOID = 4, EXP = 2, EXACT_TANH = 18, EXACT_SIGMOID = 18 };
+	bool joins = false, narrow = op->nout == 1 && becomes_narrow(&op->out[0], DEPTH, &joins);
+	double slow;
+	switch (op->kind) {
+	case OP_MUL: return ANY_OF(i, 2, is_constant(op->in[i])) || is_added(op) ? 0 : each;
+	case OP_ADD: case OP_SUB: return narrow && ANY_OF(i, 2, is_constant(op->in[i])) ? 0 : each;
+	case OP_ERF: return narrow && joins ? ERF : each;
+	case OP_TANH: return attr_fast(op) || (narrow && joins) ? SIGMOID : EXACT_TANH;
+	case OP_SIGMOID: return attr_fast(op) || narrow ? SIGMOID : EXACT_SIGMOID;
+	case OP_EXP: case OP_EXP2: return attr_fast(op) || narrow ? EXP : cost_work(op, &slow);
+	default: return op_info[op->kind].cost == COST_SFU ? MAX(cost_work(op, &slow), each) : each;
+	}
 }

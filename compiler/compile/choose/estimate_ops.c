@@ -483,17 +483,16 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
 		estimate_stores(e, op, in_loop, u);
 	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
-		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type);
-		double cycles = (cost_of(e, op) + estimate_order(e, op)) * count / LANES;
+		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type), slow;
+		double each = cost_of(e, op) + estimate_order(e, op), cycles = each * count / LANES;
+		bool is_after = !in_loop && e->dots > 0 && !is_stored(op), is_special = op_info[op->kind].cost == COST_SFU;
 		u->arithmetic += cycles;
-		u->after += in_loop || e->dots == 0 || is_stored(op) ? 0 : cycles;
+		u->after += is_after ? cycles : 0;
+		u->issued += is_after ? estimate_epilogue_issue(op, each) * count / LANES : 0;
 		u->shared += op->kind == OP_GATHER ? bytes_of(t) / SHARED_RATE : 0;
-		if (op_info[op->kind].cost == COST_SFU) {
-			double slow;
-			cost_work(op, &slow);
-			u->special += cycles;
-			u->slow += slow * (double)type_count(t) / e->t->rates->special_rate;
-		}
+		u->special += is_special ? cycles : 0;
+		cost_work(op, &slow);
+		u->slow += is_special ? slow * (double)type_count(t) / e->t->rates->special_rate : 0;
 		if (in_loop && (op_info[op->kind].cost == COST_LONG || estimate_is_masked_weight(op)))
 			e->held = MAX(e->held, (double)type_count(op->out[0].type) / (e->warps * e->t->lanes));
 	}

@@ -10,7 +10,7 @@ typedef struct Use {
 	double asked;                                   /* what l2 were if all rows began with a line */
 	double apart;                                   /* of arithmetic, what no product runs beside */
 	double special, slow; /* of arithmetic, by the unit of exponentials; that unit's own */
-	double after;                                   /* of arithmetic, what follows the products */
+	double after, issued;                           /* of arithmetic, what follows the products; its instructions */
 	double written;                                 /* bytes of results */
 	double stored;                                  /* cycles of the L2 cache for those that no tensor map takes */
 	double read;                                    /* of shared: what copies put there */
@@ -114,6 +114,8 @@ double estimate_fills(const Estimate *e);
 /* What an iteration waits for that puts operands: it computes before it multiplies, or in part beside the product before
  * (pass pipeline, run_past.c); where several blocks share a multiprocessor, beside others'. */
 double estimate_put_wait(const Estimate *e, const Use *u);
+/* Instructions for an element of an op behind products, as passes leave it; each: of one that they leave alone. */
+double estimate_epilogue_issue(const Op *op, double each);
 /* Registers beside sums. */
 void estimate_hold_decoded(Estimate *e, const Op *op, bool register_a);
 void estimate_hold_sources(Estimate *e, const Op *dot, int copies, Use *u);
