@@ -117,10 +117,8 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			int dots = e->dots;
 			const Estimate before = *e;
 			walk(e, op->region[r], in_loop || op_is_loop(op), op_is_loop(op) ? share : n * share, &inside);
-			if (estimate_restarts(op)) {
+			if (estimate_restarts(op))
 				estimate_repeat(e, &before, n, FILL, &inside);
-				estimate_hold_carried(e, op);
-			}
 			if (op_is_loop(op) && !e->parted && e->dots - dots >= 2)
 				inside.arithmetic += ESTIMATE_BESIDE * inside.beside;    /* parted: estimate_chain */
 			inside.makes = op_is_loop(op) && e->made > 0 && e->made_dots == e->dots - dots;

@@ -155,8 +155,6 @@ bool estimate_restarts(const Op *loop);
 /* What the loops within wait for (`before`: without them), they wait for in each of its n iterations.  What stands between
  * them is computed while the block multiplies nothing; flat, its pipeline is filled anew each time. */
 void estimate_repeat(Estimate *e, const Estimate *before, double n, double fill, Use *inside);
-/* Registers of tiles that such a loop carries: they are held beside the sums of those within. */
-void estimate_hold_carried(Estimate *e, const Op *loop);
 
 /* Of a group of warps in a role that computes longer than it multiplies: it does one after the other, each warp by itself.
  * The nearest of 1024 centres to rows of 64, 262144 of them, takes 353 us on an H200; 149 without this, 204 so. */

@@ -93,27 +93,6 @@ estimate_restarts(const Op *loop)
 	return false;
 }
 
-/* Is it where a loop within begins? */
-static bool
-goes_on(const Op *loop, const Value *arg)
-{
-	return ANY_OP_HERE(op, loop->region[0], op->kind == OP_FOR &&
-	    ANY_OF(i, op->nout, op->in[3 + i] == arg));
-}
-
-/* 4096 rows by the weights of experts, added as gates say: 128 x 256 by 8 warps spills 1084 bytes and takes 454 us of an
- * H200, 128 x 128 takes 367. */
-void
-estimate_hold_carried(Estimate *e, const Op *loop)
-{
-	enum { WORD = 4 };
-	double bytes = 0;
-	for (int i = 0; i < loop->nout; i++)
-		if (loop->out[i].type->rank > 1 && !goes_on(loop, &loop->region[0]->arg[1 + i]))
-			bytes += (double)tile_bytes(loop->out[i].type);
-	e->registers += bytes / WORD / (e->warps * e->t->lanes);
-}
-
 void
 estimate_repeat(Estimate *e, const Estimate *before, double n, double fill, Use *inside)
 {
