@@ -106,7 +106,7 @@ lie_in_slot(const Target *t, const Block *b, const Value *v)
 			apart = MAX(apart, p.side[i].nregs);
 		}
 	if (apart == 0 || l->out[fast] <= vector)
-		return pipeline_swizzle(l, v->type->elem);
+		return pipeline_swizzle(l, v->type->elem, 0);
 	return layout_swizzled(2, l->out, (int[LAYOUT_RANK]){fast, 1 - fast}, vector, apart, MIN(l->out[fast] - vector, 3));
 }
 

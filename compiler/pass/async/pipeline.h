@@ -102,7 +102,7 @@ bool pipeline_starts_early(const Pipeline *p);
 /* The dimension along which the layout's vectors lie, or `otherwise`: it has none. */
 int pipeline_fast_dim(const Layout *l, int otherwise);
 /* How a tile of that layout lies in a slot: rows of chunks of 16 bytes that eight rows have in different banks. */
-Layout pipeline_swizzle(const Layout *l, DType t);
+Layout pipeline_swizzle(const Layout *l, DType t, int apart);
 /* The layout of the first convert behind the read, as the read would have it; NULL: none. */
 const Layout *pipeline_required_layout(Pipeline *p, const Staged *s);
 /* Has each warp copy what it alone takes from the slot, where the copies' accesses stay the same. */
