@@ -839,6 +839,22 @@ choose_typed(Case *c, const char *text, DType type, DType result, int64_t m, int
 	assert_true(choose_for(c, text));
 }
 
+/* A lone warpgroup's product runs on in flat blocks, too: in a single round no producer is needed beside it. */
+static void
+test_flat(void **state)
+{
+	static const struct { int64_t m, n, k, warps; bool parts; } of[] = {
+		{1024, 1024, 1024, 4, false}, {32, 4096, 4096, 4, false}, {4096, 4096, 4096, 8, true}
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		Case c = {0};
+		assert_true(choose(&c, PRODUCT(PLAIN, SPACE), of[i].m, of[i].n, of[i].k));
+		assert_int_equal(value(&c, "warps"), of[i].warps);
+		assert_int_equal(has_value(&c, "specialize"), of[i].parts);
+		compile_close(c.cx);
+	}
+}
+
 /* Programs for half of the multiprocessors: columns that the header does not list, and steps of two lines. */
 static void
 test_narrower(void **state)
@@ -1026,7 +1042,7 @@ main(void)
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_groups), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_flat), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_gathered_columns),
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),

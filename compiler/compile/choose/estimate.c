@@ -382,7 +382,8 @@ plain_product(const Estimate *e, double programs, int together)
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
 		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
-		.transposes = e->transposes, .runs_on = e->parted && e->is_narrow && !e->adds_apart, .idles = e->idles,
+		.transposes = e->transposes, .idles = e->idles,
+		.runs_on = (e->parted ? e->is_narrow : programs <= e->t->rates->multiprocessors) && !e->adds_apart,
 	};
 	return estimate_product(&p);
 }

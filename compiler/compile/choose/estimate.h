@@ -84,7 +84,7 @@ typedef struct ProductLaunch {
 	int warpgroups, groups, stages, split, stream, ranks;
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
 	bool idles;                                     /* blocks of clusters that have no program */
-	bool runs_on;                                   /* a lone warpgroup's product of 64 rows or columns, in roles */
+	bool runs_on;                                   /* a lone warpgroup: of 64 rows or columns, or in single rounds */
 } ProductLaunch;
 
 double estimate_product(const ProductLaunch *p);

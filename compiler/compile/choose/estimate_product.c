@@ -20,10 +20,13 @@
 #include <math.h>
 
 static const double LAUNCH = 3000, PARTED_START = 769, EPILOGUE = 4720;
-/* More, of one warpgroup, whose product drains first; in roles it does not (skew/run_on.c), but of tiles of more than 64
- * rows and columns two warpgroups take 0.8 to 1.0 of one's time, of others 1.0 to 1.2, and joins wait for one. */
+/* More, of one warpgroup, whose product drains first, unless it runs on (skew/run_on.c); in roles, of tiles of more than
+ * 64 rows and columns, two warpgroups take 0.8 to 1.0 of one's time, of others 1.0 to 1.2, and joins wait for one. */
 static const double TRIP = 10.6, LONE = 63.4;
-static const double FLAT_TRIP = 58.1;                           /* more: the warps that multiply ask for slots and meet */
+/* More: the warps that multiply ask for slots and meet, unless a product runs on meanwhile.  Of 26 forms with lone
+ * warpgroups in single rounds flat ones take 0.92 of their time in roles in the mean (0.66 to 1.04); but 64 x 208, of which
+ * the thread that copies asks for 15 boxes a trip, 1.3. */
+static const double FLAT_TRIP = 58.1;
 static const double LONE_WIDE = 52.5, WIDE = 8192;              /* of one warpgroup, of tiles of more elements */
 static const double TRANSPOSED_WAIT = 43.2;                     /* a trip, flat, of several warpgroups */
 static const double LATENCY = 1610;                             /* from a slot's release until the first bytes come */
@@ -86,6 +89,16 @@ greatest(const double *x, int n)
 	return most * pow(sum, 1 / TOGETHER);
 }
 
+/* Of a lone warpgroup.  In flat blocks a warp that multiplies asks long for the boxes of tiles of many rows: 640 x 896 x
+ * 7168 in 80 x 64 takes 19.0 us in roles and 21.6 flat, 359 x 2304 x 8192 in 120 x 64 24.2 and 25.3.  Where blocks share a
+ * loop, products that run on gain little (256 x 1024 x 8192 in 64 x 64 x 128 by two takes 16.6 us without, 16.4 so). */
+static bool
+runs_on(const ProductLaunch *p)
+{
+	bool is_small = p->elements <= (p->transposes ? WIDE / 2 : WIDE);
+	return p->runs_on && !p->stream && (p->parted || (p->split <= 1 && is_small));
+}
+
 static double
 outside(const ProductLaunch *p)
 {
@@ -97,7 +110,7 @@ static double
 used(const ProductLaunch *p, double active, bool edge)
 {
 	double products = p->products * (1 + BUSY * active / p->multiprocessors);
-	bool drains = p->warpgroups == 1 && (!p->runs_on || p->stream);
+	bool drains = p->warpgroups == 1 && !runs_on(p);
 	const double by[] = {products + (drains ? fmax(p->trips, 1) * LONE : 0), p->shared,
 		p->lines + (edge ? outside(p) : 0), p->moved * active / L2_RATE, p->arithmetic, p->stored};
 	return greatest(by, sizeof by / sizeof *by);
@@ -112,7 +125,8 @@ ringed(const ProductLaunch *p, double active, bool edge, double together)
 	const double by[] = {use,
 		(trips * latency + together * (p->moved * active / L2_RATE + use)) / p->stages / together};
 	double most = greatest(by, sizeof by / sizeof *by);
-	double wait = TRIP + (p->parted ? 0 : FLAT_TRIP) + (p->warpgroups == 1 && p->elements > WIDE ? LONE_WIDE : 0);
+	bool meets = !p->parted && (p->warpgroups > 1 || !runs_on(p));
+	double wait = TRIP + (meets ? FLAT_TRIP : 0) + (p->warpgroups == 1 && p->elements > WIDE ? LONE_WIDE : 0);
 	wait += p->transposes && !p->parted && p->warpgroups > 1 ? TRANSPOSED_WAIT : 0;
 	return most + (trips * wait + most / trips / 4) / together;     /* the first trip's copies hide behind nothing */
 }
