@@ -457,7 +457,7 @@ typedef struct Bill {
 	double cycles;                                  /* of the launch */
 	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
 	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; for few warps */
-	bool is_straight, in_turn, stays;               /* no loops; memory and waiting take turns in trips; of blocks */
+	bool is_straight, in_turn, stays, loops;        /* no loops; memory and waiting in turn; of blocks; in loops */
 	int blocks, registers, live, likely;            /* that fit; a thread's: given, live, by thread IR beside */
 	double spilled, after, behind;                  /* registers that it lacks; arithmetic behind products, its time */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */

@@ -459,9 +459,7 @@ enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form 
 
 /* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them, and registers
  * between the live ranges of both (14 % off ptxas in the median of 137 forms; of the ops 19 %, of nodes 14 % but for few
- * warps).  Not of
- * products, nor where loops are compared, to which their estimates were fitted: with so many instructions as SASS has,
- * forms of few warps that read one trip ahead looked as good as others and took an H200 1.2 to 1.3 times as long. */
+ * warps).  Not of products, to which their estimates were fitted. */
 void
 estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
@@ -476,7 +474,7 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 			loops |= !op_is_over_programs(op);
 		}
 	}
-	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0 || (loops && !is_built);
+	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0;
 	bool counts_all = x.is_fitted && facts->lines && is_built;      /* for the marks of lines alone */
 	bool is_large = blocks_elements(f) > ELEMENTS_MOST && !counts_all;
 	bool is_left = (x.is_fitted && !facts->lines) || facts->by_op || is_large;

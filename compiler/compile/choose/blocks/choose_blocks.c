@@ -19,7 +19,7 @@ enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, PROGRAMS_MERGED = 16, UNROLL_MOST = 3
 /* Warps, and elements of a thread, where a row is read in parts.  An H200, cross entropy of 1024 rows of 32768 in bf16:
  * 56.0 us with 16 warps and 16 elements, 56.9 with 8 and 32, 64.0 with 8 and 16, whose rows the L2 cache does not hold. */
 enum { STRIP_WARPS = 16, STRIP_ELEMENTS = 16, STRIP_FEWEST = 4 };
-static const double CLEARLY = 0.92, CLEARLY_LOOPS = 0.97, SMALL_TILE = 1.06, SPILLS = 1.15,
+static const double CLEARLY = 0.92, CLEARLY_PRODUCTS = 0.97, CLEARLY_LOOPS = 0.95, SMALL_TILE = 1.06, SPILLS = 1.15,
 	LEAST_CYCLES = 8000;
 /* CLEARLY, without loops, of which the model knows the order of forms that are 5 % apart in nine of ten cases. */
 static const double CLEARLY_WARPS = 0.99;
@@ -370,9 +370,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->several = most > 1;
 	s->loops = blocks_loop(f);
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
-	s->is_fitted = s->loops || choose_count_dots(f) > 0;
+	s->multiplies = choose_count_dots(f) > 0;
+	s->is_fitted = s->loops || s->multiplies;
 	s->own = s->bill.cycles;
-	s->best = s->own * (s->is_fitted ? CLEARLY_LOOPS : CLEARLY_WARPS);
+	s->best = s->own * (s->multiplies ? CLEARLY_PRODUCTS : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
 	s->shares = !list_of(all, n, SCHEDULE_SHARE) && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
 	bool alone = is_rough || (!can_gain(s) && !can_gain_by_warps(s));       /* else its own form is among the others */
 	if (alone && may_share(s, f, &s->bill, (Form){0}))

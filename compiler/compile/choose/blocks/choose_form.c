@@ -8,27 +8,23 @@
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
  * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
 enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48 };
-/* Ops of the body of a loop whose trips are read ahead: beyond LOOP_LONG it has to be better by LONG, as what ptxas makes
- * of so long a body is not estimated.  An H200 took 0.45 to 0.96 of the time for five kernels that are; those that memory
- * bounds, to which longer loops bring nothing, are estimated at 0.92 to 0.99. */
+/* Ops of the body of a loop whose trips are read ahead: where instructions bound it, beyond LOOP_LONG it has to be better
+ * by LONG, as it is fetched anew (within_box of bench/warps takes an H200 343 us by 2 trips at once, 483 by 16, estimated
+ * at 0.98 of it).  Not of others, which wait less: spikes and kalman take 0.80 and 0.88 of the time by 32. */
 enum { LOOP_LONG = 256, LOOP_MOST = 1024 };
 static const double LONG = 1.12;
 /* Elements of a thread that computes a batch, where the warps are not the tile's own: of 128 an H200 took 5.8 times as long
  * (top1 of 333, whose registers spilled). */
 enum { BATCH_ELEMENTS = 32 };
 enum { BLOCKS_MOST = 32, SHARE_LEAST = 4, SHARE_MOST = 8 };     /* blocks of a multiprocessor; programs of one */
-/* What distance from the rule's warps adds (of more warps; in products and loops of one trip at a time, whose estimates are
- * fitted; of several trips), and more work at once, for which there are no measured rules.  Tiles that memory bounds,
- * without exchanges between threads, are better small. */
-static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.01,
-	MORE_PROGRAMS = 0.01, MORE_SHARED = 0.012, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
+/* What distance from the rule's warps adds (of more warps; in products, whose estimates are fitted; in loops of several
+ * trips at a time, and of one), and more work at once, for which there are no measured rules, but for loops what bill_again
+ * was fitted to.  Tiles that memory bounds, without exchanges between threads, are better small. */
+static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.1, DISTANCE_LOOPS = 0.02,
+	DISTANCE_TRIPS = 0.03, MORE_PROGRAMS = 0.01, MORE_SHARED = 0.012, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
 /* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
 static const double BATCHED = 1.08;
-/* What that of 16 trips ahead by 16 warps lacks: min_max took 136 us for 126 with 8 of 8, estimated at 0.94 of it. */
-enum { MANY_WARPS = 16, MANY_TRIPS = 16 };
-static const double MANY = 1.06;
-/* What the estimate of loops that keep rows lacks: an H200 took 1.45 of it in softmax3, 0.95 in gn_loop (bench/warps). */
-static const double KEPT = 1.15;
+enum { MANY_WARPS = 16 };
 /* What the estimate of straight code in larger tiles lacks that share a block: an H200 took 1.19 to 1.43 of it for
  * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size, or of half its rows, have to be
  * better: of three that are by half it took 0.42 (life_torus, shallow) to 1.00, of those better by less 0.88 to 1.10. */
@@ -146,12 +142,12 @@ try_form(Blocks *s, const Bound *first, Form x)
 	Func *f = compile_form(s, first, x, &b);
 	const char *reason = f ? refusal(s, f, &b, x, &bill) : "it does not compile";
 	double cycles = -1;
-	bool is_long = f && blocks_reads_ahead(f) > 0 && blocks_longest_loop(f) > LOOP_LONG;
 	bool shares = !reason && may_share(s, f, &bill, x);
 	if (!reason) {
 		int warps = x.warps ? x.warps : s->rule;
 		double far = warps > s->rule ? DISTANCE_MORE * (warps < MANY_WARPS ? 1 : 2) : DISTANCE;
-		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->is_fitted ? DISTANCE_FITTED : far;
+		far = x.unroll > 1 || x.keep || x.strip ? DISTANCE_LOOPS : s->multiplies ? DISTANCE_FITTED
+		    : s->loops                              ? DISTANCE_TRIPS : far;
 		far *= abs(log2_ceil(s->rule) - log2_ceil(warps));
 		bool is_memory = bill_most(&bill) == BILL_MEMORY;
 		bool is_plain = s->now > 1 && is_memory && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0;
@@ -168,13 +164,9 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= HALF;
 	if (s->warps && x.warps && !s->loops)
 		cycles *= LISTED;
-	if (x.keep && !x.strip)
-		cycles *= KEPT;
 	if (x.strip && x.unroll && !x.keep)
 		cycles *= UNKEPT;
-	if (s->loops && x.warps >= MANY_WARPS && x.unroll >= MANY_TRIPS)
-		cycles *= MANY;
-	if (is_long)
+	if (!reason && bill_most(&bill) == BILL_ISSUE && blocks_reads_ahead(f) > 0 && blocks_longest_loop(f) > LOOP_LONG)
 		cycles *= LONG;
 	if (s->how->why)
 		why_tried(s->how->why, values, form_values(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);

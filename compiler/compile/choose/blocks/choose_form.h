@@ -30,7 +30,7 @@ typedef struct Blocks {
 	bool merges;                                    /* only neighbours do */
 	bool warps_open;                                /* they are not said, but may be listed: */
 	const TuneName *warps;                          /* the header's list; NULL: there is none */
-	bool is_fitted;                                 /* it has loops or products, of which estimates are rougher */
+	bool is_fitted, multiplies;                     /* loops or products, of which estimates are rougher; products */
 	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	Form form;                                      /* of that */
