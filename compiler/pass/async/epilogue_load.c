@@ -295,9 +295,10 @@ move_before(Value *v, Op *loop, bool moves)
 	return true;
 }
 
-/* Where tiles are waited for right behind the loop: before which op, and of how many slots. */
+/* Where tiles are waited for right behind the loop: after which op, and in how many slots.  NULL: one tile is waited for
+ * later, and those behind it in the ring are too. */
 typedef struct Behind {
-	Op *loop, *op;
+	Op *loop, *after;
 	int64_t slots;
 } Behind;
 
@@ -308,7 +309,7 @@ waits_first(const Pipeline *ring, const Op *read, const Parts *parts, const Wide
 {
 	Op *loop = at->loop;
 	int64_t more = (parts->used + w->n - 1) / w->n;
-	bool all = pingpong_groups(ring->f) > 1 && at->slots + more < w->buffer[0]->type->slots &&
+	bool all = at->after && pingpong_groups(ring->f) > 1 && at->slots + more < w->buffer[0]->type->slots &&
 	    ALL_OF(i, read->nin, move_before(read->in[i], loop, false));
 	at->slots += all ? more : 0;
 	for (int i = 0; all && i < read->nin; i++)
@@ -322,18 +323,17 @@ bring(Pipeline *ring, Op *read, const Parts *parts, const Widest *w, Behind *at,
 {
 	Value *v = &read->out[0], **part = NEW_ARRAY(ring->tmp, Value *, parts->n);
 	bool all_first = waits_first(ring, read, parts, w, at);
-	Builder b = build_before(read), first = build_before(all_first ? at->op : read);
+	Op *until = all_first ? at->after->next : read;
+	Builder b = build_before(read), first = build_before(until);
 	Turn turn[PARTS_MOST];
 	for (int i = 0; i < parts->used; i += w->n) {
 		turn[i] = fill_slots(ring, &first, read, parts, i, w, now);
 		if (!all_first)
 			read_slots(ring, &b, &turn[i], parts->layout, part + i);
 	}
-	const Op *filled = read->prev;
+	at->after = all_first ? until->prev : NULL;
 	for (int i = 0; all_first && i < parts->used; i += w->n)
 		read_slots(ring, &b, &turn[i], parts->layout, part + i);
-	if (at->op == read)
-		at->op = filled->next;
 	for (int i = parts->used; i < parts->n; i++) {
 		part[i] = build_int(&b, parts->type, 0);
 		part[i]->layout = parts->layout;
@@ -357,8 +357,8 @@ pipeline_epilogue_loads(Pipeline *p, const Pipeline *ring, Value **now)
 	Parts parts;
 	if (FIND_NEXT(op, p->loop->next, op->next, takes_long(op, NULL)))       /* no registers for two parts at once */
 		w.n = MIN(w.n, 1);
-	Behind behind = {p->loop, p->loop->next, 0};
-	for (Op *op = behind.op, *next; op && w.n; op = next) {
+	Behind behind = {p->loop, p->loop, 0};
+	for (Op *op = p->loop->next, *next; op && w.n; op = next) {
 		next = op->next;
 		if (!is_epilogue_load(p, op) || !roles_can_copy(p->f, p->t, p->loop, op))
 			continue;
