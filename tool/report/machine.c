@@ -374,26 +374,26 @@ walk_new(int lines, Arena *mem)
 	return w;
 }
 
-/* Is it computed from elements of integers that memory has? */
+/* Do warps multiply what they decode, which is computed from elements of integers that memory has?  The model's path of
+ * that is fitted to launches, whose warps read and decode in turn, of which the code's has less: nine took an H200 1.06 to
+ * 1.83 times the estimate by it, and 1.06 to 1.35 by the model's (AWQ's words by one row 16.8 us, 9.2 and 14.4; nf4 by few
+ * rows 19.8, 13.3 and 14.9). */
 static bool
-is_decoded(const Value *v, int depth)
+decodes(Func *f, Arena *mem)
 {
-	const Op *op = v->def;
-	bool reads = op && (op->kind == OP_READ || op->kind == OP_GET);
-	if (!op || depth == 0 || reads)
-		return reads && v->type->kind == TYPE_TILE && v->type->rank > 0 && dtype_is_int(v->type->elem);
-	return ANY_OF(i, op->nin, op->in[i]->type->kind == TYPE_TILE && is_decoded(op->in[i], depth - 1));
-}
-
-/* Do warps multiply what they decode?  The model's path of that is fitted to launches, whose warps read and decode in
- * turn, of which the code's has less: nine took an H200 1.06 to 1.83 times the estimate by it, and 1.06 to 1.35 by the
- * model's (AWQ's words by one row 16.8 us, 9.2 and 14.4; nf4 by few rows 19.8, 13.3 and 14.9). */
-static bool
-decodes(const Func *f)
-{
-	enum { DEEP = 24 };
-	return ANY_OP(op, f->body, op_family(op) == FAMILY_DOT &&
-	    (is_decoded(op->in[0], DEEP) || is_decoded(op->in[1], DEEP)));
+	func_number(f);
+	bool *decoded = NEW_ARRAY(mem, bool, f->nvalues);
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool follows = ANY_OF(i, op->nin, op->in[i]->type->kind == TYPE_TILE && decoded[op->in[i]->id]);
+		if (op_family(op) == FAMILY_DOT && (decoded[op->in[0]->id] || decoded[op->in[1]->id]))
+			return true;
+		for (int i = 0; i < op->nout; i++) {
+			const Type *t = op->out[i].type;
+			bool is_read = t->kind == TYPE_TILE && t->rank > 0 && dtype_is_int(t->elem);
+			decoded[op->out[i].id] = op->kind == OP_READ || op->kind == OP_GET ? is_read : follows;
+		}
+	}
+	return false;
 }
 
 /* The launch takes as much longer as its longest part does, which was `before`.  Where roles multiply, one of two
@@ -440,7 +440,7 @@ report_count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, 
 		return json_null();
 	walk(&w, &c);
 	double before = b->part[bill_most(b)];
-	bool decoded = decodes(x->f), whole = c.has_control && b->path > 0 && b->each > 0;
+	bool decoded = decodes((Func *)x->f, mem), whole = c.has_control && b->path > 0 && b->each > 0;
 	bool multiplies = c.has_control && b->each <= 0;
 	if (!whole && !decoded && c.loops.n)
 		turn_by_code(&w, x);

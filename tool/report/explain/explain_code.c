@@ -432,21 +432,23 @@ mix_of_code(const Explain *s, int line)
 	enum { SHOWN = 3 };
 	const json_t *of = json_object_get(json_object_get(s->counted, "mix"), arena_printf(s->mem, "%d", line)), *n;
 	const char *kind;
-	double all = 0, least = HUGE_VAL;
+	json_t *left = json_copy((json_t *)of);
+	double all = 0, most = HUGE_VAL;
 	TextList parts = {0};
-	json_object_foreach((json_t *)of, kind, n) all += json_number_value(n);
-	for (bool more = all > 0; more && parts.n < SHOWN;) {
-		double most = 0;
-		const char *name = NULL;
-		json_object_foreach((json_t *)of, kind, n)
-			if (json_number_value(n) > most && json_number_value(n) < least) {
+	json_object_foreach(left, kind, n) all += json_number_value(n);
+	while (parts.n < SHOWN && most > MUCH_OF_LINE * all) {
+		const char *name = "";
+		most = 0;
+		json_object_foreach(left, kind, n)
+			if (json_number_value(n) > most) {
 				most = json_number_value(n);
-				name = kind;
+				name = arena_strdup(s->mem, kind);
 			}
-		more = name && most > MUCH_OF_LINE * all;
-		least = most;
-		explain_add(s, &parts, more ? arena_printf(s->mem, "%.0f %% %s", 100 * most / all, name) : "");
+		if (most > MUCH_OF_LINE * all)
+			explain_add(s, &parts, arena_printf(s->mem, "%.0f %% %s", 100 * most / all, name));
+		json_object_del(left, name);
 	}
+	json_decref(left);
 	return explain_join(s, &parts, ", ");
 }
 
