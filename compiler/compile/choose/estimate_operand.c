@@ -294,10 +294,10 @@ sectors_of(const Estimate *e, const Op *op, const Type *t)
 	return (Sectors){each, n * (touched - parts), n * parts};
 }
 
-/* What the L2 cache takes for a part of a sector by what it takes for a whole one, as pass assign has it; instructions of
- * a thread's access, with what its bounds and the way through shared memory take.  128 x 128 in f16 of rows of 4097 take
- * 1,800 to 2,400 cycles behind the products on an H200, by two warpgroups at once, and none by groups in turn: 42.2, 42.4
- * and 34.1 us of 4096 x 4097 x 512, 34.0, 33.5 and 34.8 of 4104 columns. */
+/* What the L2 cache takes for a part of a sector by what it takes for a whole one; instructions of a thread's access, with
+ * what its bounds and the way through shared memory take.  128 x 128 in f16 of rows of 4097 take 1,800 to 2,400 cycles
+ * behind the products on an H200, by two warpgroups at once, and none by groups in turn: 42.2, 42.4 and 34.1 us of
+ * 4096 x 4097 x 512, 34.0, 33.5 and 34.8 of 4104 columns. */
 static const double PART = 2, OPS = 8;
 
 /* A result that no tensor map takes. */

@@ -275,24 +275,27 @@ read_slots(Pipeline *ring, Builder *b, const Turn *turn, const Layout *l, Value 
 }
 
 static bool
-is_behind(const Value *v, const Op *loop)
+computes(const Op *op, const bool *values)
 {
-	return v->def && v->def->home == loop->home && FIND_NEXT(op, loop, op->next, op == v->def) != NULL;
+	return ANY_OF(i, op->nout, values[op->out[i].id]);
 }
 
-/* What the tile's position is computed from stands before the loop, or may: then it does. */
-static bool
-move_before(Value *v, Op *loop, bool moves)
+/* The values from which the tile's position is computed, if those behind the loop may stand before it; else NULL. */
+static const bool *
+position_of(Pipeline *p, const Op *read, const Op *loop)
 {
-	Op *op = v->def;
-	if (!is_behind(v, loop))
-		return true;
-	if (op == loop || !op_has(op, PURE) || op->nregion || v->type->kind != TYPE_TILE || v->type->rank > 0 ||
-	    !ALL_OF(i, op->nin, move_before(op->in[i], loop, moves)))
-		return false;
-	if (moves)
-		op_move(op, loop->home, loop);
-	return true;
+	func_number(p->f);
+	bool *values = NEW_ARRAY(p->tmp, bool, p->f->nvalues);
+	for (const Op *op = read; op != loop; op = op->prev) {
+		if (op != read && !computes(op, values))
+			continue;
+		bool is_scalar = ALL_OF(i, op->nout, op->out[i].type->kind == TYPE_TILE && op->out[i].type->rank == 0);
+		if (op != read && (!op_has(op, PURE) || op->nregion || !is_scalar))
+			return NULL;
+		for (int i = 0; i < op->nin; i++)
+			values[op->in[i]->id] = true;
+	}
+	return computes(loop, values) ? NULL : values;
 }
 
 /* Where tiles are waited for right behind the loop: after which op, and in how many slots.  NULL: one tile is waited for
@@ -305,16 +308,19 @@ typedef struct Behind {
 /* May all parts be waited for there?  Groups that take programs in turn (pingpong.c) do: that is when the other begins,
  * whatever is computed here.  The last product still reads a slot (skew/run_on.c). */
 static bool
-waits_first(const Pipeline *ring, const Op *read, const Parts *parts, const Widest *w, Behind *at)
+waits_first(Pipeline *ring, Op *read, const Parts *parts, const Widest *w, Behind *at)
 {
 	Op *loop = at->loop;
 	int64_t more = (parts->used + w->n - 1) / w->n;
-	bool all = at->after && pingpong_groups(ring->f) > 1 && at->slots + more < w->buffer[0]->type->slots &&
-	    ALL_OF(i, read->nin, move_before(read->in[i], loop, false));
-	at->slots += all ? more : 0;
-	for (int i = 0; all && i < read->nin; i++)
-		move_before(read->in[i], loop, true);
-	return all;
+	bool fits = at->after && pingpong_groups(ring->f) > 1 && at->slots + more < w->buffer[0]->type->slots;
+	const bool *position = fits ? position_of(ring, read, loop) : NULL;
+	for (Op *op = loop->next, *next; position && op != read; op = next) {
+		next = op->next;
+		if (computes(op, position))
+			op_move(op, loop->home, loop);
+	}
+	at->slots += position ? more : 0;
+	return position != NULL;
 }
 
 /* In slots one after the other. */
