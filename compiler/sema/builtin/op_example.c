@@ -3,6 +3,7 @@
  * draw the same numbers; f32 is precise enough for inputs and makes them fast. */
 #include "sema/builtin/builtin.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -110,6 +111,8 @@ example_uniform(Call *c)
 		return val_poison(c->place);
 	Val *lo = &c->arg[0].val, *hi = &c->arg[1].val;
 	Val width = elab_binary(c->e, BIN_SUB, hi, lo, c->place);
+	if (is_beyond(lo, -DBL_MAX))
+		return call_wrong(c, 0, "finite");
 	if (is_beyond(&width, 0))
 		return call_wrong(c, 1, "finite and at least lo");
 	return scaled(c, unit(c->e, &w->out[0]), lo, &width);
