@@ -187,7 +187,7 @@ find_operands(Operands *all)
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
 		if (op->kind == OP_PROGRAM_ID)
 			all->id[attr_axis(op)] = op;
-	all->reason = "no operand of its products is gathered, computed or in rows of odd length";
+	all->reason = "no operand of its products is gathered, computed or in rows at other than multiples of 16 bytes";
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
 			Operand o;

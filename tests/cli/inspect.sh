@@ -743,6 +743,7 @@ END
 expect 0 'chosen: .*stages = ' inspect bytes.tgl --explain
 refuse W1219
 expect 0 W1219 inspect bytes.tgl -D stages=2
+expect 0 "materialize = true. has no effect: no operand .* at other than multiples of 16 bytes" inspect matmul.tgl --example large -D materialize=true
 expect 0 'barrier .* before copy of .*: get of .* reads' inspect whole.tgl warps -D M=512 -D N=512 -D K=256
 expect 0 '' inspect matmul.tgl --json --example large
 python3 - "$out" <<'PY' || fail "shared memory, or what lines cost, does not add up"
