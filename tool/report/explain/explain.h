@@ -67,7 +67,7 @@ typedef struct Explain {
 	ExplainStage thread, code, sass; /* thread IR; PTX or Metal; machine code */
 	bool is_ptx;
 	ExplainLines lines;       /* all, each by itself */
-	int *barriers, *holds; /* of the code, by lines of the source */
+	int *barriers, *warp_barriers, *holds; /* of the code, by lines of the source: of blocks, of warps */
 	int nsource;
 } Explain;
 

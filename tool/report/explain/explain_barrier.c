@@ -45,14 +45,17 @@ is_warps_own(const ExplainLine *l)
 	return strcmp(l->what, "warp barrier") == 0 || strstr(l->details, "a warp's barrier in between");
 }
 
-/* Barriers of one line of inspect in the code: an op that has some inside has all that its line has
- * beyond the others', where no copies of a loop's body count as well. */
+/* Barriers of one line of inspect in the code, of a block or of a warp as it is: an op that has some inside has all that
+ * its line has beyond the others', where no copies of a loop's body count as well. */
 static int
 count_of(const Explain *s, const ExplainLine *l)
 {
 	ExplainLines all = explain_merged(s, l->line);
-	int more = l->line <= s->nsource ? s->barriers[l->line] : 0, inside = 0;
+	bool own = is_warps_own(l);
+	int more = l->line <= s->nsource ? (own ? s->warp_barriers : s->barriers)[l->line] : 0, inside = 0;
 	for (int i = 0; i < all.n; i++) {
+		if (is_warps_own(&all.at[i]) != own)
+			continue;
 		more -= is_one(&all.at[i]) ? least_of(&all.at[i]) : 0;
 		inside += is_one(&all.at[i]) && has_inside(all.at[i].details, true);
 	}
@@ -206,11 +209,11 @@ unlike(const Explain *s, int line)
 }
 
 static const char *
-say_line(const Explain *s, int line, int n)
+say_line(const Explain *s, int line)
 {
 	ExplainLines all = unlike(s, line);
 	TextList parts = {0};
-	int of = 0, warp = 0;
+	int of = 0, warp = 0, of_warp = s->warp_barriers[line], n = s->barriers[line] + of_warp;
 	bool loops = false;
 	for (int i = 0; i < all.n; i++) {
 		of += count_of(s, &all.at[i]);
@@ -228,11 +231,11 @@ say_line(const Explain *s, int line, int n)
 	const char *kinds = *copies || n <= of ? ""
 			    : parts.n > 1      ? arena_printf(s->mem, " of %d kinds", parts.n)
 					       : " for the same reason";
-	n = *copies ? of : n;
-	const char *of_warps = warp <= 0 ? ""
-			       : warp >= all.n
+	const char *of_warps = of_warp == 0 ? ""
+			       : of_warp == n
 				   ? " of a warp alone"
-				   : arena_printf(s->mem, " (%d of a warp alone)", warp);
+				   : arena_printf(s->mem, " (%d of a warp alone)", *copies ? warp : of_warp);
+	n = *copies ? of : n;
 	return arena_printf(s->mem, "line %d has %d%s%s%s: %s", line, n, of_warps, kinds, copies,
 	    explain_join(s, &parts, "; "));
 }
@@ -246,8 +249,8 @@ executed(const Explain *s)
 	double sum = 0;
 	for (int i = 0; i < s->lines.n; i++) {
 		const ExplainLine *l = &s->lines.at[i];
-		if (strcmp(l->what, "warp barrier") == 0 || l->line > s->nsource ||
-		    !(s->barriers[l->line] || s->holds[l->line]) || !*explain_barrier(s, l))
+		if (is_warps_own(l) || l->line > s->nsource || !(s->barriers[l->line] || s->holds[l->line]) ||
+		    !*explain_barrier(s, l))
 			continue;
 		if (l->runs < 0)
 			return -1;
@@ -353,15 +356,9 @@ brief_of(const Explain *s, int rings)
 	TextList lines = {0};
 	for (int line = 0; line <= s->nsource; line++) {
 		ExplainLines all = unlike(s, line);
-		int of = 0;
-		if (s->barriers[line] <= 0)
-			continue;
-		for (int i = 0; i < all.n; i++)
-			of += is_warps_own(&all.at[i]) ? count_of(s, &all.at[i]) : 0;
-		of = MIN(of, s->barriers[line]);
-		warp += of;
-		n += s->barriers[line] - of;
-		if (s->barriers[line] > of)
+		warp += s->warp_barriers[line];
+		n += s->barriers[line];
+		if (s->barriers[line] > 0)
 			explain_add(
 			    s, &lines, arena_printf(s->mem, "%d%s", line, causes_of(s, &all)));
 	}
@@ -408,10 +405,9 @@ explain_barriers(const Explain *s, Answer *answer)
 	bool real = false;
 	bool warp = false, meets = false;
 	for (int line = 0; line <= s->nsource; line++) {
-		if (s->barriers[line] > 0) {
+		if (s->barriers[line] + s->warp_barriers[line] > 0) {
 			explain_add(s, &out,
-			    arena_printf(s->mem, "%s.",
-				explain_sentence(s, say_line(s, line, s->barriers[line]))));
+			    arena_printf(s->mem, "%s.", explain_sentence(s, say_line(s, line))));
 			real = true;
 		}
 		if (s->holds[line])

@@ -26,24 +26,36 @@ static bool
 has_barrier(const char *line)
 {
 	static const char *const word[] = {"bar.sync", "barrier.sync", "barrier.cluster.wait",
-	    "threadgroup_barrier", "bar.warp.sync", "barrier.warp.sync", "simdgroup_barrier"};
+	    "threadgroup_barrier"};
 	return ANY_OF(i, LEN(word), strstr(line, word[i]));
 }
 
-/* Barriers of the code; not those that are written for the assembler, so that no load moves down
- * past a branch (lower/math/math_angle.c). */
+static bool
+has_warp_barrier(const char *line)
+{
+	static const char *const word[] = {
+	    "bar.warp.sync", "barrier.warp.sync", "simdgroup_barrier"};
+	return ANY_OF(i, LEN(word), strstr(line, word[i]));
+}
+
+/* Barriers of the code; where a block has one warp, a warp's are the block's.  Not those that are written for the
+ * assembler, so that no load moves down past a branch (lower/math/math_angle.c). */
 static void
 count_barriers(Explain *s)
 {
 	s->barriers = NEW_ARRAY(s->mem, int, s->nsource + 1);
+	s->warp_barriers = NEW_ARRAY(s->mem, int, s->nsource + 1);
 	s->holds = NEW_ARRAY(s->mem, int, s->nsource + 1);
-	for (int i = 0; i < s->code.n; i++)
+	int *of_warps = func_warps(s->x->f) == 1 ? s->barriers : s->warp_barriers;
+	for (int i = 0; i < s->code.n; i++) {
 		s->barriers[s->code.source[i]] += has_barrier(s->code.line[i]);
+		of_warps[s->code.source[i]] += has_warp_barrier(s->code.line[i]);
+	}
 	for (int i = 0; s->is_ptx && i < s->thread.n; i++) {
 		const char *t = s->thread.line[i];
 		bool holds = strcmp(t + strspn(t, " \t"), "hold") == 0;
 		s->holds[s->thread.source[i]] += holds;
-		s->barriers[s->thread.source[i]] -= holds;
+		of_warps[s->thread.source[i]] -= holds;
 	}
 }
 
