@@ -90,7 +90,7 @@ typedef struct Run {
 	pthread_mutex_t lock;
 	SimtReport *report;
 	const Op **print;                               /* of the launch's func, from 1 on */
-	struct Shown *shown;                            /* tiles not yet whole (shown_tile.c), oldest first */
+	struct Series **shown;                          /* tiles not yet whole, by a hash (shown_tile.c) */
 } Run;
 
 struct BlockScheduler {

@@ -10,23 +10,66 @@
 /* One run of an op of a program. */
 typedef struct Shown Shown;
 struct Shown {
-	Shown *next;
+	Shown *next;                                    /* the op's run after it */
+	int64_t have;                                   /* parts */
+	char **data;                                    /* of each tile, as the interpreter holds it */
+	char writer[700];                               /* of the byte asked for, when the first part came */
+};
+
+/* The runs of an op of a program that are not whole, in order.  As a part goes to the oldest run that lacks it, the
+ * oldest run is whole first. */
+typedef struct Series Series;
+struct Series {
+	Series *next;                                   /* of its bucket */
 	const Op *print;
 	const SimtBlock *block;                         /* that its threads are of; NULL: any */
 	int64_t program[MAX_AXES];
-	int64_t have, need;                             /* parts */
-	uint8_t *got;
-	char **data;                                    /* of each tile, as the interpreter holds it */
-	char writer[700];                               /* of the byte that is asked for, when the first part came */
+	int64_t need, most;                             /* parts; one more than the greatest number of one */
+	Shown *first;
+	Shown ***lacks;                                 /* by part: the link to the first run without it; NULL: `first` */
 };
 
+enum { BUCKETS = 1024 };
+
+static Series **
+bucket_of(Run *run, const Op *print, const uint64_t *program)
+{
+	uint64_t hash = hash_pointer(print);
+	for (int i = 0; i < MAX_AXES; i++)
+		hash = hash_mix(hash, program[i]);
+	return &run->shown[hash % BUCKETS];
+}
+
+static Series *
+series_of(Run *run, const Op *print, const SimtBlock *block, const uint64_t *program, int64_t need)
+{
+	Series **at = bucket_of(run, print, program);
+	for (Series *s = *at; s; s = s->next)
+		if (s->print == print && s->block == block && memcmp(s->program, program, sizeof s->program) == 0)
+			return s;
+	Series *s = memory_new(1, sizeof *s);
+	*s = (Series){.next = *at, .print = print, .block = block, .need = need};
+	s->most = MAX(need, SIMT_WARPS * SIMT_LANES);
+	memcpy(s->program, program, sizeof s->program);
+	s->lacks = memory_new((size_t)s->most, sizeof *s->lacks);
+	return *at = s;
+}
+
+static void
+series_close(Run *run, Series *s)
+{
+	Series **at = bucket_of(run, s->print, (const uint64_t *)s->program);
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	free(s->lacks);
+	free(s);
+}
+
 static Shown *
-shown_open(const Op *print, const SimtBlock *block, const uint64_t *program, int64_t need)
+shown_open(const Op *print)
 {
 	Shown *s = memory_new(1, sizeof *s);
-	*s = (Shown){.print = print, .block = block, .need = need};
-	memcpy(s->program, program, sizeof s->program);
-	s->got = memory_new((size_t)MAX(need, SIMT_WARPS * SIMT_LANES), 1);
 	s->data = memory_new((size_t)print->nin, sizeof *s->data);
 	for (int i = 0; i < print->nin; i++) {
 		const Type t = tile_shown(print, i);
@@ -35,30 +78,33 @@ shown_open(const Op *print, const SimtBlock *block, const uint64_t *program, int
 	return s;
 }
 
+/* Closes the oldest run, and the series with its last. */
 static void
-shown_close(Run *run, Shown *s)
+shown_close(Run *run, Series *of)
 {
-	Shown **at = &run->shown;
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	for (int i = 0; i < s->print->nin; i++)
+	Shown *s = of->first;
+	of->first = s->next;
+	for (int64_t i = 0; i < of->most; i++)
+		if (of->lacks[i] == &s->next)
+			of->lacks[i] = NULL;
+	for (int i = 0; i < of->print->nin; i++)
 		free(s->data[i]);
 	free(s->data);
-	free(s->got);
 	free(s);
+	if (!of->first)
+		series_close(run, of);
 }
 
-/* Where a part goes. */
+/* The run that a part goes to, which has it from here on. */
 static Shown *
-shown_without(Run *run, const Op *print, const SimtBlock *block, const uint64_t *program, int64_t part, int64_t need)
+shown_without(Series *of, int64_t part)
 {
-	Shown **at = &run->shown;
-	for (; *at; at = &(*at)->next)
-		if ((*at)->print == print && (*at)->block == block && !(*at)->got[part] &&
-		    memcmp((*at)->program, program, sizeof (*at)->program) == 0)
-			return *at;
-	return *at = shown_open(print, block, program, need);
+	Shown **at = of->lacks[part] ? of->lacks[part] : &of->first;
+	if (!*at)
+		*at = shown_open(of->print);
+	of->lacks[part] = &(*at)->next;
+	(*at)->have++;
+	return *at;
 }
 
 /* One element's bits, as the emitted code has them, into a tile as the interpreter holds it. */
@@ -102,16 +148,16 @@ take_element(Run *run, const SimtThread *t, const Op *print, const uint64_t *val
 	const Type type = tile_shown(print, 0);
 	int64_t at = (uint32_t)value[0];
 	Text line = {0};
-	Shown *s = shown_without(run, print, NULL, &value[2], at, type_count(&type));
-	if (s->have == 0 && attr_writer(print) >= 0)
+	Series *of = series_of(run, print, NULL, &value[2], type_count(&type));
+	Shown *s = shown_without(of, at);
+	if (s->have == 1 && attr_writer(print) >= 0)
 		simt_writer(t, attr_writer(print), s->writer, sizeof s->writer);
 	put(print->in[0]->type, s->data[0], at, value[1]);
-	s->got[at] = 1;
-	if (++s->have < s->need)
+	if (s->have < of->need)
 		return;
-	if (tile_trace(print, s->program, s->data[0], &line) && run->launch->print)
+	if (tile_trace(print, of->program, s->data[0], &line) && run->launch->print)
 		print_traced(run->launch, line.at, s->writer);
-	shown_close(run, s);
+	shown_close(run, of);
 	text_close(&line);
 }
 
@@ -120,23 +166,23 @@ take_element(Run *run, const SimtThread *t, const Op *print, const uint64_t *val
 static bool
 take_thread(Run *run, const SimtThread *t, const Op *print, const uint64_t *value, char *text, size_t size)
 {
-	Shown *s = shown_without(run, print, t->block, value + 1, t->thread, (int64_t)value[0]);
+	Series *of = series_of(run, print, t->block, value + 1, (int64_t)value[0]);
+	Shown *s = shown_without(of, t->thread);
 	double x;
 	value += 1 + MAX_AXES;
 	for (int i = 0; i < print->nin; i++)
 		for (uint64_t n = *value++; n > 0; n--, value += 2)
 			if ((int32_t)value[0] >= 0)
 				put(print->in[i]->type, s->data[i], (int32_t)value[0], value[1]);
-	s->got[t->thread] = 1;
-	if (++s->have < s->need)
+	if (s->have < of->need)
 		return false;
 	int64_t at = nan_look(print, (const void *const *)s->data, &x);
 	Text line = {0};
 	if (at >= 0)
-		nan_format(print, s->program, at, x, &line);
+		nan_format(print, of->program, at, x, &line);
 	snprintf(text, size, "%s", line.at ? line.at : "");
 	text_close(&line);
-	shown_close(run, s);
+	shown_close(run, of);
 	return at >= 0;
 }
 
@@ -165,6 +211,7 @@ shown_begin(Run *run)
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		n += op->kind == OP_PRINT;
 	run->print = memory_new((size_t)n + 1, sizeof *run->print);
+	run->shown = memory_new(BUCKETS, sizeof *run->shown);
 	n = 0;
 	for (const Op *op = f ? f->body->first : NULL; op; op = op_after(op, f->body))
 		if (op->kind == OP_PRINT)
@@ -175,6 +222,8 @@ void
 shown_end(Run *run)
 {
 	free(run->print);
-	while (run->shown)
-		shown_close(run, run->shown);
+	for (int i = 0; i < BUCKETS; i++)
+		while (run->shown[i])
+			shown_close(run, run->shown[i]);
+	free(run->shown);
 }
