@@ -773,22 +773,22 @@ static TgpStatus
 tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 {
 	const TgpParam *q = &k->param[i];
-	int64_t n = 1, high = 0, low = 0, step, *end;
+	int64_t n = 1, high = 0, low = 0, *end;
 	int d, bad = 0;
 	for (d = q->rank - 1; d >= 0; d--) {
 		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
 		p->stride[i][d] = stride;
 		n = tgp_mul(&bad, n, TGP_TAKEN(q, d, extent));
-		if (p->given[i] && extent > 1 && stride == 0 && q->what & TGP_OUT)
-			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and its stride of dimension %d is 0", k->name,
-			    q->name, d);
 		if (stride > TGP_SIZE_MOST || stride < -TGP_SIZE_MOST)
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the stride of dimension %d of %s is %lld", k->name, d, q->name,
 			    (long long)stride);
-		step = tgp_mul(&bad, extent > 0 ? extent - 1 : 0, stride);
-		end = step > 0 ? &high : &low;
-		*end = tgp_add(&bad, *end, step);
+		end = stride > 0 ? &high : &low;
+		*end = tgp_add(&bad, *end, tgp_mul(&bad, extent > 0 ? extent - 1 : 0, stride));
 	}
+	for (d = 0; d < q->rank && n && q->what & TGP_OUT; d++)
+		if (p->given[i] && p->extent[i][d] > 1 && p->stride[i][d] == 0)
+			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: %s is written, and its stride of dimension %d is 0", k->name,
+			    q->name, d);
 	high = tgp_mul(&bad, tgp_add(&bad, high, 1), q->bits);
 	low = tgp_mul(&bad, low, q->bits);
 	p->low[i] = n ? low / 8 : 0;

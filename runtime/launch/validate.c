@@ -23,7 +23,7 @@ check_strides(Compile *cx, const KernelParam *p, const TglTensor *t)
 		report_strides(cx, p, t);
 		return false;
 	}
-	if (!param_is_output(p) || p->kind != PARAM_TENSOR)
+	if (!param_is_output(p) || p->kind != PARAM_TENSOR || tgl_tensor_count(t) == 0)
 		return true;
 	for (int d = 0; d < t->rank; d++)
 		if (t->dim[d] > 1 && t->stride[d] == 0)

@@ -134,6 +134,7 @@ test_strides(TgpContext *cx)
 	GOOD(turned(cx, NULL, x, rows, y, rows, 64, 64));
 	CHECK(mock_calls("cuModuleLoadDataEx") == before);
 	FAILS(TGP_ERROR_USAGE, "stride of dimension 0 is 0", turned(cx, NULL, x, NULL, y, none, 64, 64));
+	GOOD(turned(cx, NULL, x, NULL, y, none, 64, 0));
 	FAILS(TGP_ERROR_USAGE, "stride of dimension 0 of x", turned(cx, NULL, x, wild, y, NULL, 64, 64));
 	cuMemFree_v2((Pointer)(uintptr_t)x);
 	cuMemFree_v2((Pointer)(uintptr_t)y);

@@ -273,8 +273,12 @@ test_strides_and_overlap(void **state)
 	    tgl_arg_tensor("x", left), tgl_arg_tensor("y", slide));
 	TglArg spread[] = {tgl_arg_tensor("x", still), tgl_arg_tensor("y", left)};
 	assert_ok(f->cx, tgl_launch(f->dev, rows, spread, 2, NULL));
-	TglTensor **all[] = {&t, &turned, &z, &m, &left, &right, &middle, &still, &slide};
-	for (int i = 0; i < 9; i++)
+	/* What has no elements overlaps nothing, whatever its strides. */
+	TglTensor *empty = tgl_tensor_strided(f->dev, TGL_I32, 2, (int64_t[]){3, 0}, (int64_t[]){0, 1});
+	TglArg nothing[] = {tgl_arg_tensor("x", empty), tgl_arg_tensor("y", empty)};
+	assert_ok(f->cx, tgl_launch(f->dev, rows, nothing, 2, NULL));
+	TglTensor **all[] = {&t, &turned, &z, &m, &left, &right, &middle, &still, &slide, &empty};
+	for (int i = 0; i < 10; i++)
 		tgl_tensor_close(all[i]);
 }
 
