@@ -198,6 +198,14 @@ array_fail(const char *param, const char *what)
 	return false;
 }
 
+bool
+array_no_dtype(const char *param, PyObject *dtype)
+{
+	PyErr_Format(PyExc_TypeError, "argument '%s': its dtype, %S, has no counterpart in Tegula; convert the array first",
+	    param, dtype ? dtype : Py_None);
+	return false;
+}
+
 void
 array_contiguous(Array *a)
 {
@@ -336,6 +344,8 @@ array_describe(PyObject *o, const char *param, Array *out)
 	if (ok && (out->rank = (int)PyTuple_Size(tuple)) > TGL_MAX_RANK)
 		ok = array_fail(param, "it has more than 5 dimensions");
 	ok = ok && array_extents(tuple, out->dim, out->rank);
+	if (!ok && !PyErr_Occurred())
+		array_no_dtype(param, dtype);
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
 	Py_XDECREF(tuple);
@@ -344,9 +354,7 @@ array_describe(PyObject *o, const char *param, Array *out)
 	array_contiguous(out);
 	if (ok && t == TGL_F4E2M1) /* PyTorch's float4_e2m1fn_x2 */
 		array_unpack(out);
-	return ok ||
-	       (PyErr_Occurred() ? false
-				 : array_fail(param, "its dtype has no counterpart in Tegula"));
+	return ok;
 }
 
 void

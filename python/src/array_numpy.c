@@ -49,10 +49,10 @@ take_dtype(PyObject *o, PyObject *type, const char *param, Array *out)
 	bool known =
 	    dtype && dtype_read(dtype, &t) && is_native(PyUnicode_AsUTF8AndSize(type, NULL));
 	PyErr_Clear();
-	Py_XDECREF(dtype);
 	out->dtype = t;
-	return known ? array_is_whole(param, t)
-		     : array_fail(param, "its dtype has no counterpart in Tegula");
+	bool ok = known ? array_is_whole(param, t) : array_no_dtype(param, dtype);
+	Py_XDECREF(dtype);
+	return ok;
 }
 
 /* A scalar of NumPy is a value, and its memory a copy. */

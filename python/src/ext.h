@@ -106,6 +106,7 @@ bool array_describe(PyObject *o, const char *param, Array *out); /* by .shape an
 bool array_read(PyObject *o, const char *param, Array *out);
 bool array_read_numpy(PyObject *o, const char *param, Array *out);
 bool array_fail(const char *param, const char *what);   /* raises; false */
+bool array_no_dtype(const char *param, PyObject *dtype); /* the same, of one that no dtype here is; may be NULL */
 bool array_extents(PyObject *tuple, int64_t *out, int n);
 bool array_is_whole(const char *param, TglDType t);     /* no packed one, which libraries other than ours do not pack */
 void array_release(Array *a);
