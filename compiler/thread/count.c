@@ -12,13 +12,7 @@
  * shares is counted once: of equal loads the first one, unless a store stands between. */
 #include "thread/thread.h"
 
-enum { LOADS_MOST = 512, BUCKETS = 1 << 12 };
-
-/* A node that equal ones come to, by its operands. */
-typedef struct Known {
-	const ThreadNode *n;
-	struct Known *next;
-} Known;
+enum { LOADS_MOST = 512 };
 
 typedef struct Count {
 	const ThreadModule *m;
@@ -26,7 +20,7 @@ typedef struct Count {
 	int *uses;                                      /* of each register */
 	Reg *user;                                      /* the first result of a node that uses it */
 	Reg *same;                                      /* the register that it is equal to; 0: none */
-	Known *known[BUCKETS];
+	HashTable known;                                /* nodes that equal ones come to, by their operands */
 	const ThreadNode *load[LOADS_MOST];             /* that later ones may be equal to */
 	int nload;
 	bool is_half;                                   /* the present node's product was made with its other half */
@@ -59,38 +53,37 @@ is_equal(const Count *c, const ThreadNode *a, const ThreadNode *b)
 
 /* One multiplication gives both halves of a product of 32 bits. */
 static bool
-has_half(const Count *c, const Known *k, const ThreadNode *n)
+is_half(const Count *c, const ThreadNode *k, const ThreadNode *n)
 {
 	int other = n->op == THREAD_MUL ? THREAD_MULHI_U : THREAD_MUL;
-	if (n->type != REG_I32 || (n->op != THREAD_MUL && n->op != THREAD_MULHI_U))
+	return k->kind == NODE_OP && k->op == other && k->type == REG_I32 &&
+	    same_of(c, k->in[0]) == same_of(c, n->in[0]) && same_of(c, k->in[1]) == same_of(c, n->in[1]);
+}
+
+static bool
+has_half(const Count *c, uint64_t hash, const ThreadNode *n)
+{
+	if (n->kind != NODE_OP || n->type != REG_I32 || (n->op != THREAD_MUL && n->op != THREAD_MULHI_U))
 		return false;
-	for (; k; k = k->next)
-		if (k->n->kind == NODE_OP && k->n->op == other && k->n->type == REG_I32 &&
-		    same_of(c, k->n->in[0]) == same_of(c, n->in[0]) && same_of(c, k->n->in[1]) == same_of(c, n->in[1]))
-			return true;
-	return false;
+	return TABLE_FIND(e, &c->known, hash, is_half(c, e->of, n));
 }
 
 /* Is it what a node before it is?  Loads that are equal make it so, which the thread IR keeps apart. */
 static bool
 is_known(Count *c, const ThreadNode *n)
 {
-	unsigned hash = (unsigned)n->kind;
+	uint64_t hash = hash_mix(0, (uint64_t)n->kind);
 	if (n->kind != NODE_OP && n->kind != NODE_CAST && n->kind != NODE_POINTER)
 		return false;
 	for (int i = 0; i < n->nin; i++)
-		hash = hash * 1000003 + (unsigned)same_of(c, n->in[i]);
-	Known **at = &c->known[hash % BUCKETS];
-	c->is_half = n->kind == NODE_OP && has_half(c, *at, n);
-	for (const Known *k = *at; k; k = k->next)
-		if (is_equal(c, k->n, n)) {
-			make_same(c, n, k->n);
-			return true;
-		}
-	Known *k = NEW(c->m->mem, Known);
-	*k = (Known){n, *at};
-	*at = k;
-	return false;
+		hash = hash_mix(hash, (uint64_t)same_of(c, n->in[i]));
+	c->is_half = has_half(c, hash, n);
+	const HashEntry *is = TABLE_FIND(e, &c->known, hash, is_equal(c, e->of, n));
+	if (is)
+		make_same(c, n, is->of);
+	else
+		table_add(c->m->mem, &c->known, hash, (void *)n, 0);
+	return is;
 }
 
 /* ---- arithmetic ---- */
