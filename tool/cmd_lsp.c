@@ -217,7 +217,7 @@ int
 cmd_lsp(const Cli *cli)
 {
 	Server s = {.cli = cli, .target = target_named("sm_90a")};
-	bool broken, runs = true;
+	bool broken, runs = true, talks = false;
 	if (!cli_operands(cli, 0, 0))
 		return EXIT_MISUSE;
 	setvbuf(stdin, NULL, _IONBF, 0);
@@ -225,6 +225,7 @@ cmd_lsp(const Cli *cli)
 		json_t *message = connection_read(&broken);
 		if (!message && !broken)
 			break;
+		talks |= message != NULL;
 		if (message)
 			runs = handle(&s, message);
 		else
@@ -235,5 +236,11 @@ cmd_lsp(const Cli *cli)
 	}
 	while (s.docs)
 		document_close(&s, s.docs);
+	if (!talks)
+		return cli_wrong("standard input has no message of the Language Server Protocol, a header with "
+				 "Content-Length and as many bytes of JSON: editors start this command "
+				 "(docs/editors.md)");
+	if (runs && !s.stopped)
+		return cli_wrong("standard input ended before the client had said exit");
 	return s.stopped && !runs ? EXIT_GOOD : EXIT_WRONG;
 }
