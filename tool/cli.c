@@ -260,6 +260,21 @@ cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
 }
 
 bool
+cli_positive(const Cli *cli, OptionId o, double absent, double *out)
+{
+	char *end;
+	*out = absent;
+	if (!cli_has(cli, o))
+		return true;
+	*out = number_read(cli->value[o], &end);
+	if (*cli->value[o] && !*end && isfinite(*out) && *out >= 0 && *out <= 1e6)
+		return true;
+	cli_misuse("--%s takes a number of %s, found '%s'", option_info[o].name, o == OPT_REST ? "milliseconds" : "seconds",
+	    cli->value[o]);
+	return false;
+}
+
+bool
 cli_value(const Pair *pair, TglArg *out)
 {
 	char *end;

@@ -62,6 +62,8 @@ bool cli_parse(Cli *cli, int argc, char **argv);
 static inline bool cli_has(const Cli *cli, OptionId o) { return cli->value[o] != NULL; }
 /* A whole number option; `absent` if it was not given.  False after printing what is wrong. */
 bool cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out);
+/* A number from 0 on, of seconds or, of --rest, milliseconds; `absent` if it was not given.  False after printing. */
+bool cli_positive(const Cli *cli, OptionId o, double absent, double *out);
 int cli_misuse(const char *fmt, ...) PRINTF(1, 2);          /* prints, returns EXIT_MISUSE */
 int cli_wrong(const char *fmt, ...) PRINTF(1, 2);           /* prints, returns EXIT_WRONG */
 /* The value of a -D as an argument of the library: a number, true, false or a dtype; false after printing. */
@@ -103,12 +105,17 @@ typedef struct CliCode {
 	Text listing, control;                          /* empty: not known */
 	bool has_resources;
 	int registers, spills, stack;
+	bool is_late;                                   /* a tool was stopped, as it took too long */
+	double seconds;                                 /* of a processor, that ptxas took for it */
 } CliCode;
 
 /* The instructions of kernels as `nvdisasm` prints them, each run of them below a line that says which line of the source
  * it is for; `control`: six digits for each, which say when it goes; and what ptxas says that a thread takes.  Nothing is
- * printed where there is no ptxas or no nvdisasm.  To be closed. */
-void cli_assemble(const Target *t, CliCode *all, int n);
+ * printed where there is no ptxas or no nvdisasm.  Each tool is stopped after so many seconds of a processor.  To be
+ * closed. */
+void cli_assemble(const Target *t, CliCode *all, int n, int seconds);
+/* Seconds of a processor that this process and those that it has waited for took. */
+double cli_processor_seconds(void);
 void cli_code_close(CliCode *c);
 
 /* Is there a ptxas? */

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SEARCH "PATH=\"$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:/usr/local/cuda/bin\" && "
@@ -215,9 +217,31 @@ read_resources(CliCode *c, const char *said)
 	c->stack = used ? number_before(at, " bytes stack frame") : 0;
 }
 
-/* False: ptxas refuses them together. */
+double
+cli_processor_seconds(void)
+{
+	static const double MICRO = 1e-6;
+	static const int of[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+	double all = 0;
+	for (int i = 0; i < LEN(of); i++) {
+		struct rusage r;
+		if (getrusage(of[i], &r) == 0)
+			all += (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+			    MICRO * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+	}
+	return all;
+}
+
+/* The shell that `run` starts becomes the tool, so that its end by the limit is a signal's, of which no shell reports. */
 static bool
-assemble_all(const Target *t, CliCode *const *all, int n)
+was_stopped(int status)
+{
+	return status >= 0 && WIFSIGNALED(status);
+}
+
+/* False: ptxas refuses them together, or was stopped. */
+static bool
+assemble_all(const Target *t, CliCode *const *all, int n, int seconds)
 {
 	Work w;
 	char command[200];
@@ -225,12 +249,24 @@ assemble_all(const Target *t, CliCode *const *all, int n)
 	for (int i = 0; i < n; i++)
 		put_kernel(&ptx, &all[i]->ptx);
 	bool opened = n && work_open(&w, &ptx);
-	snprintf(command, sizeof command, "ptxas %s-v -lineinfo -arch=%s in.ptx -o out.cubin 2>&1",
-	    n ? linked(&ptx) : "", t->name);
-	bool ok = opened && run(&w, command, &said) == 0;
-	bool listed = ok && has_tool(&w, "nvdisasm") &&
-		      run(&w, "nvdisasm -g -c -hex out.cubin 2>/dev/null", &text) == 0 && text.n;
-	for (int i = 0; i < n && ok; i++) {
+	snprintf(command, sizeof command, "ulimit -t %d && exec ptxas %s-v -lineinfo -arch=%s in.ptx -o out.cubin 2>&1",
+	    seconds, n ? linked(&ptx) : "", t->name);
+	double begun = cli_processor_seconds();
+	int status = opened ? run(&w, command, &said) : -1;
+	double took = cli_processor_seconds() - begun;
+	bool ok = status == 0, late = was_stopped(status), listed = false;
+	if (ok && has_tool(&w, "nvdisasm")) {
+		snprintf(command, sizeof command, "ulimit -t %d && exec nvdisasm -g -c -hex out.cubin 2>/dev/null",
+		    seconds);
+		status = run(&w, command, &text);
+		late = was_stopped(status);
+		listed = status == 0 && text.n;
+	}
+	for (int i = 0; i < n; i++) {
+		all[i]->is_late = late;
+		all[i]->seconds = took * (double)all[i]->ptx.n / (double)MAX(ptx.n, 1);
+		if (!ok)
+			continue;
 		read_resources(all[i], said.n ? said.at : "");
 		if (listed)
 			put_instructions(text.at, all[i]->name, &all[i]->listing, &all[i]->control);
@@ -245,7 +281,7 @@ assemble_all(const Target *t, CliCode *const *all, int n)
 
 /* nvdisasm takes a second to begin, so that one has all kernels that ptxas takes together. */
 void
-cli_assemble(const Target *t, CliCode *all, int n)
+cli_assemble(const Target *t, CliCode *all, int n, int seconds)
 {
 	enum { TOGETHER = 64 };
 	CliCode *some[TOGETHER];
@@ -256,13 +292,13 @@ cli_assemble(const Target *t, CliCode *all, int n)
 			if (!one->ptx.n || (*linked(&one->ptx) != 0) != is_linked)
 				continue;
 			if (stands_alone(&one->ptx) || k == TOGETHER)
-				assemble_all(t, &one, 1);
+				assemble_all(t, &one, 1, seconds);
 			else
 				some[k++] = one;
 		}
-		bool ok = assemble_all(t, some, k);
+		bool ok = assemble_all(t, some, k, seconds) || (k && some[0]->is_late);
 		for (int i = 0; !ok && k > 1 && i < k; i++)
-			assemble_all(t, &some[i], 1);
+			assemble_all(t, &some[i], 1, seconds);
 	}
 }
 

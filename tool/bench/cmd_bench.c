@@ -18,21 +18,6 @@ typedef struct Request {
 } Request;
 
 static bool
-positive(const Cli *cli, OptionId o, double absent, double *out)
-{
-	char *end;
-	*out = absent;
-	if (!cli_has(cli, o))
-		return true;
-	*out = number_read(cli->value[o], &end);
-	if (*cli->value[o] && !*end && isfinite(*out) && *out >= 0 && *out <= 1e6)
-		return true;
-	cli_misuse("--%s takes a number of %s, found '%s'", option_info[o].name, o == OPT_REST ? "milliseconds" : "seconds",
-	    cli->value[o]);
-	return false;
-}
-
-static bool
 split_vs(const Cli *cli, Request *w)
 {
 	const char *vs = cli->value[OPT_VS], *colon = vs ? strrchr(vs, ':') : NULL;
@@ -60,8 +45,8 @@ read_request(const Cli *cli, Request *w)
 	*w = (Request){0};
 	bool ok = cli_number(cli, OPT_ROUNDS, 21, &w->rounds) && cli_number(cli, OPT_SEED, 0, &w->seed) &&
 		  cli_number(cli, OPT_SETS, 0, &w->sets) && cli_number(cli, OPT_BLOCK, 0, &w->block) &&
-		  cli_number(cli, OPT_SHARED, 0, &w->shared) && positive(cli, OPT_SECONDS, 2, &w->seconds) &&
-		  positive(cli, OPT_REST, 0, &w->rest) && split_vs(cli, w);
+		  cli_number(cli, OPT_SHARED, 0, &w->shared) && cli_positive(cli, OPT_SECONDS, 2, &w->seconds) &&
+		  cli_positive(cli, OPT_REST, 0, &w->rest) && split_vs(cli, w);
 	if (ok && w->rounds < 1)
 		return cli_misuse("--rounds takes a number from 1 up"), false;
 	if (ok && w->sets > MAX_SETS)

@@ -83,14 +83,14 @@ add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
 
 /* As PTX, where the target has that, and what its tools make of it; false after errors. */
 static bool
-make_code(Module *m, const Target *t, CliCode *out)
+make_code(Module *m, const Target *t, int seconds, CliCode *out)
 {
 	*out = (CliCode){.name = m->funcs.at[0]->name};
 	if (t->kind != TARGET_PTX)
 		return true;
 	bool ok = compile_text(m, t, STAGE_PTX, &out->ptx, NULL);
 	if (ok)
-		cli_assemble(t, out, 1);
+		cli_assemble(t, out, 1, seconds);
 	return ok;
 }
 
@@ -108,7 +108,7 @@ report_inspect(Module *m, const Target *t, const Bound *b, const char *source, I
 {
 	CliCode code;
 	json_t *stages = json_array();
-	bool ok = make_code(m, t, &code);
+	bool ok = make_code(m, t, REPORT_ASSEMBLE, &code);
 	if (ok && t->kind == TARGET_PTX && !code.has_resources)         /* an assembler of another kind */
 		code.has_resources = cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
 	ok = ok && cli_inspect_code(m, t, b, &code, out);
@@ -386,70 +386,17 @@ measured_us(const Cli *cli, const json_t *tuning, const json_t *profile)
 	return 1e6 * json_number_value(json_object_get(profile, "seconds"));
 }
 
-/* Bytes of an example's tensors, and a scalar's each; -1: it cannot be bound. */
-static double
-example_bytes(Kernel *k, const ExampleItem *ex)
-{
-	Compile *cx = k->program->cx;
-	Bound b;
-	double bytes = 0;
-	cx->muted++;
-	bool ok = example_bind(k, ex, NULL, 0, NEW_ARRAY(cx->mem, ArgInfo, k->params.n), &b);
-	cx->muted--;
-	for (int i = 0; ok && i < k->params.n; i++) {
-		double of = dtype_info[b.param[i].dtype].bits / 8.;
-		for (int d = 0; d < b.param[i].rank; d++)
-			of *= (double)b.param[i].dim[d];
-		bytes += of;
-	}
-	return ok ? bytes : -1;
-}
-
-/* Where neither an example nor sizes were asked for, nor a run, which takes long with many, and the text is not the
- * explorer's, which runs the first: the largest of those that are marked bench; NULL: there is none. */
-static const ExampleItem *
-benchmark_of(const Cli *cli, Kernel *k)
-{
-	const ExampleItem *best = NULL;
-	double most = -1;
-	if (cli_has(cli, OPT_EXAMPLE) || cli_has(cli, OPT_RUN) || cli->strides.n > 0 || cli->from_input)
-		return NULL;
-	for (int i = 0; i < cli->define.n; i++) {
-		const char *name = cli->define.at[i].name;
-		bool of_schedule = schedule_named(name) >= 0 ||
-		    ANY_OF(c, k->item->ctparams.n, strcmp(k->item->ctparams.at[c].name, name) == 0);
-		if (!of_schedule)
-			return NULL;
-	}
-	for (int i = 0; i < k->examples.n; i++) {
-		double bytes = k->examples.at[i].is_bench ? example_bytes(k, &k->examples.at[i]) : -1;
-		best = bytes > most ? &k->examples.at[i] : best;
-		most = MAX(most, bytes);
-	}
-	return best;
-}
-
-/* Of what sizes all is, where the kernel has several examples: "example \"large\", the largest that is marked bench". */
-static const char *
-sizes_of(const Cli *cli, const Kernel *k, const ExampleItem *bench, Arena *mem)
-{
-	if (k->examples.n < 2)
-		return NULL;
-	const char *label = bench ? bench->label : k->examples.at->label;
-	label = cli_has(cli, OPT_EXAMPLE) ? cli->value[OPT_EXAMPLE] : label;
-	const char *which = *label ? arena_printf(mem, "example \"%s\"", label) : "the example without a name";
-	int marked = 0;
-	for (int i = 0; i < k->examples.n; i++)
-		marked += k->examples.at[i].is_bench;
-	const char *why = !bench ? "" : marked > 1 ? ", the largest marked bench" : ", marked bench";
-	return arena_printf(mem, "%s%s%s", which, why, cli->define.n ? ", but for -D" : "");
-}
-
 json_t *
 report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 {
 	Compile *cx = k->program->cx;
-	const ExampleItem *bench = benchmark_of(asked, k);
+	ReportTime time = {.begun = cli_processor_seconds()};
+	if (!cli_positive(asked, OPT_SECONDS, REPORT_SECONDS, &time.most)) {
+		*misuse = true;
+		return NULL;
+	}
+	time.tool = cli_has(asked, OPT_SECONDS) ? (int)MAX(time.most, 1) : REPORT_ASSEMBLE;
+	const ExampleItem *bench = report_benchmark(asked, k);
 	Cli with = *asked, *cli = &with;
 	if (bench)
 		with.value[OPT_EXAMPLE] = bench->label;
@@ -464,7 +411,7 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	CliCode code = {.registers = 0};
-	bool ok = m && make_code(m, t, &code) && cli_inspect_code(m, t, &bound, &code, &x) &&
+	bool ok = m && make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x) &&
 		  (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
@@ -481,12 +428,13 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound, &why, text_lines(f->text), code.listing.n > 0,
-			json_is_object(counted)));
+		    report_variants(cli, k, t, &x, &bound, &why, &(ReportCode){&code, text_lines(f->text),
+			json_is_object(counted)}, &time));
 	if (out) {
+		json_object_set_new(out, "time", report_time_json(&time, &code));
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
-		json_object_set_new(out, "sizes_of", json_string(sizes_of(asked, k, bench, cx->mem)));
+		json_object_set_new(out, "sizes_of", json_string(report_sizes_of(asked, k, bench, cx->mem)));
 	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);

@@ -33,6 +33,33 @@ json_t *report_lines(StageKind kind, const char *text, const char *ptx);
  * cx, or (*misuse) after printing. */
 json_t *report_gather(const Cli *cli, Kernel *k, const Target *t, bool *misuse);
 
+/* example.c */
+
+/* Where neither an example nor sizes were asked for, nor a run, which takes long with many, and the text is not the
+ * explorer's, which runs the first: the largest of those that are marked bench; NULL: there is none. */
+const ExampleItem *report_benchmark(const Cli *cli, Kernel *k);
+/* Of what sizes all is, where the kernel has several examples: "example \"large\", the largest that is marked bench". */
+const char *report_sizes_of(const Cli *cli, const Kernel *k, const ExampleItem *bench, Arena *mem);
+
+/* Seconds of a processor that a page takes, of this process and of tools: no change is begun behind `most`, and each
+ * tool is stopped after `tool`. */
+enum { REPORT_SECONDS = 3, REPORT_ASSEMBLE = 10 };      /* without --seconds */
+typedef struct ReportTime {
+	double begun, most;
+	int tool;
+	json_t *left;                                   /* changes that were not begun; NULL: none */
+} ReportTime;
+
+/* The kernel's own code, of a source of so many lines. */
+typedef struct ReportCode {
+	const CliCode *code;
+	int lines;
+	bool is_counted;                                /* what it takes, so that what changes take is, too */
+} ReportCode;
+
+/* {"most": 3, "left": ["warps=4"], "stopped": false}: `stopped`, a tool for the kernel's own code. */
+json_t *report_time_json(ReportTime *time, const CliCode *code);
+
 /* Adds the stage of SASS, where there is one. */
 void report_add_listing(json_t *stages, const CliCode *c);
 
@@ -48,7 +75,7 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
  * room for, or took to be slower, is left out.  Of the fastest, `built_us` is the estimate of their code, and other warps
  * where there is a listing: by its instructions, where those of the kernel are counted, else by its registers. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines, bool listed, bool counted);
+    const ChooseWhy *why, const ReportCode *code, ReportTime *time);
 /* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
 bool report_is_barrier(const char *line);
 /* Those of the stage of SASS, -1 where there is none; `lines` gets {"12": [2, "scan"]}: how many, and what for. */

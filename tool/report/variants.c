@@ -11,7 +11,9 @@
 
 #include <string.h>
 
-static const double SECONDS = 1.5;                        /* for all tiles; for schedules again */
+/* Of what is left of the page's time as changes begin, or LEAST seconds: for tiles' estimates, and until when all
+ * others have theirs; what comes then is compiled. */
+static const double TILES_SHARE = .3, TRIED_SHARE = .6, LEAST = 1.5;
 
 bool
 variant_is_given(const Variants *v, const char *name)
@@ -267,13 +269,51 @@ bill_of(const Variants *v, const Bound *b, Func *f, Bill *out)
 	       (estimate_bill(f, b, v->t, mem, NULL, out) && out->cycles > 0);
 }
 
+double
+variant_left(const Variants *v)
+{
+	return v->until - (cli_processor_seconds() - v->time->begun);
+}
+
+/* Is it one of those that are to be compiled, with the same values? */
+static bool
+is_there(const Variants *v, const With *with)
+{
+	return ANY_OF(i, v->with.n, v->with.at[i].wanted && v->with.at[i].fast == with->fast &&
+	    strcmp(defined(v, &v->with.at[i]), defined(v, with)) == 0);
+}
+
+void
+variant_leave(const Variants *v, const With *with)
+{
+	Text as = {0};
+	json_t *one;
+	size_t i;
+	text_put(&as, with->fast ? VARIANT_FAST : "");
+	for (int k = 0; k < with->n; k++) {
+		text_printf(&as, "%s%s = ", as.n ? ", " : "", with->value[k].name);
+		const_text(&with->value[k].value, &as);
+	}
+	bool had = false;
+	json_array_foreach(v->time->left, i, one)
+		had |= strcmp(as.at, json_string_value(one)) == 0;
+	if (!v->time->left)
+		v->time->left = json_array();
+	if (!had)
+		json_array_append_new(v->time->left, json_string(as.at));
+	text_close(&as);
+}
+
 int
 variant_add(Variants *v, With with, const char *said, bool may_spill)
 {
 	Compile *cx = v->k->program->cx;
 	Bill bill;
-	if ((double)(clock() - v->begun) / CLOCKS_PER_SEC > SECONDS)
+	if (variant_left(v) <= 0) {
+		if (!is_there(v, &with))
+			variant_leave(v, &with);
 		return -1;
+	}
 	cx->muted++;
 	variant_elaborate(v, &with);
 	with.m = module_with(v, with, &with.b);
@@ -330,14 +370,24 @@ variant_try(Variants *v, const char *name, int64_t value, bool may_spill)
 }
 
 json_t *
-report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
-    const ChooseWhy *why, int lines, bool listed, bool counted)
+report_time_json(ReportTime *time, const CliCode *code)
 {
-	Variants v = {.cli = cli, .k = k, .t = t, .begun = clock(), .why = why, .now = b, .own = x, .all = json_array(),
-	    .is_counted = counted};
+	return json_pack("{s:f, s:o, s:b}", "most", time->most, "left", time->left ? time->left : json_array(), "stopped",
+	    code->is_late);
+}
+
+json_t *
+report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
+    const ChooseWhy *why, const ReportCode *code, ReportTime *time)
+{
+	double used = cli_processor_seconds() - time->begun, whole = MAX(time->most - used, MIN(LEAST, time->most));
+	Variants v = {.cli = cli, .k = k, .t = t, .why = why, .now = b, .own = x, .all = json_array(), .code = code,
+	    .time = time, .until = used + TRIED_SHARE * whole};
 	if (x->bill.cycles <= 0 || t->kind != TARGET_PTX || cli->from_input)
 		return v.all;
 	v.ir = ir_of(&v, x->f->module);
+	variants_want_first(&v);
+	v.until = MIN(cli_processor_seconds() - time->begun + TILES_SHARE * whole, v.until);
 	for (int i = 0; i < b->nct; i++) {
 		const Const *now = &b->ct[i].value;
 		const char *name = b->ct[i].name;
@@ -351,8 +401,7 @@ report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x,
 		variant_try(&v, name, down, false);
 		variant_try(&v, name, 2 * up, false);
 	}
-	v.begun = clock();
-	variants_build(
-	    &v, lines, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock, listed);
+	v.until = used + TRIED_SHARE * whole;
+	variants_build(&v, used + whole, VARIANT_CLOSE * MAX(x->compared, x->bill.cycles) / t->rates->clock);
 	return v.all;
 }

@@ -7,8 +7,6 @@
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 
-#include <time.h>
-
 enum { VARIANT_LEAST = 8, VARIANT_MOST = 4096 };          /* of a tile's extent */
 #define VARIANT_FAST "fast:: functions and divisions"
 #define VARIANT_CLOSE 1.1                                 /* of the kernel's own, before there is code: worth compiling */
@@ -27,7 +25,6 @@ typedef struct Variants {
 	const Cli *cli;
 	Kernel *k;
 	const Target *t;
-	clock_t begun;
 	const ChooseWhy *why;
 	const Bound *now;
 	const char *ir;                                         /* of the kernel as it is */
@@ -36,8 +33,9 @@ typedef struct Variants {
 	VEC(With) with;                                         /* of each of all */
 	VEC(Place) slow;                                        /* functions and divisions that have a fast:: form */
 	VEC(int) order; /* which are to be compiled, the most important first */
-	size_t bytes;   /* of PTX, so far */
-	bool is_counted; /* the kernel's machine code says what it takes, so that that of others is counted, too */
+	const ReportCode *code;
+	ReportTime *time;
+	double until;    /* of the page's time: no change is begun behind it */
 } Variants;
 
 bool variant_is_given(const Variants *v, const char *name);
@@ -48,9 +46,18 @@ int variant_add(Variants *v, With with, const char *said, bool may_spill);
 int variant_try(Variants *v, const char *name, int64_t value, bool may_spill);
 /* What is elaborated from now on, as bills of products are once more, has its functions; NULL: the text's own. */
 void variant_elaborate(const Variants *v, const With *with);
-/* variants_built.c: compiles what is most promising, of a source of so many lines; `most` µs: of
- * tiles before there is code; `listed`: there is machine code, by whose registers and spills, at least, all
- * are estimated. */
-void variants_build(Variants *v, int lines, double most, bool listed);
+/* variants_built.c: what has gained most for its time; where there is machine code, more. */
+void variants_want_first(Variants *v);
+/* Compiles what is most promising, in `whole` seconds of the page; `most` µs: of tiles before there is code. */
+void variants_build(Variants *v, double whole, double most);
+/* variants_anew.c: is a change named by a value, which it does not only leave as it was chosen? */
+bool variant_says(const Variants *v, int nth, const char *name);
+/* "line 240 has a histogram, with warps = 4": what the change has, by the figures of its code, that the kernel has not,
+ * beside what it is named by. */
+const char *variant_gains(const Variants *v, const Inspection *x, int nth);
+/* A change that the page has no time for. */
+void variant_leave(const Variants *v, const With *with);
+/* Seconds of the page that are left before a share of what changes may take is over. */
+double variant_left(const Variants *v);
 
 #endif

@@ -11,9 +11,9 @@ enum { TILES = 4, WORDS = 3 };                            /* of each so many */
 enum { LINE = 128 };                                      /* bytes of memory */
 enum {
 	PTX_MOST = 300000,
-	PTX_FURTHER = 400000,
+	PTX_FURTHER = 100000,
 	PTX_OVER = 80000
-}; /* bytes in all, which ptxas takes two seconds for; the last may go beyond so far */
+}; /* bytes, at most, which ptxas takes two seconds for; the last may go beyond so far */
 static const double NO_MORE = 1.01;                       /* of the kernel's own: not slower */
 static const double LESS = 0.95;                          /* of the kernel's own: worth going further the same way */
 
@@ -60,60 +60,12 @@ least_row(const Inspection *x)
 	return least;
 }
 
-/* Has one of the first n lines of inspect what this one has, as "histogram", of the same line of the source? */
-static bool
-has_same(const Inspection *x, int n, const InspectLine *l)
-{
-	for (int i = 0; i < n; i++) {
-		const InspectLine *o = &x->lines.at[i];
-		if (o->op && o->op->place.line == l->op->place.line && strcmp(o->what, l->what) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Is a value one that a change is named by, and not one that it leaves as it was chosen? */
-static bool
-is_said(const Variants *v, int nth, const char *name)
-{
-	const char *all = json_string_value(json_object_get(json_array_get(v->all, (size_t)nth), "values"));
-	size_t n = strlen(name);
-	for (const char *at = all; (at = strstr(at, name)); at += n)
-		if ((at == all || at[-1] == ' ') && strncmp(at + n, " = ", 3) == 0)
-			return true;
-	return false;
-}
-
-/* "line 240 has a histogram, blocks stay for several programs": what the kernel as it is has not. */
-static const char *
-gained(const Variants *v, const Inspection *x, int nth)
-{
-	static const ScheduleName word[] = {SCHEDULE_CTAS, SCHEDULE_SPLIT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
-	    SCHEDULE_KEEP, SCHEDULE_SHARE, SCHEDULE_SLICES};
-	Text t = {0};
-	text_put(&t, "");
-	for (int i = 0; i < x->lines.n; i++) {
-		const InspectLine *l = &x->lines.at[i];
-		if (l->kind == INSPECT_REDUCE && l->op && l->op->place.file == x->f->place.file &&
-		    !has_same(v->own, v->own->lines.n, l) && !has_same(x, i, l))
-			text_printf(&t, "%sline %d has a %s", t.n ? ", " : "", l->op->place.line, l->what);
-	}
-	if (x->f->schedule.persistent > 0 && v->own->f->schedule.persistent <= 0)
-		text_printf(&t, "%sblocks stay for several programs", t.n ? ", " : "");
-	for (int i = 0; i < LEN(word); i++) { /* chosen anew with it */
-		int now = MAX(v->own->f->schedule.at[word[i]], 1), then = MAX(x->f->schedule.at[word[i]], 1);
-		if (now != then && !is_said(v, nth, schedule_info[word[i]].text))
-			text_printf(&t, "%swith %s = %d", t.n ? ", " : "", schedule_info[word[i]].text, then);
-	}
-	return text_take(&t, v->k->program->cx->mem);
-}
-
 /* Adds `built_us`, `spills`, `barriers`, by lines too, and `gains`, what its code has that the kernel's has not; the
  * first 0 where it does not compile, or takes shorter rows than lines of memory that the kernel takes whole.  Those come
  * slower than the model has it: an instance norm by BC = 16 (64 bytes) was to take 0.73 of the time of BC = 32, and
  * takes 1.30 on an H200; a weight norm by BO = 16 alike. */
 static void
-add_built(Variants *v, int nth, int lines, const CliCode *code)
+add_built(Variants *v, int nth, const CliCode *code)
 {
 	Compile *cx = v->k->program->cx;
 	json_t *j = json_array_get(v->all, (size_t)nth), *stages = json_array();
@@ -125,8 +77,8 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	variant_elaborate(v, NULL);
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
-		if (v->is_counted) {
-			json_t *counted = report_count_code(stages, lines, &x, &with->b, cx->mem);
+		if (v->code->is_counted) {
+			json_t *counted = report_count_code(stages, v->code->lines, &x, &with->b, cx->mem);
 			ok = json_is_object(counted); /* else its time is on another scale */
 			json_decref(counted);
 		}
@@ -136,8 +88,18 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
 	json_t *at = json_object();
 	json_object_set_new(j, "barriers", json_integer(ok ? report_barriers(stages, &x, at) : -1));
 	json_object_set_new(j, "barrier_lines", at);
-	json_object_set_new(j, "gains", json_string(ok ? gained(v, &x, nth) : ""));
+	json_object_set_new(j, "gains", json_string(ok ? variant_gains(v, &x, nth) : ""));
 	json_decref(stages);
+}
+
+/* Bytes of PTX that ptxas has time for until then, at the rate of the kernel's own; at most `most`. */
+static size_t
+bytes_until(const Variants *v, double until, size_t most)
+{
+	const CliCode *own = v->code->code;
+	double left = until - (cli_processor_seconds() - v->time->begun);
+	double bytes = own->seconds > 0 ? left / own->seconds * (double)own->ptx.n : (double)most;
+	return bytes <= 0 ? 0 : bytes < (double)most ? (size_t)bytes : most;
 }
 
 /* All that is wanted and fits, assembled together, each kernel by a name of its own.  Of roles that
@@ -145,15 +107,16 @@ add_built(Variants *v, int nth, int lines, const CliCode *code)
  * attention with a cap has them, and by fast::tanh is chosen without: compiled 0.66 times, an H100
  * takes 0.74. */
 static void
-build_wanted(Variants *v, int lines, size_t most)
+build_wanted(Variants *v, double until, size_t most)
 {
 	Compile *cx = v->k->program->cx;
 	int n = v->order.n, of = 0;
 	CliCode *code = NEW_ARRAY(cx->mem, CliCode, n);
 	int *nth = NEW_ARRAY(cx->mem, int, n);
 	bool had = func_find(v->own->f, OP_ROLES);
+	size_t bytes = 0, room = bytes_until(v, until, most);
 	cx->muted++;
-	for (int k = 0; k < n && v->bytes < most; k++) {
+	for (int k = 0; k < n && bytes < room; k++) {
 		int i = v->order.at[k];
 		Func *f = v->with.at[i].m->funcs.at[0];
 		if (json_object_get(json_array_get(v->all, (size_t)i), "built_us"))
@@ -161,15 +124,20 @@ build_wanted(Variants *v, int lines, size_t most)
 		f->name = arena_printf(cx->mem, "%s_%d", f->name, i);
 		code[of] = (CliCode){.name = f->name};
 		if (!(had || !func_find(f, OP_ROLES)) ||
-		    !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL) ||
-		    (v->bytes > 0 && v->bytes + code[of].ptx.n > most + PTX_OVER)) /* others may be shorter */
+		    !compile_text(v->with.at[i].m, v->t, STAGE_PTX, &code[of].ptx, NULL))
 			text_close(&code[of].ptx);
-		v->bytes += code[of].ptx.n;
+		room = bytes_until(v, until, most);
+		if (bytes > 0 && bytes + code[of].ptx.n > room + PTX_OVER) { /* others may be shorter */
+			cli_code_close(&code[of]);
+			continue;
+		}
+		bytes += code[of].ptx.n;
 		nth[of++] = i;
 	}
-	cli_assemble(v->t, code, of);
+	cli_assemble(v->t, code, of, v->time->tool);
 	for (int i = 0; i < of; i++) {
-		add_built(v, nth[i], lines, &code[i]);
+		if (!code[i].is_late)
+			add_built(v, nth[i], &code[i]);
 		cli_code_close(&code[i]);
 	}
 	cx->muted--;
@@ -395,8 +363,8 @@ want_both(Variants *v, int first, int second)
 	for (int i = 0; i < a->n + b->n; i++) {
 		const NamedConst *c = i < a->n ? &a->value[i] : &b->value[i - a->n];
 		bool is_both = i < a->n ? named_const(b->value, b->n, c->name) : named_const(a->value, a->n, c->name);
-		bool by_second = is_both && is_said(v, second, c->name);
-		if (by_second && is_said(v, first, c->name))
+		bool by_second = is_both && variant_says(v, second, c->name);
+		if (by_second && variant_says(v, first, c->name))
 			return;
 		if (!is_both || by_second == (i >= a->n))
 			value[both.n++] = *c;
@@ -460,22 +428,43 @@ want_further(Variants *v)
 	}
 }
 
+/* Those for which there was no time get no code. */
+static void
+leave_unbuilt(Variants *v)
+{
+	for (int k = 0; k < v->order.n; k++) {
+		const json_t *j = json_array_get(v->all, (size_t)v->order.at[k]);
+		if (!json_object_get(j, "built_us"))
+			variant_leave(v, &v->with.at[v->order.at[k]]);
+	}
+}
+
 void
-variants_build(Variants *v, int lines, double most, bool listed)
+variants_want_first(Variants *v)
 {
 	want_fast(v);
-	if (listed)
+	if (v->code->code->listing.n)
 		want_alone(v);
+}
+
+void
+variants_build(Variants *v, double whole, double most)
+{
+	/* of what is left as each begins: what comes first is assembled, and what is then worth trying is estimated */
+	static const double FIRST_SHARE = .7, FURTHER_SHARE = .4;
 	int nth = next_built(v, most);
 	for (int n = 0; nth >= 0 && n < TILES; n++, nth = next_built(v, most))
 		want(v, nth, NULL);
-	if (listed) {
+	if (v->code->code->listing.n) {
 		want_next(v);
 		want_warps(v);
 		want_words(v);
 	}
-	build_wanted(v, lines, PTX_MOST);
-	v->begun = clock();
+	double now = cli_processor_seconds() - v->time->begun;
+	build_wanted(v, now + FIRST_SHARE * (whole - now), PTX_MOST);
+	now = cli_processor_seconds() - v->time->begun;
+	v->until = now + FURTHER_SHARE * (whole - now);
 	want_further(v);
-	build_wanted(v, lines, PTX_FURTHER);
+	build_wanted(v, whole, PTX_FURTHER);
+	leave_unbuilt(v);
 }

@@ -55,7 +55,7 @@ typedef struct Explain {
 	const Inspection *x;
 	const ChooseWhy *why;
 	const Bound *b;
-	const json_t *limits, *variants, *profile, *warnings, *timeline, *counted; /* of the report */
+	const json_t *limits, *variants, *profile, *warnings, *timeline, *counted, *time; /* of the report */
 	const char *summary; /* what inspect --explain prints */
 	const char *sizes_of; /* the example, where there are several; NULL */
 	TextList source;     /* lines of the text */
@@ -240,6 +240,8 @@ typedef VEC(Suggestion) Suggestions;
 
 Suggestions explain_collect(const Explain *s);
 /* "first to change: BN = 64, then 36.1 µs", or that nothing that was tried is better */
+/* Of a change: "BN = 64 (with warps = 4), its products by wgmma". */
+const char *explain_said_of(const Explain *s, const json_t *change);
 const char *explain_first(const Explain *s, const Suggestions *all);
 void explain_suggestions(const Explain *s, const Suggestions *all, TextList *out); /* but for those that are said */
 double explain_built_us(const Explain *s, const json_t *variant); /* as it is built; 0: it was not, or spills more */
