@@ -18,7 +18,7 @@ enum { LANES = 64, CHUNK = 8192, BAND = 64, STRIP = 512 };
 /* ---- rows: sums, products, xor, any, all ---- */
 
 #define ROW_FOLD(name, T, W, start, step)                                                          \
-	static T name##_chunk(const T *x, int64_t n)                                               \
+	__attribute__((noinline)) static T name##_chunk(const T *x, int64_t n)                     \
 	{                                                                                          \
 		T acc[LANES];                                                                      \
 		for (int j = 0; j < LANES; j++)                                                    \
