@@ -74,6 +74,7 @@ typedef struct MslProgram {
 	uint64_t constants, constants_end;              /* its memory that cannot be written, from base on */
 	MslArray table[MSL_MAX_ARRAYS];                 /* arrays in constant memory */
 	int ntable;
+	struct MslLine *line;                           /* that addr2line has said, by a hash of the address */
 	char *error;                                    /* the compiler's messages, or NULL */
 } MslProgram;
 

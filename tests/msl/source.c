@@ -147,6 +147,13 @@ typedef struct Headers {
 	bool ready;
 } Headers;
 
+enum { LINES = 251 };
+struct MslLine {
+	uint64_t offset;
+	int line;                                       /* 0: not known */
+};
+static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static pthread_mutex_t headers_lock = PTHREAD_MUTEX_INITIALIZER;
 static Headers headers;
 
@@ -223,7 +230,7 @@ compile(MslProgram *p)
 	snprintf(command + n, sizeof command - (size_t)n,
 	    "'%s' -O0 -fPIC -x ir -fdata-sections -c k.bc -o k.o >>log 2>&1 && "
 	    "objcopy --set-section-alignment '.bss.*=65536' --set-section-alignment '.data.*=65536' k.o k2.o >>log 2>&1 && "
-	    "cc -shared k2.o -o k.so >>log 2>&1", clang);
+	    "exec cc -shared k2.o -o k.so >>log 2>&1", clang);
 	if (system(command) != 0) {
 		char *messages = read_all(log, NULL);
 		msl_refuse(p, "%s", messages && *messages ? messages : "error: the compiler failed");
@@ -323,8 +330,12 @@ msl_open(const char *path)
 {
 	MslProgram *p = calloc(1, sizeof *p);
 	char entries[256], *text;
-	if (!p)
+	if (p)
+		p->line = calloc(LINES, sizeof *p->line);
+	if (!p || !p->line) {
+		free(p);
 		return NULL;
+	}
 	const char *tmp = getenv("TMPDIR");
 	snprintf(p->folder, sizeof p->folder, "%s/msl.XXXXXX", tmp && *tmp ? tmp : "/tmp");
 	if (!mkdtemp(p->folder)) {
@@ -371,6 +382,7 @@ msl_close(MslProgram *p)
 	if (p->folder[0])
 		rmdir(p->folder);
 	free(p->error);
+	free(p->line);
 	free(p);
 }
 
@@ -384,12 +396,12 @@ msl_kernel(const MslProgram *p, const char *name)
 }
 
 /* The innermost line of the chain of inlined calls that is in the file itself. */
-int
-msl_line(const MslProgram *p, uint64_t offset)
+static int
+ask_line(const MslProgram *p, uint64_t offset)
 {
 	char command[512], row[1024];
 	int line = 0;
-	snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%llx 2>/dev/null", p->library,
+	snprintf(command, sizeof command, "exec addr2line -i -e '%s' 0x%llx 2>/dev/null", p->library,
 	    (unsigned long long)offset);
 	FILE *f = popen(command, "r");
 	while (f && !line && fgets(row, sizeof row, f)) {
@@ -402,5 +414,18 @@ msl_line(const MslProgram *p, uint64_t offset)
 	}
 	if (f)
 		pclose(f);
+	return line;
+}
+
+/* Reports of one access are many, and each process takes longer than the report. */
+int
+msl_line(const MslProgram *p, uint64_t offset)
+{
+	pthread_mutex_lock(&lines_lock);
+	struct MslLine *known = &p->line[offset % LINES];
+	if (!known->line || known->offset != offset)
+		*known = (struct MslLine){offset, ask_line(p, offset)};
+	int line = known->line;
+	pthread_mutex_unlock(&lines_lock);
 	return line;
 }
