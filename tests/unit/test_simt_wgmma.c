@@ -15,7 +15,8 @@ typedef struct Side {
 typedef struct Case {
 	const WgmmaInfo *w;
 	Side a, b;
-	uint8_t va[64][MOST_K], vb[256][MOST_K];        /* numbers of elements: see number */
+	uint8_t va[64][MOST_K], vb[256][MOST_K];        /* numbers of elements: see element() */
+	uint32_t bits_a[4], bits_b[4];                  /* of their values */
 	uint32_t c[64][256], out[64][256];
 	bool is_fresh;                                  /* the second step begins at 0 */
 	uint32_t before;                                /* a register before the wait */
@@ -73,25 +74,24 @@ element(DType t, int number)
 	return number - (t != TY_U8);
 }
 
-static uint32_t
-pattern(DType t, int number)
+/* The bits of each of the four. */
+static void
+patterns(DType t, uint32_t *bits)
 {
-	if (t == TY_F32)
-		return (uint32_t)bits_of((float)element(t, number));
-	for (uint32_t v = 0;; v++)
-		if (value_of(t, v) == element(t, number))
-			return v;
+	for (int i = 0; i < 4; i++)
+		if (t == TY_F32)
+			bits[i] = (uint32_t)bits_of((float)element(t, i));
+		else
+			for (bits[i] = 0; value_of(t, bits[i]) != element(t, i); bits[i]++)
+				;
 }
 
 static void
-put(Case *x, uint8_t *shared, const Side *s, int at, DType t, uint8_t (*v)[MOST_K])
+put(Case *x, uint8_t *shared, const Side *s, int at, const uint32_t *bits, uint8_t (*v)[MOST_K])
 {
-	uint32_t patterns[4];
-	for (int i = 0; i < 4; i++)
-		patterns[i] = pattern(t, i);
 	for (int r = 0; r < s->rows; r++)
 		for (int k = 0; k < STEPS * x->w->k; k++)
-			memcpy(shared + at + place(s, r, k), &patterns[v[r][k]], (size_t)s->size);
+			memcpy(shared + at + place(s, r, k), &bits[v[r][k]], (size_t)s->size);
 }
 
 static void
@@ -112,8 +112,8 @@ fill(SimtThread *t, Case *x)
 {
 	if (t->thread == 0) {
 		if (x->a.swizzle >= 0)
-			put(x, t->shared, &x->a, A_AT, x->w->a, x->va);
-		put(x, t->shared, &x->b, B_AT, x->w->b, x->vb);
+			put(x, t->shared, &x->a, A_AT, x->bits_a, x->va);
+		put(x, t->shared, &x->b, B_AT, x->bits_b, x->vb);
 	}
 	call(t, PRIM_FENCE_ASYNC, NOTHING);
 	call(t, PRIM_BARRIER, NOTHING);
@@ -130,7 +130,7 @@ words_of_a(const SimtThread *t, const Case *x, int step, uint32_t *words)
 		for (int e = 0; e < per; e++) {
 			int row = 16 * (t->thread / 32) + t->lane / 4 + 8 * (w % 2);
 			int k = step * x->w->k + t->lane % 4 * per + w / 2 * 4 * per + e;
-			uint32_t v = pattern(x->w->a, x->va[row][k]);
+			uint32_t v = x->bits_a[x->va[row][k]];
 			memcpy(byte + e * x->a.size, &v, (size_t)x->a.size);
 		}
 		memcpy(words + w, byte, sizeof byte);
@@ -185,6 +185,8 @@ open(const WgmmaInfo *w, int swizzle_a, bool turned_a, int swizzle_b, bool turne
 	assert_non_null(x);
 	int size = dtype_info[w->a].bits / 8;
 	*x = (Case){.w = w, .a = {swizzle_a, turned_a, 64, size}, .b = {swizzle_b, turned_b, 1 << log2_ceil(w->n), size}};
+	patterns(w->a, x->bits_a);
+	patterns(w->b, x->bits_b);
 	for (int r = 0; r < 256; r++)
 		for (int k = 0; k < MOST_K; k++) {
 			x->va[r % 64][k] = (uint8_t)(random_word(s) % 4);
@@ -270,10 +272,10 @@ body_base(SimtThread *t, void *user)
 	int row, col;
 	if (t->thread == 0) {
 		uint8_t *whole = calloc(1, 1 << 16);    /* where the pattern begins at 0, then moved */
-		put(x, whole, &x->a, 0, x->w->a, x->va);
+		put(x, whole, &x->a, 0, x->bits_a, x->va);
 		memcpy(t->shared + 256, whole, 64 * 128);
 		free(whole);
-		put(x, t->shared, &x->b, B_AT, x->w->b, x->vb);
+		put(x, t->shared, &x->b, B_AT, x->bits_b, x->vb);
 	}
 	call(t, PRIM_BARRIER, NOTHING);
 	call(t, PRIM_WGMMA_FENCE, NOTHING);
