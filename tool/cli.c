@@ -251,6 +251,10 @@ cli_number(const Cli *cli, OptionId o, int64_t absent, int64_t *out)
 	char *end;
 	errno = 0;
 	long long v = strtoll(cli->value[o], &end, integer_base(cli->value[o]));
+	if (errno == ERANGE && !*end && v > 0) {
+		cli_misuse("--%s takes a whole number up to %lld, found '%s'", option_info[o].name, v, cli->value[o]);
+		return false;
+	}
 	if (errno || end == cli->value[o] || *end || v < 0) {
 		cli_misuse("--%s takes a whole number from 0 on, found '%s'", option_info[o].name, cli->value[o]);
 		return false;

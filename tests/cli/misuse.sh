@@ -28,7 +28,7 @@ expect 2 "takes no value" run saxpy.tgl --sanitize=yes
 expect 2 "whole number from 0 on, found '-1'" run saxpy.tgl --threads -1
 expect 2 "whole number from 0 on, found '1x'" run saxpy.tgl --seed 1x
 expect 2 "whole number from 0 on, found ''" run saxpy.tgl --seed=
-expect 2 "whole number from 0 on, found '99999999999999999999'" check saxpy.tgl --seed=99999999999999999999
+expect 2 "whole number up to 9223372036854775807, found '99999999999999999999'" check saxpy.tgl --seed=99999999999999999999
 expect 2 "whole number from 0 on" build saxpy.tgl --max-errors=many
 expect 2 "always, never or auto" run saxpy.tgl --color=blue
 expect 2 "say which with --target" build --emit=ptx saxpy.tgl

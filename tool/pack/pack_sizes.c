@@ -17,6 +17,7 @@
 #include "runtime/cache/cache.h"
 #include "runtime/tune/tune.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -65,7 +66,7 @@ read_tuned(Pack *p, const char *path, PackLines *out)
 	int line;
 	const char *why = "";
 	if (!file_read(path, INT32_MAX, &t))
-		return cli_wrong("cannot read '%s'", path), false;
+		return cli_wrong("cannot read '%s': %s", path, strerror(errno)), false;
 	bool ok = t.n == 0 || tune_read(t.at, add_tuned, &r, &line, &why);
 	if (!ok)
 		cli_wrong("%s:%d: this is no result of tuning: %s", path, line, why);
@@ -103,7 +104,7 @@ read_sizes(Pack *p, const char *path, PackLines *out)
 	bool ok = true;
 	int number = 0;
 	if (!file_read(path, INT32_MAX, &t))
-		return cli_wrong("cannot read '%s'", path), false;
+		return cli_wrong("cannot read '%s': %s", path, strerror(errno)), false;
 	for (char *s = t.at, *end; ok && s && *s; s = end) {
 		end = s + strcspn(s, "\n");
 		if (*end)

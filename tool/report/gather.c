@@ -1,6 +1,7 @@
 /* Compiles a kernel the whole way and keeps every stage on it, with the figures of `inspect`. */
 #include "tool/report/report.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,12 +352,10 @@ profile_json(const Cli *cli, const Kernel *k)
 	if (!cli_has(cli, OPT_PROFILED))
 		return json_null();
 	if (!file_read(path, INT32_MAX, &text))
-		return cli_wrong("cannot read '%s'", path), NULL;
+		return cli_wrong("cannot read '%s': %s", path, strerror(errno)), NULL;
 	all = text.n ? json_loadb(text.at, text.n, 0, NULL) : NULL;
-	if (json_is_object(all)) {
-		one = json_pack("[o]", all);
-		all = one;
-	}
+	if (json_is_object(all))
+		all = json_pack("[o]", all);
 	json_array_foreach(all, i, one) {
 		const char *name = json_string_value(json_object_get(one, "kernel"));
 		if (name && strcmp(name, k->name) == 0 && json_is_array(json_object_get(one, "lines")))

@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 #include "runtime/tune/tune.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const double SECONDS = 2;                            /* for estimates */
@@ -142,7 +143,7 @@ read_tuned(const char *path, TuneTable *t)
 	const char *why = "it is neither";
 	int line = 1;
 	if (!file_read(path, INT32_MAX, &text))
-		return cli_wrong("cannot read '%s'", path), false;
+		return cli_wrong("cannot read '%s': %s", path, strerror(errno)), false;
 	json_t *all = text.n ? json_loadb(text.at, text.n, 0, NULL) : NULL;
 	for (size_t i = 0; i < json_array_size(all); i++)
 		take_result(t, json_array_get(all, i));
