@@ -2,6 +2,7 @@
 #include "num/num.h"
 #include "runtime/simt/arithmetic.h"
 
+#include <float.h>
 #include <math.h>
 
 static uint16_t
@@ -10,6 +11,14 @@ narrow(DType t, double v)
 	uint16_t bits;
 	dtype_store_f64(t, &bits, 0, v);
 	return bits;
+}
+
+/* As ex2.approx.ftz.f32: 0 for what would be denormal. */
+static double
+exp2_flushed(double v)
+{
+	double e = exp2(v);
+	return e < FLT_MIN ? 0 : e;
 }
 
 #define FUNCTION(result, name, type, value)                                                        \
@@ -21,7 +30,7 @@ FUNCTION(float, simt_from_f16, uint16_t, (float)dtype_load_f64(TY_F16, &v, 0))
 FUNCTION(uint16_t, simt_to_f16, float, narrow(TY_F16, v))
 FUNCTION(uint16_t, simt_to_f16_of_f64, double, narrow(TY_F16, v))
 FUNCTION(uint16_t, simt_to_bf16_of_f64, double, narrow(TY_BF16, v))
-FUNCTION(double, simt_exp2, double, exp2(v))
+FUNCTION(double, simt_exp2, double, exp2_flushed(v))
 FUNCTION(double, simt_log2, double, log2(v))
 FUNCTION(double, simt_sin, double, sin(v))
 FUNCTION(double, simt_cos, double, cos(v))

@@ -20,8 +20,9 @@
  * as the sum's own roundings unless the share is far below 2^-24.  Stores of f32 end the search, but for the logarithm of
  * a positive sum, which has as absolute error what the sum has as relative one: of a sum of many terms, whose own
  * roundings are as great (and where exponents are far from 0, so is the logarithm), or of one that is used elsewhere as
- * what becomes narrow, as attention's sums are.  A tile that is divided by few numbers is multiplied by their inverses,
- * and the exponential of a difference takes the factor log2 e into it (exponent.c).  A quotient of sums of products whose
+ * what becomes narrow, as attention's sums are, and but for a look whether a sum is 0 (underflow.c).  A tile that is
+ * divided by few numbers is multiplied by their inverses, and the exponential of a difference takes the factor log2 e into
+ * it (exponent.c).  A quotient of sums of products whose
  * operands were rounded to 16 bits, as attention's of f32, has lost more than its parts' approximations lose.
  *
  * A tanh that is such a term is 2 sigmoid(2u) - 1 by the hardware's functions.
@@ -246,8 +247,8 @@ need(const Op *op, int i)
 		return i == 0 ? op->out->id : EXACT;
 	case OP_SPLIT_MEET: case OP_SPLIT_DONE:
 		return TOLERANT;
-	case OP_LT:                             /* divide.c's */
-		return attr_fast(op) ? TOLERANT : EXACT;
+	case OP_EQ: case OP_NE: case OP_LE: case OP_GT: case OP_GE: case OP_LT:         /* fast: divide.c's */
+		return attr_fast(op) || relax_asks_for_zero(op, i) ? TOLERANT : EXACT;
 	case OP_LOG: case OP_LOG2:
 		return relax_is_positive(op->in[0], 0, NULL) &&
 		        (is_long_sum(op->in[0], 0) || is_tolerated_elsewhere(op, op->in[0]))

@@ -27,6 +27,9 @@ void relax_scale(Op *exp2);
  * seven instructions an element, not 18. */
 void relax_tanh_term(Module *m, Op *tanh);
 
+/* underflow.c: is operand i of the comparison compared with 0, and 0 or not whatever its exponentials' last bits are? */
+bool relax_asks_for_zero(const Op *compare, int i);
+
 /* polynomial.c */
 /* What an approximated exponential or sigmoid takes, where it is a polynomial with constants: its factor goes into them. */
 void relax_polynomial(Module *m, Op *op);
