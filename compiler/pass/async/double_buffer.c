@@ -26,6 +26,9 @@
  *                                                           yield %e, %next
  *                                                       }
  *
+ * In roles the warps that multiply read so, but for chains (pass skew): 8-bit floats with a scale of each 128 along K else
+ * wait some 500 cycles in a trip whose product takes 256.
+ *
  * Only what follows from the counter and from before the loop can be read for another iteration, of tensors that the
  * kernel only reads. */
 #include "pass/async/pipeline.h"
@@ -130,8 +133,10 @@ static bool
 may_be_ahead(const Pipeline *p, const Op *op)
 {
 	bool moves = false;
-	if (op->kind != OP_READ || !access_is_tensor(op) || !op->out[0].layout || strchr(attr_index(op), 'g') ||
-	    op->nin != 1 + op->in[0]->type->rank || p->f->param[op->in[0]->index].access != ACCESS_IN)
+	bool is_number = op->nout > 0 && op->out[0].type->rank == 0 && dtype_is_float(op->out[0].type->elem);
+	if (op->kind != OP_READ || !access_is_tensor(op) || (!op->out[0].layout && !is_number) ||
+	    strchr(attr_index(op), 'g') || op->nin != 1 + op->in[0]->type->rank ||
+	    p->f->param[op->in[0]->index].access != ACCESS_IN)
 		return false;
 	return ALL_FROM(i, 1, op->nin, follows(p, op->in[i], DEPTH, &moves)) && moves;
 }
@@ -139,7 +144,8 @@ may_be_ahead(const Pipeline *p, const Op *op)
 static int64_t
 thread_bytes(const Op *read)
 {
-	return (int64_t)dtype_tile_size(read->out[0].type->elem) << read->out[0].layout->in[IN_REGISTER];
+	const Layout *l = read->out[0].layout;
+	return (int64_t)dtype_tile_size(read->out[0].type->elem) << (l ? l->in[IN_REGISTER] : 0);
 }
 
 /* Does a test of bounds do for a branch?  Elements of a row that are known to be inside may come in vectors that reach over
