@@ -355,7 +355,8 @@ example search { M = 1000000; N = 100000; keys = uniform(0, 1); q = uniform(0, 1
 END
 expect 0 "8:18 .*sectors unknown: its indices are data" inspect search.tgl
 expect 0 "8:35 .* access[es]* of 4 bytes a thread, 4 of 4 sectors" inspect search.tgl
-# f32 operands that are split for three products are held twice: twice the rows would spill
+# f32 operands that are split for three products are held twice: twice the rows would spill, as steps of 32 do, and a larger
+# square of products by warps, of one size for both sides, pays
 cat >split3.tgl <<'END'
 kernel split3<BM = 64, BK = 32>(a: in f32[M, K], b: in f32[K, 80], c: out f32[M, 80]) grid(i: cdiv(M, BM)) {
     var acc = zeros([BM, 80]);
@@ -363,8 +364,15 @@ kernel split3<BM = 64, BK = 32>(a: in f32[M, K], b: in f32[K, 80], c: out f32[M,
     c[i * BM +: BM, 0 +: 80] = acc;
 }
 example split3 { M = 100000; K = 201; a = normal(0, 1); b = normal(0, 1); }
+kernel square<B = 32, BK = 64>(x: in f32[K, C], y: in f32[K, C], g: out f32[C, C]) grid(i: cdiv(C, B), j: cdiv(C, B)) {
+    var acc = zeros([B, B], f32);
+    for r in range(0, K, BK) { acc += dot(x[r +: BK, i * B +: B].T, y[r +: BK, j * B +: B], precision = tf32x3); }
+    g[i * B +: B, j * B +: B] = acc;
+}
+example square { K = 8192; C = 1024; x = uniform(0, 1); y = uniform(0, 1); }
 END
-expect 0 "dot 64x128x32 m16n8k8.tf32" inspect split3.tgl
+expect 0 "dot 64x128x16 m16n8k8.tf32" inspect split3.tgl split3
+expect 0 "chosen: BK = 32, B = 64;" inspect split3.tgl square
 # products of a warp take fp8 on sm_89; on sm_90a ptxas converts the operands
 cat >f8.tgl <<'END'
 kernel f8(a: in f8e4m3[M, K], b: in f8e4m3[K, N], c: out f32[M, N]) grid(i: cdiv(M, 32), j: cdiv(N, 32)) tune(warps = {4}) {

@@ -428,3 +428,59 @@ estimate_epilogue_issue(const Op *op, double each)
 	default: return op_info[op->kind].cost == COST_SFU ? MAX(cost_work(op, &slow), each) : each;
 	}
 }
+
+/* ---- sums that products share ---- */
+
+static bool
+leaves_sum(const Op *op)
+{
+	return op && op->kind == OP_FOR && block_find(op->region[0], OP_DOT);
+}
+
+static bool
+is_before(const Op *a, const Op *b)
+{
+	for (; b && b != a; b = b->prev)
+		;
+	return b != NULL;
+}
+
+static bool
+is_dot(const Value *v)
+{
+	return v->def && v->def->kind == OP_DOT;
+}
+
+/* What a product's result is added to, or taken off from (`minus`); NULL: nothing of the block. */
+static const Op *
+added_to(const Op *dot, const Op *user, bool minus)
+{
+	const Value *v = &dot->out[0];
+	if (user->kind == OP_ADD)
+		return VALUE_OF(i, 2, user->in[i] == v, user->in[1 - i]->def, (const Op *)NULL);
+	return minus && user->kind == OP_SUB && user->in[1] == v ? user->in[0]->def : NULL;
+}
+
+/* Is it added to the sum of a product before it, as of a @ b + c @ d, or of a loop?  Both are in the same registers. */
+bool
+estimate_continues_sum(const Op *dot)
+{
+	bool is = leaves_sum(dot->in[2]->def);
+	for (const Op *op = dot->next; op && !is; op = op->next) {
+		const Op *other = added_to(dot, op, false);
+		is |= leaves_sum(other) || (other && other->kind == OP_DOT && is_before(other, dot));
+		is |= other && other->kind == OP_ADD && ANY_OF(k, other->nin, is_dot(other->in[k]));
+	}
+	return is;
+}
+
+/* Does it join a sum that is another product's, as a @ b - c @ d?  That one's registers hold the sum. */
+bool
+estimate_joins_sum(const Op *dot)
+{
+	const Op *other = NULL;
+	for (const Op *op = dot->next; op && !other; op = op->next)
+		other = added_to(dot, op, true);
+	return other && (other->kind == OP_DOT || ((other->kind == OP_ADD || other->kind == OP_SUB) &&
+	    ANY_OF(k, other->nin, is_dot(other->in[k]))));
+}

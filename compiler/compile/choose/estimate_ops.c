@@ -3,6 +3,7 @@
 #include "compile/choose/choose.h"
 #include "compile/compile.h"
 #include "compile/choose/estimate_ops.h"
+#include "pass/async/pipeline.h"
 #include "pass/layout/axis.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
@@ -79,43 +80,13 @@ estimate_is_accumulated(const Op *dot)
 	return true;
 }
 
-static bool
-leaves_sum(const Op *op)
-{
-	return op && op->kind == OP_FOR && block_find(op->region[0], OP_DOT);
-}
-
-static bool
-is_before(const Op *a, const Op *b)
-{
-	for (; b && b != a; b = b->prev)
-		;
-	return b != NULL;
-}
-
-/* Is it added to the sum of a product before it, as of a @ b + c @ d, or of a loop?  Both are in the same registers. */
-static bool
-continues_sum(const Op *dot)
-{
-	const Value *v = &dot->out[0];
-	bool is = leaves_sum(dot->in[2]->def);
-	for (const Op *op = dot->next; op && !is; op = op->next)
-		for (int i = 0; i < op->nin && i < 2; i++) {
-			const Op *other = op->kind == OP_ADD && op->in[i] == v ? op->in[1 - i]->def : NULL;
-			is |= leaves_sum(other) || (other && other->kind == OP_DOT && is_before(other, dot));
-			is |= other && other->kind == OP_ADD &&
-			      ANY_OF(k, other->nin,
-				  other->in[k]->def && other->in[k]->def->kind == OP_DOT);
-		}
-	return is;
-}
-
 /* A product of one iteration that is scaled before it joins what the loop carries: both are held. */
 static bool
 is_added_later(const Estimate *e, const Op *dot)
 {
 	const Op *loop = dot->home->parent;
-	return loop && op_is_loop(loop) && !estimate_is_accumulated(dot) && !dot_next(e->f, &dot->out[0]);
+	return loop && op_is_loop(loop) && !estimate_is_accumulated(dot) && !estimate_joins_sum(dot) &&
+	    !dot_next(e->f, &dot->out[0]);
 }
 
 /* Decoded weights stay in registers as the left operand (dot_turn_decoded): decoding, products, the sums of groups and the
@@ -202,7 +173,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
-		e->loops += e->home != op->home, e->home = op->home;
+		bool is_behind = op->home == e->f->body && e->trips > 0;        /* what loops have left */
+		e->loops += !is_behind && e->home != op->home, e->home = is_behind ? e->home : op->home;
 		e->rows = MAX(e->rows, rows);
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		/* turned, of what was the right operand threads take fragments */
@@ -219,14 +191,14 @@ add_dot(Estimate *e, Op *op, Use *u)
 		    !dot_unpacks(op, dot_mma(op, e->t)), unpacks = w.decodes && !is_put;
 		/* others have all columns that were added (pass pad); what threads compute is negated for the same sums */
 		bool goes_on = (w.register_a || is_put) && op->in[2]->def && op->in[2]->def->kind == OP_DOT;
-		bool is_own = !goes_on && !continues_sum(op);
+		bool is_own = !goes_on && !estimate_continues_sum(op);
 		double sums = (e->is_lone ? (double)type_count(c) : padded_count(c)) / threads;
 		e->own_sums += is_own, e->registers += is_own ? sums : 0;
-		bool is_in_place = op->home == e->f->body && e->trips > 0;      /* of sums that a loop has left */
-		if (w.register_a && !is_in_place && !dot_is_chained(e->f, op))
+		if (w.register_a && !is_behind && !dot_is_chained(e->f, op))
 			estimate_hold_sources(e, op, 1 << w.along[1], u);
 		double copies = 1 << w.along[1];        /* groups along N have the same rows */
-		double made = (w.register_a && !is_in_place ? copies * bytes_of(a) / 4 : 0) / threads;
+		e->uses |= op->home->parent && !estimate_is_accumulated(op);
+		double made = (w.register_a && !is_behind ? copies * bytes_of(a) / 4 : 0) / threads;
 		e->registers += made + (is_added_later(e, op) ? padded_count(c) / threads : 0), e->left += made;
 		e->decodes |= unpacks;
 		e->filled += unpacks ? (estimate_decodes_ahead(e) ? 2 : 1) * bytes_of(b) : 0;
@@ -467,6 +439,8 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 			e->beside += bytes;
 			u->beside += (double)type_count(op->out[0].type);
 		}
+		bool is_row = in_loop && op->kind == OP_READ && t->rank == 1;
+		e->meets |= is_row && (map_reason(op, e->t) || !pipeline_has_row_slots(t));
 		bool is_own = in_loop && op->kind == OP_READ && t->rank == 2 && !access_fill_is_zero(op);
 		e->trip_wait += is_own ? MEMORY_LATENCY : 0;    /* copies bring zeros from outside alone */
 		bool behind = e->written_out || (!e->parted && e->trips > 0);   /* its room is no part of a ring */

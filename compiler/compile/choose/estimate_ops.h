@@ -59,6 +59,7 @@ typedef struct Estimate {
 	double puts;                                    /* bytes of operands that threads compute and put */
 	double turned;                                  /* bytes of operands that threads turn and put */
 	bool is_turned;                                 /* an operand, by threads, into registers or shared memory */
+	bool meets;                                     /* each trip turns what threads read for the columns */
 	double look_wait;                               /* of a trip, for elements that threads look up one by one */
 	double made, made_wait, made_steps;             /* left operands that threads make: cycles of a trip; 64 of K */
 	bool made_moves;                                /* through shared memory */
@@ -68,6 +69,7 @@ typedef struct Estimate {
 	bool decodes_rows, decodes_less;                /* in registers; in shared memory, what fewer warps would there */
 	bool computes;                                  /* a trip computes longer than it multiplies, in turn */
 	bool joins;                                     /* blocks that share a loop join its states, which are no sums */
+	bool uses;                                      /* trips compute with what their products are */
 	bool restarts;                                  /* sums begin anew in each iteration of a loop around theirs */
 	double within;                                  /* arithmetic of loops that multiply */
 	bool is_lone, transposes;                       /* one product; it is transposed (pass dot) */
@@ -89,6 +91,11 @@ bool estimate_decodes_ahead(const Estimate *e);
 void estimate_op(Estimate *e, Op *op, bool in_loop, Use *u);
 /* Is the product's sum an addition that pass dot makes the accumulator's?  Else threads hold both. */
 bool estimate_is_accumulated(const Op *dot);
+
+/* estimate_operand.c: is a product added to the sum of one before it, in the same registers; does it join a sum that is
+ * another product's, in registers of its own? */
+bool estimate_continues_sum(const Op *dot);
+bool estimate_joins_sum(const Op *dot);
 
 /* estimate_product.c: what the product is.  False: tiles of rows, columns or depth that are padded, which no tensor map
  * brings. */

@@ -328,6 +328,86 @@ try_products(Blocks *s, const Bound *first)
 			try_form(s, first, (Form){.warps = warps});
 }
 
+/* The best so far with another value of one name, by the tile's own warps and by half and twice as many.  Is it better? */
+static bool
+try_side(Blocks *s, const TuneName *name, int64_t value, Arena *apart)
+{
+	static const double BETTER = 0.97;
+	ChooseTile *tile = &s->tile[s->now];
+	Bound with, b;
+	int at = 0;
+	if (s->now == LEN(s->tile))
+		return false;
+	*tile = s->with ? s->tile[s->with - 1] : (ChooseTile){0};
+	while (at < tile->n && strcmp(tile->value[at].name, name->name) != 0)
+		at++;
+	if (at == TILE_SIZES)
+		return false;
+	tile->value[at] = choose_number(name->name, value);
+	tile->n = MAX(tile->n, at + 1);
+	s->now++;
+	s->k->program->cx->mem = apart;                 /* what is bound outlives candidates */
+	Func *f = s->how->bind(s->how->user, tile->value, tile->n, &with) ? compile_form(s, &with, (Form){0}, &b) : NULL;
+	s->rule = f ? f->schedule.warps : s->rule;
+	double before = s->best;
+	s->best *= BETTER;
+	for (int warps = MAX(s->rule / 2, 1); f && warps <= MIN(2 * s->rule, WARPS_MOST); warps *= 2)
+		try_form(s, &with, (Form){.warps = warps == s->rule ? 0 : warps});
+	if (s->with != s->now)
+		s->best = before;
+	return s->with == s->now;
+}
+
+/* In the best so far; the first value is the header's. */
+static int64_t
+value_of(const Blocks *s, const TuneName *name)
+{
+	const ChooseTile *best = s->with ? &s->tile[s->with - 1] : NULL;
+	for (int i = 0; best && i < best->n; i++)
+		if (strcmp(best->value[i].name, name->name) == 0)
+			return best->value[i].value.i;
+	return name->value[0].i;
+}
+
+/* Twice the present value, as long as that is better, up to the greatest of its list; or half of it. */
+static void
+try_values(Blocks *s, const TuneName *name, Arena *apart)
+{
+	enum { LEAST = 16 };
+	int64_t most = 0, from = value_of(s, name), value = from;
+	for (int v = 0; v < name->nvalue; v++)
+		most = MAX(most, name->value[v].i);
+	while (2 * value <= most && try_side(s, name, 2 * value, apart))
+		value *= 2;
+	while (value <= from && value / 2 >= LEAST && try_side(s, name, value / 2, apart))
+		value /= 2;
+}
+
+/* Rows and columns of products of warps, and what a step sums over: twice or half of what is best so far, one name at a
+ * time.  In tf32x3 the operands' parts fill the registers, which decide: 64 x 64 for 32 x 32 takes an H200 421 us for 630
+ * (1024 x 1024 x 8192), steps of 16 for 32, which spilled, 601 for 969 (a filter bank of 80). */
+static void
+try_sides(Blocks *s, const Bound *first)
+{
+	enum { ROUNDS = 2 };
+	int rule = s->rule, n, listed;
+	Arena *keep = s->k->program->cx->mem, *apart = arena_open();
+	TuneName *all;
+	s->k->program->cx->mem = apart;
+	const Func *f = choose_simplified(s->k, first, s->t);
+	bool ok = f && kernel_tune(s->k, first, &all, &n);
+	listed = ok ? n : 0;
+	if (ok)
+		choose_add_sides(s->k, first, s->t, s->how, f, apart, &all, &n);
+	for (int round = 0; ok && round < ROUNDS; round++)
+		for (int i = n - 1; i >= listed; i--)   /* steps, which stand last, before sides */
+			try_values(s, &all[i], apart);
+	s->now = 0;
+	s->rule = rule;
+	s->k->program->cx->mem = keep;
+	arena_close(apart);
+}
+
 /* Of what the model is too rough for, as scatters, it still knows that blocks take longest to start. */
 static void
 try_rough(Blocks *s, const Bound *first, int most)
@@ -379,9 +459,10 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	if (alone && may_share(s, f, &s->bill, (Form){0}))
 		try_shares(s, first, (Form){0});
 	if (is_rough) {
-		if (multiplies && !s->warps && !s->tallies && !starts_longest(s))
+		if (multiplies && !s->warps && !s->tallies && !starts_longest(s)) {
 			try_products(s, first);
-		else if (multiplies || s->tallies || starts_longest(s))
+			try_sides(s, first);
+		} else if (multiplies || s->tallies || starts_longest(s))
 			try_rough(s, first, most);
 		return;
 	}
