@@ -387,6 +387,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
 		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
 		.transposes = e->transposes, .idles = e->idles,
+		.late = estimate_late(e),
 		.runs_on = (e->parted ? e->is_narrow : programs <= e->t->rates->multiprocessors) && !e->adds_apart,
 	};
 	return estimate_product(&p);

@@ -322,16 +322,28 @@ estimate_stores(Estimate *e, const Op *op, bool in_loop, Use *u)
 void
 estimate_reads_behind(Estimate *e, const Op *op, bool in_loop)
 {
-	enum { WORD = 4 };
+	enum { WORD = 4, QUAD = 4 };                    /* lanes that share a row of sums */
 	const Type *t = op->out[0].type;
-	bool reads = op->kind == OP_READ && !in_loop && t->rank > 1 && e->dots > 0;
-	if (!reads || estimate_multiplies(&op->out[0]) || !map_reason(op, e->t))
+	bool reads = op->kind == OP_READ && !in_loop && e->dots > 0 && !estimate_multiplies(&op->out[0]);
+	e->tiles += reads && t->rank > 1;
+	e->before = reads && t->rank > 1 ? e->block.issued : e->before;
+	e->vectors += reads && t->rank == 1 ? (double)tile_bytes(t) / WORD / QUAD : 0;
+	if (!reads || t->rank < 2 || !map_reason(op, e->t))
 		return;
 	Sectors s = sectors_of(e, op, t);
 	double bytes = (double)tile_bytes(t), words = bytes / MIN(s.each, WORD);
 	e->loose += bytes;
 	e->loose_registers = MAX(e->loose_registers, words / (e->warps * e->t->lanes));
 	e->loose_issued += OPS * bytes / s.each / LANES;
+}
+
+double
+estimate_late(const Estimate *e)
+{
+	enum { WORD = 4, OTHERS = 24 };
+	const int *regs = target_role_registers(e->t, e->warps / 4 * e->groups);
+	double tiles = (e->elements + e->once / WORD) / (e->warps * e->t->lanes);
+	return e->tiles <= 1 && regs && tiles + e->vectors + OTHERS <= regs[1] ? 0 : e->before;
 }
 
 double

@@ -42,6 +42,8 @@ typedef struct Estimate {
 	double serial;                                  /* cycles of a block that is alone */
 	double registers, slot, drain;                  /* of a thread; bytes of a stage, and of what is written */
 	double once;                                    /* bytes of tiles that a program reads before its loop */
+	double tiles, vectors;                          /* read behind products; registers of a thread for these */
+	double before;                                  /* instructions behind products before the last such tile is read */
 	double behind;                                  /* bytes that products behind the loop read */
 	double loose, loose_registers, loose_issued;    /* tiles that threads read behind products; cycles */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
@@ -108,6 +110,9 @@ void estimate_put(Estimate *e, const Op *dot, const DotWgmma *w, Use *u);
 /* A result that no tensor map takes; a tile that none brings, which is read behind products. */
 void estimate_stores(Estimate *e, const Op *op, bool in_loop, Use *u);
 void estimate_reads_behind(Estimate *e, const Op *op, bool in_loop);
+/* Instructions of a group's thread before it has read all tiles behind the products.  It holds one beside their sums if
+ * there is room (epilogue_load.c). */
+double estimate_late(const Estimate *e);
 /* Of a sort or what finds the greatest few, by a network: cycles of a lane for an element.  A sort behind products holds
  * both what it has and what comes from other lanes; 0: of other ops. */
 double estimate_order(Estimate *e, const Op *op);
