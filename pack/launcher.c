@@ -602,14 +602,14 @@ tgp_distance(const TgpKernel *k, const TgpForm *f, const int64_t *dim)
 	return far;
 }
 
-/* Whether the strides given for a tensor are those of a contiguous one. */
+/* Whether a tensor is contiguous; or, unless `apart` is TGP_DENSE, has contiguous rows at multiples of so many elements. */
 static int
-tgp_is_rows(const TgpParam *q, const TgpPlan *p, const TgpShape *o, int i)
+tgp_is_rows(const TgpParam *q, const TgpPlan *p, const TgpShape *o, int i, int apart)
 {
-	int64_t n = 1;
-	int d, same = 1, empty = 0;
-	for (d = q->rank - 1; d >= 0 && p->given[i]; d--) {
-		same &= o->extent[i][d] == 1 || p->stride[i][d] == n;
+	int64_t n = 1, s, d, same = 1, empty = 0;
+	for (d = q->rank - 1; d >= 0; d--) {
+		s = p->given[i] ? p->stride[i][d] : n;
+		same &= o->extent[i][d] == 1 || (apart == TGP_DENSE || d == q->rank - 1 ? s == n : s >= 0 && s % apart == 0);
 		empty |= o->extent[i][d] == 0;
 		n *= o->extent[i][d] > 0 ? TGP_TAKEN(q, d, o->extent[i][d]) : 1;
 	}
@@ -744,7 +744,7 @@ tgp_choose(TgpContext *cx, const TgpKernel *k, const TgpPlan *p, const TgpForm *
 		for (j = 0; !r && j < k->nct; j++)
 			is_other |= f->derived[j] && o.ct[j] != f->ct[j];
 		for (j = 0; !r && !is_other && j < k->nparams; j++)
-			r = f->rows[j] && !tgp_is_rows(&k->param[j], p, &o, j);
+			r = f->rows[j] && !tgp_is_rows(&k->param[j], p, &o, j, f->rows[j]);
 		if (is_other)
 			near = f, missed = o;
 		if (r || is_other || d->refused[k->first + i])
@@ -884,7 +884,7 @@ tgp_plan(TgpContext *cx, TgpDevice *d, const TgpKernel *k, const TgpCall *call, 
 	p->scratch = 0;
 	p->fills = p->nheld = 0;
 	for (i = 0; i < k->nparams && status == TGP_OK; i++) {
-		p->given[i] = p->given[i] && !tgp_is_rows(&k->param[i], p, &o, i);
+		p->given[i] = p->given[i] && !tgp_is_rows(&k->param[i], p, &o, i, TGP_DENSE);
 		p->low[i] = p->bytes[i] = 0;
 		if (k->param[i].what & (TGP_ADDRESS | TGP_VALUE))
 			continue;

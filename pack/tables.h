@@ -40,6 +40,8 @@ typedef struct TgpMap {
 	TgpWindow window[TGP_WINDOWS];
 } TgpMap;
 
+enum { TGP_DENSE = 255 };                       /* contiguous */
+
 struct TgpCall;
 struct TgpPlan;
 
@@ -67,7 +69,7 @@ typedef struct TgpForm {
 	const int64_t *size;                    /* what it was made for: dimensions */
 	const int64_t *assumed;                 /* of each dimension: a multiple of it; less than 0: that number, negated */
 	const unsigned char *align;             /* of each parameter, bytes */
-	const unsigned char *rows;              /* strided parameters: 1: taken to be contiguous */
+	const unsigned char *rows;              /* strided parameters: TGP_DENSE, elements between rows, or 0: anything */
 	const unsigned char *derived;           /* of each compile-time value: it follows from the dimensions of a launch */
 	int farther;                            /* what is added to its distance from the sizes of a launch */
 } TgpForm;

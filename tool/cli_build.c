@@ -128,6 +128,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 		}
 	for (int i = 0; i < cli->strides.n; i++)
 		ok &= strides_given(k, cli->strides.at[i].name, cli->strides.at[i].value, args);
+	const bool *said = MAP_OF(cx->mem, bool, i, k->params.n, args[i].strides != NULL);
 	if (ok && !ex)
 		ex = choose_example(cli, k, &ok);
 	if (!ok)
@@ -146,8 +147,9 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (chooses && !bind_with(&open, chosen, n, bound))
 		return NULL;
 	ArgAssumptions assumptions = assumptions_of_dims(cx->mem, bound);
-	if (cli->command == CMD_build)                  /* for launches of others, which pass strides */
-		assumptions.contiguous = NULL;
+	if (cli->command == CMD_build)
+		assumptions.strides = MAP_OF(cx->mem, ArgStrides, i, k->params.n,
+		    said[i] ? assumptions.strides[i] : (ArgStrides){0});
 	assumptions.alone = cli->command == CMD_build && cli_has(cli, OPT_EMIT) && strcmp(cli->value[OPT_EMIT], "tir") != 0;
 	return compile_kernel(k, bound, target, &assumptions, passes);
 }

@@ -15,6 +15,8 @@
  * few tiles would be unrolled. */
 #include "compile/compile.h"
 
+#include "ir/derive.h"
+
 #include <string.h>
 
 /* Of a dimension that is unfolded, C of C * 9: such products have 31 bits. */
@@ -190,6 +192,15 @@ assumption_few_programs(const Bound *b)
 	return n < FEW;
 }
 
+static ArgStrides
+bound_strides(const Bound *b, int param)
+{
+	const BoundParam *p = &b->param[param];
+	if (!b->kernel->params.at[param].strided)
+		return (ArgStrides){0};
+	return p->is_spread ? arg_strides_of(p->dtype, p->rank, p->dim, p->stride) : (ArgStrides){.is_dense = true};
+}
+
 ArgAssumptions
 assumptions_of_dims(Arena *mem, const Bound *b)
 {
@@ -201,9 +212,8 @@ assumptions_of_dims(Arena *mem, const Bound *b)
 	}
 	for (int i = 0; i < b->nsymbol; i++)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_dim(b, i) : 0;
-	bool *contiguous = MAP_OF(mem, bool, i, b->kernel->params.n,
-	    b->kernel->params.at[i].strided && !b->param[i].is_spread);
-	return (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,
+	ArgStrides *strides = MAP_OF(mem, ArgStrides, i, b->kernel->params.n, bound_strides(b, i));
+	return (ArgAssumptions){.param = param, .symbol = symbol, .strides = strides,
 	    .few_programs = assumption_few_programs(b)};
 }
 
@@ -313,11 +323,14 @@ note_part(FuncParam *f, int d, const Bound *b, const ArgAssumptions *p, const Ex
 static void
 assume_dims(FuncParam *f, const KernelParam *k, const Bound *b, const ArgAssumptions *p)
 {
-	for (int d = 0; d < k->rank && k->ast->type && k->ast->type->has_dims; d++)
-		if (f->dim[d] < 0 && d < k->ast->type->dims.n) {
-			f->dim_multiple[d] = expr_multiple(b, p, k->ast->type->dims.at[d]);
-			note_part(f, d, b, p, k->ast->type->dims.at[d]);
-		}
+	const TypeExpr *t = k->ast->type;
+	for (int d = 0; d < k->rank && t && t->has_dims; d++) {
+		int of = param_dim(f, k->rank, d);
+		if (f->dim[d] >= 0 || of >= t->dims.n)
+			continue;
+		f->dim_multiple[d] = expr_multiple(b, p, t->dims.at[of]);
+		note_part(f, d, b, p, t->dims.at[of]);
+	}
 }
 
 /* The symbol is this number, wherever it stands. */
@@ -353,8 +366,6 @@ set_assumptions(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *
 	for (int i = 0; i < k->params.n; i++)
 		if (k->params.at[i].kind == PARAM_TENSOR)
 			assume_dims(&f->param[i], &k->params.at[i], b, p);
-	for (int i = 0; i < k->params.n && p->contiguous; i++)
-		f->param[i].strided &= !p->contiguous[i];
 	for (int i = 0; i < k->params.n; i++)
 		f->param[i].multiple = p->param ? p->param[i] : 0;
 	for (int i = k->params.n; i < f->nparam && p->symbol; i++) {

@@ -105,6 +105,8 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	if (!t)
 		return passes_run(m, t, opt);
 	set_schedule(f, &b->schedule);
+	for (int i = 0; i < k->params.n && assumptions && assumptions->strides; i++)
+		arg_strides_note(f, i, &assumptions->strides[i]);
 	bool is_alone = assumptions && assumptions->alone && f->schedule.materialize;
 	f->schedule.materialize = is_alone ? 0 : f->schedule.materialize;
 	bool parts = may_part && choose_roles(f, &b->schedule, t);
@@ -321,6 +323,8 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 		memcpy(out->abi, abi, size);
 	if (map_size)
 		memcpy(out->map, map, map_size);
+	artefact_by_argument(f, out->abi, out->nabi, out->map, out->nmaps);
+	artefact_made_by_argument(f, out->made, out->nmade);
 	out->threads = k->threads;
 	out->warps = k->threads / t->lanes;
 	out->shared_bytes = k->shared_bytes;

@@ -2,6 +2,7 @@
  *
  *     compile.c                       a bound kernel to tile IR after the passes, and on to an artefact
  *     assumption.c                    what the code may assume of a launch's arguments, noted before the passes
+ *     arg_strides.c                   the same of strides; tensors contiguous along another dimension than the last
  *     fit.c                           fewer stages and other warps, where those that are left open take too much
  *     choose.c, choose_*.c            what the schedule leaves open, by what a launch takes (estimate.c, estimate_launch.c)
  *     ptx.c, spill.c                  questions to PTX: does it wait first; registers that do not suffice, and what is said
@@ -29,10 +30,22 @@ bool assumption_few_programs(const Bound *b);
 enum { ASSUMED_LEAST = 32 };
 int64_t assumption_multiple(int64_t assumed);           /* without that */
 
+/* arg_strides.c: of a `strided` tensor's strides; what they are is not known: all 0. */
+typedef struct ArgStrides {
+	bool is_dense;                                  /* row-major: the others say nothing then */
+	unsigned char unit;                             /* the dimension that is contiguous, from 1; 0: none */
+	unsigned char apart;                            /* what the other strides are multiples of, in elements */
+} ArgStrides;
+
+/* Of strides in elements. */
+ArgStrides arg_strides_of(DType elem, int rank, const int64_t *dim, const int64_t *stride);
+/* Writes them into parameter i of the function, before anything else looks at it; s NULL: nothing is known. */
+void arg_strides_note(Func *f, int i, const ArgStrides *s);
+
 typedef struct ArgAssumptions {
 	const int64_t *param;                           /* tensors and pointers: bytes; integer scalars: the value */
 	const int64_t *symbol;                          /* assumption_of_dim */
-	const bool *contiguous;                         /* strided tensors: row-major all the same; NULL: none */
+	const ArgStrides *strides;                      /* of strided tensors; NULL: nothing is known of any */
 	bool no_windows;                                /* maps of windows have other limits: Func.no_windows */
 	bool few_programs;                              /* Func.few_programs */
 	bool alone;                                     /* no kernel is launched before it that computes operands */
@@ -41,7 +54,8 @@ typedef struct ArgAssumptions {
 /* What a launch with just these sizes has, on tensors of its own.  In `mem`. */
 ArgAssumptions assumptions_of_dims(Arena *mem, const Bound *b);
 
-/* Writes both into the function: what is assumed (NULL: nothing), and how many programs the grid's axes have. */
+/* Writes both into the function: what is assumed (NULL: nothing), and how many programs the grid's axes have.  Strides are
+ * there already. */
 void assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p);
 
 /* Elaborates a kernel for `b` and runs the pipeline of a target ("cpu", "sm_90a" …).  `assumptions` may be NULL: then

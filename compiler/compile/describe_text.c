@@ -13,6 +13,7 @@
 #include "compile/describe.h"
 
 #include "ast/print.h"
+#include "ir/derive.h"
 
 #include <string.h>
 
@@ -305,6 +306,9 @@ put_memory(const Func *f, int i, Text *out)
 	text_printf(out, "  %s: the address is a multiple of %lld bytes", p->name, (long long)bytes);
 	if (p->kind == PARAM_TENSOR && !p->strided)
 		text_put(out, "; contiguous, row-major");
+	if (p->strided && p->unit)
+		text_printf(out, "; dimension %d has stride 1, the strides of others are multiples of %lld",
+		    param_dim(p, t->rank, t->rank - 1), (long long)MAX(p->apart, 1));
 	if (p->strided && is_written(f, i))
 		text_put(out, "; no two elements share memory");
 	text_put(out, "\n");

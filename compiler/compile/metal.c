@@ -134,7 +134,8 @@ static void
 put_buffers(const Func *f, const Bound *b, const EmitMsl *made, Text *out)
 {
 	int n, shown = 0, values = -1;
-	const AbiParam *abi = artefact_abi(f, made->target, f->module->cx->tmp, &n);
+	AbiParam *abi = artefact_abi(f, made->target, f->module->cx->tmp, &n);
+	artefact_by_argument(f, abi, n, NULL, 0);
 	text_put(out, "  \"buffers\": [\n");
 	for (int i = 0; i < n; i++) {
 		EmitMslParam at = made->param[i];

@@ -10,6 +10,7 @@
  * data count as different rows, which no data can make worse. */
 #include "compile/address.h"
 
+#include "ir/derive.h"
 #include "pass/layout/axis.h"
 #include "model/digits/digits.h"
 
@@ -18,6 +19,17 @@
 
 enum { SECTOR = 32, LANES_MOST = 64, VECTOR_MOST = 32, VECTOR_BYTES = 16, ACCESSES_MOST = 64,
        PROGRAMS_TRIED = 8 };
+
+/* From the argument's order of dimensions to the function's. */
+static void
+turn_arg(const FuncParam *p, const Type *t, InspectArg *a)
+{
+	const InspectArg as = *a;
+	for (int d = 0; p->last && d < t->rank; d++) {
+		a->dim[d] = as.dim[param_dim(p, t->rank, d)];
+		a->stride[d] = as.stride[param_dim(p, t->rank, d)];
+	}
+}
 
 InspectArg *
 inspect_args(const Bound *b, const Func *f, Arena *mem)
@@ -36,6 +48,7 @@ inspect_args(const Bound *b, const Func *f, Arena *mem)
 			if (d == b->param[i].rank - 1 && dtype_is_packed(b->param[i].dtype))
 				stride += stride & 1;           /* a row begins on a byte */
 		}
+		turn_arg(&f->param[i], f->body->arg[i].type, &arg[i]);
 	}
 	for (int i = 0; i < f->nmade; i++) {
 		InspectArg *a = &arg[f->nparam - f->nmade + i];
@@ -215,7 +228,7 @@ put_narrow(const InspectArg *arg, const Op *op, int vector, Text *out)
 static bool
 is_strided(const Value *v)
 {
-	return !v->def && !v->block->parent && v->block->func->param[v->index].strided;
+	return !v->def && !v->block->parent && !param_has_rows(&v->block->func->param[v->index]);
 }
 
 /* A tensor whose strides are known at launch only: would those that the launch gives permit wider accesses? */

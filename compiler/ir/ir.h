@@ -217,7 +217,9 @@ typedef struct FuncParam {
 	ParamKind kind;
 	Access access;                                  /* tensor */
 	bool is_constant;                               /* tensor `in fixed`: nothing that may still run writes it */
-	bool strided;                                   /* tensor: strides are free */
+	bool strided, unit;                             /* tensor: strides are free; but that of the last dimension, 1 */
+	int64_t apart;                                  /* what the others are multiples of, in elements; 0: not known */
+	int last;                                       /* the argument's dimension that stands last, from 1; or 0 */
 	int dim[KERNEL_RANK];                           /* tensor: the PARAM_DIM that names this dimension, or -1 */
 	int64_t multiple, least, most;                  /* of the address (bytes), the integer; of a dimension; or 0 */
 	bool is_fixed;                                  /* dim: compiled as the number that it was, no longer read */

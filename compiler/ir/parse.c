@@ -66,6 +66,25 @@ parse_dims(Reader *r, ParamText *p, DType elem)
 	return true;
 }
 
+/* strided rows(8) last(0): the last dimension's stride is 1, the others' are multiples of 8; and it is the argument's
+ * dimension 0. */
+static bool
+parse_strides(Reader *r, FuncParam *p)
+{
+	int64_t last = 0;
+	p->strided = read_take_word(r, "strided");
+	p->unit = p->strided && read_take_word(r, "rows");
+	if (p->unit && (!read_need(r, '(') || !read_need_int(r, 1, INT64_MAX, &p->apart, "a number of 1 or more") ||
+			   !read_need(r, ')')))
+		return false;
+	if (!p->unit || !read_take_word(r, "last"))
+		return true;
+	if (!read_need(r, '(') || !read_need_int(r, 0, KERNEL_RANK - 1, &last, "a dimension"))
+		return false;
+	p->last = (int)last + 1;
+	return read_need(r, ')');
+}
+
 static bool
 parse_param_type(Reader *r, ParamText *p)
 {
@@ -74,11 +93,12 @@ parse_param_type(Reader *r, ParamText *p)
 	for (int a = 0; a < LEN(access_text); a++) {
 		if (!read_take_word(r, access_text[a]))
 			continue;
+		Place at = r->l.place;
 		p->param.kind = PARAM_TENSOR;
 		p->param.access = (Access)a;
 		p->param.is_constant = p->param.access == ACCESS_IN && read_take_word(r, "fixed");
-		p->param.strided = read_take_word(r, "strided");
-		return read_dtype(r, &elem) && parse_dims(r, p, elem);
+		return parse_strides(r, &p->param) && read_dtype(r, &elem) && parse_dims(r, p, elem) &&
+		    (p->param.last <= p->type->rank || diag_error(r->cx, at, DIAG_TIR_RANK, p->type->rank));
 	}
 	if (read_take_word(r, "dim")) {
 		p->param.kind = PARAM_DIM;

@@ -280,6 +280,10 @@ put_param(Printer *p, const Func *f, int i)
 	if (param->kind == PARAM_TENSOR) {
 		text_printf(p->out, "%s %s%s", access_text[param->access], param->is_constant ? "fixed " : "",
 		    param->strided ? "strided " : "");
+		if (param->strided && param->unit)
+			text_printf(p->out, "rows(%lld) ", (long long)MAX(param->apart, 1));
+		if (param->last > 0)
+			text_printf(p->out, "last(%d) ", param->last - 1);
 		put_tensor(p, f, param, f->body->arg[i].type);
 	} else if (param->kind == PARAM_DIM) {
 		text_put(p->out, "dim");

@@ -17,6 +17,20 @@ value_int(const Value *v, int64_t *n)
 }
 
 bool
+param_has_rows(const FuncParam *p)
+{
+	return !p->strided || p->unit;
+}
+
+int
+param_dim(const FuncParam *p, int rank, int d)
+{
+	if (p->last == 0 || d < p->last - 1)
+		return d;
+	return d == rank - 1 ? p->last - 1 : d + 1;
+}
+
+bool
 value_is_int(const Value *v, int64_t n)
 {
 	int64_t is;

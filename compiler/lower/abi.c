@@ -3,6 +3,9 @@
  * dim parameter knows; then tensor maps, the grid, and what is derived. */
 #include "lower/artefact.h"
 
+#include "ir/derive.h"
+#include "model/digits/digits.h"
+
 typedef VEC(AbiParam) AbiList;
 
 static void
@@ -10,12 +13,15 @@ add_tensor(AbiList *l, Arena *mem, const Func *f, int i)
 {
 	const FuncParam *p = &f->param[i];
 	const Type *t = f->body->arg[i].type;
-	vec_push(mem, l, ((AbiParam){ABI_POINTER, i, 0, 8}));
-	for (int d = 0; p->strided && d < t->rank; d++)
-		vec_push(mem, l, ((AbiParam){ABI_STRIDE, i, d, 8}));
+	int at[KERNEL_RANK];                            /* the function's dimensions in the argument's order */
 	for (int d = 0; d < t->rank; d++)
-		if (t->extent[d] < 0 && p->dim[d] < 0)
-			vec_push(mem, l, ((AbiParam){ABI_EXTENT, i, d, 8}));
+		at[param_dim(p, t->rank, d)] = d;
+	vec_push(mem, l, ((AbiParam){ABI_POINTER, i, 0, 8}));
+	for (int k = 0; p->strided && k < t->rank; k++)
+		vec_push(mem, l, ((AbiParam){ABI_STRIDE, i, at[k], 8}));
+	for (int k = 0; k < t->rank; k++)
+		if (t->extent[at[k]] < 0 && p->dim[at[k]] < 0)
+			vec_push(mem, l, ((AbiParam){ABI_EXTENT, i, at[k], 8}));
 }
 
 typedef VEC(TensorMap) MapList;
@@ -78,6 +84,44 @@ artefact_abi(const Func *f, const Target *target, Arena *mem, int *n)
 		vec_push(mem, &l, ((AbiParam){ABI_ARRIVALS, 0, 0, 8}));
 	*n = l.n;
 	return l.at;
+}
+
+static int
+argument_dim(const Func *f, int param, int d)
+{
+	return param_dim(&f->param[param], f->body->arg[param].type->rank, d);
+}
+
+static void
+sum_by_argument(const Func *f, LaunchSum *s)
+{
+	for (int i = 0; i < s->n; i++)
+		if (s->term[i].dim >= 0)
+			s->term[i].dim = argument_dim(f, s->term[i].param, s->term[i].dim);
+}
+
+void
+artefact_made_by_argument(const Func *f, MadeTensor *made, int n)
+{
+	for (int i = 0; i < n; i++)
+		sum_by_argument(f, &made[i].end);
+}
+
+void
+artefact_by_argument(const Func *f, AbiParam *abi, int nabi, TensorMap *map, int nmaps)
+{
+	for (int i = 0; i < nabi; i++)
+		if (abi[i].kind == ABI_STRIDE || abi[i].kind == ABI_EXTENT)
+			abi[i].dim = argument_dim(f, abi[i].param, abi[i].dim);
+	for (int i = 0; i < nmaps; i++) {
+		for (int d = 0; d < map[i].rank; d++)
+			map[i].dim[d] = argument_dim(f, map[i].param, map[i].dim[d]);
+		for (int w = 0; w < map[i].windows; w++) {
+			sum_by_argument(f, &map[i].window[w].lower);
+			sum_by_argument(f, &map[i].window[w].count);
+			sum_by_argument(f, &map[i].window[w].reach);
+		}
+	}
 }
 
 bool

@@ -97,6 +97,10 @@ typedef struct Artefact {
 AbiParam *artefact_abi(const Func *f, const Target *t, Arena *mem, int *n);
 /* The tensor maps of its copies and sends, each once. */
 TensorMap *artefact_maps(const Func *f, const Target *t, Arena *mem, int *n);
+/* Both name dimensions as the function has them; afterwards as its arguments do (FuncParam.last), for those who launch. */
+void artefact_by_argument(const Func *f, AbiParam *abi, int nabi, TensorMap *map, int nmaps);
+/* The same of the formulas of tensors that a kernel before makes. */
+void artefact_made_by_argument(const Func *f, struct MadeTensor *made, int n);
 /* Does each block run one program after the other, in a loop over programs that pass persist made? */
 bool artefact_is_persistent(const Func *f);
 /* Words of zeros behind ABI_ARRIVALS for a launch of so many blocks: one for each program; of a persistent kernel one for

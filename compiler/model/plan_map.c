@@ -11,6 +11,7 @@
  *
  * What the driver asks for is known when compiling: the address and all strides but the first are multiples of 16 bytes.
  * Source: CUDA driver API, cuTensorMapEncodeTiled. */
+#include "ir/derive.h"
 #include "model/digits/digits.h"
 
 #include <string.h>
@@ -39,11 +40,15 @@ extent_multiple(const Func *f, const FuncParam *p, const Type *t, int d)
 	return t->extent[d] >= 0 ? t->extent[d] : MAX(multiple, 1);
 }
 
-/* Strides of all dimensions but the last: multiples of 16 bytes.  Bits above those never matter. */
+/* Strides of all dimensions but the last: multiples of 16 bytes.  Bits above those never matter.  Rows that lie apart end
+ * at such multiples too: of rows of 602 bytes, 608 apart, a store by a map wrote all 608 (H200). */
 static bool
 strides_fit(const Func *f, const FuncParam *p, const Type *t)
 {
 	int64_t stride = dtype_tile_size(t->elem);
+	if (p->strided)
+		return p->apart * stride % MAP_ALIGN == 0 &&
+		    extent_multiple(f, p, t, t->rank - 1) * stride % MAP_ALIGN == 0;
 	for (int d = t->rank - 1; d > 0; d--) {
 		stride = stride * (extent_multiple(f, p, t, d) % MAP_ALIGN) % MAP_ALIGN;
 		if (stride % MAP_ALIGN)
@@ -83,7 +88,8 @@ map_rows_fit(const Value *tensor)
 		return true;
 	const Func *f = tensor->block->func;
 	const FuncParam *p = &f->param[tensor->index];
-	return !p->strided && p->multiple > 0 && p->multiple % MAP_ALIGN == 0 && strides_fit(f, p, tensor->type);
+	bool is_aligned = p->multiple > 0 && p->multiple % MAP_ALIGN == 0;
+	return is_aligned && param_has_rows(p) && strides_fit(f, p, tensor->type);
 }
 
 const char *
@@ -100,7 +106,7 @@ map_reason(const Op *op, const Target *t)
 	int size = dtype_tile_size(tile->elem);
 	if (dtype_is_packed(tile->elem))
 		return "its elements are not whole bytes";
-	if (p->strided)
+	if (!param_has_rows(p))
 		return "the tensor's strides are not known (strided)";
 	if (p->multiple % MAP_ALIGN || p->multiple == 0)
 		return "the tensor's address is not known to be a multiple of 16";

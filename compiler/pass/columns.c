@@ -44,7 +44,7 @@ is_column(const Columns *x, const Op *op)
 	const Value *tensor = op->in[0], *tile = access_tile(op);
 	const FuncParam *p = &x->f->param[tensor->index];
 	int last = tensor->type->rank - 1;
-	if (last < 1 || p->strided || dtype_is_packed(tensor->type->elem) || attr_index(op)[last] != 'i' ||
+	if (last < 1 || !param_has_rows(p) || dtype_is_packed(tensor->type->elem) || attr_index(op)[last] != 'i' ||
 	    op->in[1 + last] != &x->body->arg[0] || tile->type->rank == 0 || tile->type->rank + 1 > KERNEL_RANK)
 		return false;
 	bool is_read = op->kind == OP_READ;

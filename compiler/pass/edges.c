@@ -245,7 +245,7 @@ is_candidate(const Op *op)
 	    tensor->type->rank > KERNEL_RANK || attr_merged(op))
 		return false;
 	const Func *f = op->home->func;
-	return !f->param[tensor->index].strided && !dtype_is_packed(tensor->type->elem) &&
+	return param_has_rows(&f->param[tensor->index]) && !dtype_is_packed(tensor->type->elem) &&
 	    !tensor_may_be_written(f, tensor, f->body);
 }
 

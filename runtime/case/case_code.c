@@ -73,7 +73,7 @@ tgl_kernel_code(TglKernel *k, TglCode what, const char *target, const TglCaseOpt
 	if (ok)
 		assumptions = assumptions_of_dims(compile->mem, &c.b.bound);
 	if (ok && what != TGL_CODE_INSPECTION)          /* for launches of others, which pass strides */
-		assumptions.contiguous = NULL;
+		assumptions.strides = NULL;
 	assumptions.alone = ok && what != TGL_CODE_INSPECTION;
 	Module *m = ok ? compile_kernel(k->k, &c.b.bound, target, &assumptions, &passes) : NULL;
 	ok = m && put_code(m, t, what, &c.b.bound, out);

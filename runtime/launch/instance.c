@@ -230,6 +230,7 @@ make_plan(Instance *in, TglKernel *k, const Binding *b, TglDevice *dev, const Ar
 	if (!m)
 		return TGL_ERROR_SOURCE;
 	in->func = m->funcs.at[0];
+	artefact_made_by_argument(in->func, in->func->made, in->func->nmade);
 	in->loaded = dev->dev.load(&dev->dev, in->func, &why);
 	dev->dev.thread = NULL;
 	if (in->loaded)
@@ -358,9 +359,11 @@ windows_fit(TglKernel *k, const Binding *b, const Instance *in)
 	Arena *tmp = k->program->compile->tmp;
 	PlanArg *args = NEW_ARRAY(tmp, PlanArg, n + b->bound.nsymbol);
 	const Target *t = target_named(in->dev->dev.target);
-	const TensorMap *map = in->artefact.map;
-	if (t && !in->dev->dev.load_artefact)
+	TensorMap *map = in->artefact.map;
+	if (t && !in->dev->dev.load_artefact) {
 		map = artefact_maps(in->func, t, tmp, &nmaps);
+		artefact_by_argument(in->func, NULL, 0, map, nmaps);
+	}
 	for (int i = 0; i < n; i++) {
 		const BoundParam *p = &b->bound.param[i];
 		args[i].i = b->info[i].scalar.kind == CONST_INT ? b->info[i].scalar.i : 0;

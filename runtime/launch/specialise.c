@@ -5,8 +5,9 @@
  * address (in bytes), each integer scalar and each dimension.  16 bytes are what one thread moves at
  * most, so that more would part forms that are equal; but a dimension that whole tiles fill is assumed
  * to be a multiple of the tile (assumption_of_dim), as such code tests no bounds.  A `strided` parameter
- * that gets a contiguous tensor is compiled as if it were not strided: with the strides known its
- * accesses are wide.
+ * that gets a contiguous tensor is compiled as if it were not strided; of another one's strides the
+ * dimension that is contiguous is known, and what power of two, up to 16 bytes, the others are
+ * multiples of (compile/arg_strides.c): its accesses are as wide, and tensor maps take it.
  * Dimensions themselves are arguments; where a kernel's header computes a compile-time value from one
  * (pow2ceil(C)), that value is part of the key and the dimension is not, unless it is some eighths of a power of two.
  *
@@ -27,6 +28,16 @@ param_assumption(const KernelParam *p, const BoundParam *bound, const TglTensor 
 	return dtype_is_int(bound->dtype) && scalar->kind == CONST_INT ? assumption_of((uint64_t)scalar->i) : 0;
 }
 
+static ArgStrides
+param_strides(const KernelParam *p, const TglTensor *t)
+{
+	if (!p->strided || (!t && !param_is_scratch(p)))
+		return (ArgStrides){0};
+	if (!t || tensor_is_contiguous(t))
+		return (ArgStrides){.is_dense = true};
+	return arg_strides_of((DType)t->dtype, t->rank, t->dim, t->stride);
+}
+
 void
 specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out)
 {
@@ -34,9 +45,8 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 	int64_t *param = MAP_OF(mem, int64_t, i, nparams,
 	    param_assumption(&k->k->params.at[i], &b->bound.param[i], b->tensor[i], &b->info[i].scalar));
 	int64_t *symbol = MAP_OF(mem, int64_t, i, b->bound.nsymbol, assumption_of_dim(&b->bound, i));
-	bool *contiguous = MAP_OF(mem, bool, i, nparams,
-	    k->k->params.at[i].strided && b->tensor[i] && tensor_is_contiguous(b->tensor[i]));
-	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = contiguous,
+	ArgStrides *strides = MAP_OF(mem, ArgStrides, i, nparams, param_strides(&k->k->params.at[i], b->tensor[i]));
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .strides = strides,
 	    .few_programs = assumption_few_programs(&b->bound)};
 }
 
@@ -71,7 +81,7 @@ specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumpt
 		return;
 	text_putn(key, (const char *)assumptions->param, sizeof *assumptions->param * (size_t)nparams);
 	text_putn(key, (const char *)assumptions->symbol, sizeof *assumptions->symbol * (size_t)b->nsymbol);
-	text_putn(key, (const char *)assumptions->contiguous, sizeof *assumptions->contiguous * (size_t)nparams);
+	text_putn(key, (const char *)assumptions->strides, sizeof *assumptions->strides * (size_t)nparams);
 	text_putn(key, assumptions->no_windows ? "g" : "w", 1);
 	text_putn(key, assumptions->few_programs ? "f" : "m", 1);
 }

@@ -127,6 +127,7 @@ simt_load(Device *d, Func *f, const char **why)
 	l->func = f;
 	l->abi = artefact_abi(f, t, l->mem, &l->nabi);
 	l->map = artefact_maps(f, t, l->mem, &l->nmaps);
+	artefact_by_argument(f, l->abi, l->nabi, l->map, l->nmaps);
 	l->maps = aligned_alloc(64, ((size_t)l->nmaps + 1) * MAP_BYTES);
 	l->prints = has_print(f);
 	const SimtState *s = d->state;

@@ -85,12 +85,23 @@ is_tuned(const Kernel *k, const char *name)
 }
 
 /* Tiles may be chosen that only fit because they divide a dimension (compile/choose/tile): powers of two that do count. */
-enum { CLOSE = 8, DIVIDES_LEAST = 64, DIVIDES_MOST = 512 };
+enum { WIDE_BITS = 128, CLOSE = 8, DIVIDES_LEAST = 64, DIVIDES_MOST = 512 };
 
 static int64_t
 divisor(int64_t v)
 {
 	return v <= 0 ? DIVIDES_LEAST : MAX(MIN(v & -v, DIVIDES_MOST), DIVIDES_LEAST);
+}
+
+/* Tensors that are contiguous along another dimension, or less aligned than a contiguous one. */
+static void
+put_strides(const BoundParam *p, const char *name, Text *out)
+{
+	if (!p->is_spread)
+		return;
+	ArgStrides s = arg_strides_of(p->dtype, p->rank, p->dim, p->stride);
+	if (s.unit != p->rank || s.apart * dtype_info[p->dtype].bits < WIDE_BITS)
+		text_printf(out, "%s%s along %d by %d", out->n ? ", " : "", name, s.unit, s.apart);
 }
 
 static const char *
@@ -108,6 +119,7 @@ sizes_text(TglKernel *k, const Binding *b, const ExampleItem *ex, int64_t steps,
 	}
 	for (int i = 0; i < k->k->params.n; i++) {
 		Const c = b->info[i].scalar;
+		put_strides(&b->bound.param[i], k->k->params.at[i].name, &t);
 		if (k->k->params.at[i].kind != PARAM_SCALAR || !k->in_header[i] || c.kind != CONST_INT)
 			continue;
 		c.i = bucket(c.i, steps);

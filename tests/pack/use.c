@@ -164,7 +164,8 @@ static void
 test_maps(TgpContext *cx)
 {
 	char *a = memory(1 << 20), *b = memory(1 << 20), *c = memory(1 << 20);
-	const int64_t one[2] = {4096, 1};
+	const int64_t one[2] = {4096, 1}, apart[2] = {520, 1}, odd[2] = {516, 1}, all[2] = {0, 1}, turned[2] = {1, 256};
+	const int64_t dense[2] = {512, 1};
 	int encoded;
 	GOOD(product_f16(cx, NULL, a, b, c, 256, 256, 512));
 	LAUNCHED(" map ");
@@ -180,6 +181,17 @@ test_maps(TgpContext *cx)
 	GOOD(lines(cx, NULL, a, one, b, c, 1, 256, 512));
 	GOOD(lines(cx, NULL, a, NULL, b, c, 1, 256, 512));
 	CHECK(mock_calls("cuTensorMapEncodeTiled") == encoded);
+	/* rows further apart than they are long, at multiples of 16 bytes, and one for all; others */
+	GOOD(lines(cx, NULL, a, apart, b, c, 256, 256, 512));
+	LAUNCHED(" map ");
+	GOOD(lines(cx, NULL, a, odd, b, c, 256, 256, 512));
+	CHECK(!strstr(mock_last_launch(), " map "));
+	GOOD(lines(cx, NULL, a, all, b, c, 256, 256, 512));
+	LAUNCHED(" map ");
+	GOOD(lines(cx, NULL, a, turned, b, c, 256, 256, 512));
+	CHECK(!strstr(mock_last_launch(), " map "));
+	GOOD(lines(cx, NULL, a, dense, b, c, 256, 256, 512));
+	LAUNCHED(" map ");
 	/* rows that no map takes */
 	GOOD(product_f16(cx, NULL, a, b, c, 256, 257, 511));
 	CHECK(!strstr(mock_last_launch(), " map "));

@@ -105,6 +105,12 @@ def test_changed_in_place(k):
 def test_strides(k):
     np.testing.assert_array_equal(k.columns(X.T), X.T)
     np.testing.assert_array_equal(k.columns(X[:, ::2]), X[:, ::2])
+    wide = np.arange(40 * 48, dtype=np.float32).reshape(40, 48)
+    views = [wide[:, :24], wide[:, 1:25], wide[::2, :24], wide[:, :40].T, wide[:, 3:43].T, wide[:, ::2], wide[:24].T,
+             np.broadcast_to(wide[0], (40, 48)), wide[:, :1], wide[:0], wide[:, :0]]
+    for device in ("cpu", "simt"):
+        for v in views + views[::-1]:
+            np.testing.assert_array_equal(k.columns(v, device=device), v)
     with pytest.raises(tegula.LaunchError, match="not contiguous"):
         k.softmax(X.T)
     with pytest.raises(tegula.LaunchError, match="argument 'x': dimension 1 has stride -1; strides are not negative(.|\n)*contiguous copy"):

@@ -330,6 +330,44 @@ test_operands_before(void **state)
 	tgl_device_close(&simt);
 }
 
+/* One kernel, whose launches have other strides each: rows at multiples of 16 bytes and not, columns, every third, one row
+ * for all; results and copies by tensor maps.  Each form that an earlier launch left is taken again. */
+static void
+test_other_strides(void **state)
+{
+	enum { M = 20, N = 24, MOST = 3000, ROUNDS = 2 };
+	static const int64_t stride[][2] = {
+	    {N, 1}, {32, 1}, {N + 1, 1}, {1, M}, {1, M + 4}, {3 * N, 3}, {1, M + 1}, {0, 1}, {64, 1}, {1, 0}};
+	static const char *const device[] = {"cpu", "simt", "simt:sm_80"};
+	Fixture *f = *state;
+	for (int d = 0; d < (int)LEN(device); d++) {
+		TglKernel *k = tgl_kernel(f->p, "double_rows");
+		TglDevice *dev = tgl_device_open(f->cx, device[d], NULL);
+		for (int n = 0; n < ROUNDS * (int)(LEN(stride) * LEN(stride)); n++) {
+			const int64_t *in = stride[n % (int)LEN(stride)], *out = stride[n / ROUNDS / (int)LEN(stride)];
+			int64_t dim[] = {M, N}, at[2];
+			if (out[0] == 0 || out[1] == 0)
+				continue;
+			TglTensor *x = tgl_tensor_strided(dev, TGL_I32, 2, dim, in);
+			TglTensor *y = tgl_tensor_strided(dev, TGL_I32, 2, dim, out);
+			static int32_t from[M * N], is[M * N];
+			for (int e = 0; e < M * N; e++)
+				from[e] = (int32_t)(n + 7 * (in[0] ? e / N : 0) + 3 * (in[1] ? e % N : 0));
+			tgl_tensor_write(x, from, sizeof from);
+			tgl_tensor_fill(y, 5);
+			TglArg args[] = {tgl_arg_tensor("x", x), tgl_arg_tensor("y", y)};
+			assert_ok(f->cx, tgl_launch(dev, k, args, 2, NULL));
+			tgl_tensor_read(y, is, sizeof is);
+			for (at[0] = 0; at[0] < M; at[0]++)
+				for (at[1] = 0; at[1] < N; at[1]++)
+					assert_int_equal(is[at[0] * N + at[1]], 2 * from[at[0] * N + at[1]] + 5);
+			tgl_tensor_close(&x);
+			tgl_tensor_close(&y);
+		}
+		tgl_device_close(&dev);
+	}
+}
+
 /* The same form and tensors, of which the next launch's scalar needs more: the cache of launches has too little. */
 static void
 test_operands_of_scalars(void **state)
@@ -775,7 +813,7 @@ main(void)
 	    TEST(test_strides_and_overlap),
 	    TEST(test_fills_and_scratch),
 	    TEST(test_operands_before),
-	    TEST(test_operands_of_scalars),
+	    TEST(test_other_strides), TEST(test_operands_of_scalars),
 	    TEST(test_nothing_to_do),
 	    TEST(test_pointers),
 	    TEST(test_assert_faults),

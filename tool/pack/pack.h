@@ -27,11 +27,13 @@ typedef enum PackLevel { PACK_EXACT, PACK_WIDE, PACK_GENERAL } PackLevel;
 
 typedef struct PackWork PackWork;                       /* PTX to be assembled */
 
+enum { PACK_DENSE = 255 };                              /* TGP_DENSE of pack/tables.h */
+
 typedef struct PackForm {
 	const Target *target;
 	Bound bound;
 	int64_t *assumed;                               /* of each symbol: multiples, negated numbers */
-	unsigned char *align, *rows;                    /* of each parameter */
+	unsigned char *align, *rows;                    /* of each parameter, as TgpForm has them */
 	unsigned char *derived;                         /* of each compile-time value: it follows from the dimensions */
 	PackLevel level;
 	Artefact code;

@@ -2,8 +2,10 @@
  *
  * For one choice of sizes and one target a pack has up to three forms of code, which differ in what they assume:
  *
- *     exact     multiples and numbers of just these sizes, addresses at 16 bytes; of sizes of --sizes, --tuned, an example
- *     wide      dimensions along which memory is contiguous are multiples of 16 bytes; where the sizes are
+ *     exact     multiples and numbers of just these sizes, addresses at 16 bytes, strided tensors row-major; of sizes of
+ *               --sizes, --tuned, an example
+ *     wide      dimensions along which memory is contiguous are multiples of 16 bytes, where the sizes are; rows of strided
+ *               tensors are contiguous and begin at such multiples
  *     general   elements lie at multiples of their size; always
  *
  * Forms that would be equal are compiled once.  A launch takes the form for the nearest sizes of those that are right for
@@ -148,13 +150,21 @@ wide_symbols(const Kernel *k, const Bound *b, int64_t *symbol)
 	return any || !rows;
 }
 
+/* Rows that are contiguous and begin at multiples of 16 bytes, however far apart. */
+static ArgStrides
+wide_rows(const BoundParam *p)
+{
+	return (ArgStrides){.unit = (unsigned char)p->rank, .apart = (unsigned char)(WIDE * 8 / dtype_info[p->dtype].bits)};
+}
+
 /* False: the level is no other than a more general one. */
 static bool
 assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions *out)
 {
 	Arena *mem = p->cx->mem;
 	int64_t *param = NEW_ARRAY(mem, int64_t, k->params.n), *symbol = NEW_ARRAY(mem, int64_t, b->nsymbol);
-	bool *rows = NEW_ARRAY(mem, bool, k->params.n), is_other = true;
+	ArgStrides *strides = NEW_ARRAY(mem, ArgStrides, k->params.n);
+	bool is_other = true;
 	if (level == PACK_EXACT)
 		for (int i = 0; i < b->nsymbol; i++)
 			symbol[i] = assumption_multiple(assumption_of_dim(b, i));      /* the launcher tests no bounds */
@@ -165,9 +175,10 @@ assume(Pack *p, const Kernel *k, const Bound *b, PackLevel level, ArgAssumptions
 	for (int i = 0; i < k->params.n; i++) {
 		int bytes = MAX(dtype_info[b->param[i].dtype].bits / 8, 1);
 		param[i] = k->params.at[i].kind == PARAM_SCALAR ? 0 : level == PACK_GENERAL ? bytes : WIDE;
-		rows[i] = level != PACK_GENERAL && k->params.at[i].strided;
+		if (level != PACK_GENERAL && k->params.at[i].strided)
+			strides[i] = level == PACK_EXACT ? (ArgStrides){.is_dense = true} : wide_rows(&b->param[i]);
 	}
-	*out = (ArgAssumptions){.param = param, .symbol = symbol, .contiguous = rows, .no_windows = level == PACK_GENERAL,
+	*out = (ArgAssumptions){.param = param, .symbol = symbol, .strides = strides, .no_windows = level == PACK_GENERAL,
 	    .alone = true};
 	return is_other || (level == PACK_WIDE && has_strided(k));
 }
@@ -204,7 +215,7 @@ note(Pack *p, const PackKernel *pk, const PackSizes *s, const ArgAssumptions *a,
 		f->assumed[i] = pk->fixes[i] ? -f->bound.symbol[i].value.i : a->symbol[i] ? a->symbol[i] : 1;
 	for (int i = 0; i < k->params.n; i++) {
 		f->align[i] = (unsigned char)a->param[i];
-		f->rows[i] = a->contiguous && a->contiguous[i];
+		f->rows[i] = a->strides[i].is_dense ? PACK_DENSE : a->strides[i].unit ? a->strides[i].apart : 0;
 	}
 	for (int i = 0; i < f->bound.nct; i++) {
 		bool is_derived = pack_is_derived(k, i), is_set = is_given(&o, f->bound.ct[i].name);

@@ -108,6 +108,7 @@ double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int 
  * begin within lines. */
 double estimate_astride(const Bound *b, const Op *read);
 /* Do rows of that tensor begin within sectors of 32 bytes? */
+int64_t estimate_dim(const Bound *b, const Value *tensor, int d);       /* the function's dimension d of a parameter */
 bool estimate_splits_sectors(const Bound *b, const Op *read);
 
 /* estimate_trips.c: counts what a program issues, and each line's accesses, by the thread IR. */

@@ -75,6 +75,17 @@ common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
+/* Elements from one row to the next; of several strides, what all are multiples of. */
+static int64_t
+rows_apart(const BoundParam *p)
+{
+	int64_t all = p->is_spread ? 0 : p->dim[p->rank - 1];
+	for (int d = 0; d < p->rank && p->is_spread; d++)
+		if (p->dim[d] > 1 && p->stride[d] != 1)
+			all = common_divisor(all, p->stride[d]);
+	return all;
+}
+
 double
 estimate_astride(const Bound *b, const Op *read)
 {
@@ -85,7 +96,7 @@ estimate_astride(const Bound *b, const Op *read)
 	const BoundParam *p = &b->param[tensor->index];
 	const Type *t = read->out[0].type;
 	int64_t size = dtype_info[p->dtype].bits, row = t->extent[t->rank - 1] * size / 8, lines = 0, starts = 0;
-	int64_t stride = p->rank > 1 ? p->dim[p->rank - 1] * size / 8 : LINE, step = common_divisor(LINE, stride);
+	int64_t stride = p->rank > 1 ? rows_apart(p) * size / 8 : LINE, step = common_divisor(LINE, stride);
 	step = MAX(common_divisor(step, MAX(row, 1)), 1);
 	for (int64_t start = 0; start < LINE; start += step, starts++)
 		for (int64_t box = 0; box < row; box += LINE)
@@ -102,7 +113,7 @@ estimate_splits_sectors(const Bound *b, const Op *read)
 	if (!is_tile || tensor->index >= b->kernel->params.n || b->param[tensor->index].rank < 2)
 		return false;
 	const BoundParam *p = &b->param[tensor->index];
-	return p->dim[p->rank - 1] * dtype_info[p->dtype].bits / 8 % SECTOR != 0;
+	return rows_apart(p) * dtype_info[p->dtype].bits / 8 % SECTOR != 0;
 }
 
 double
@@ -115,9 +126,9 @@ estimate_lines(const Bound *b, const Op *read, int ranks, int along)
 static int64_t
 extent_of(const Bound *b, const Op *access, int d)
 {
-	int64_t n = b->param[access->in[0]->index].dim[d];
+	int64_t n = estimate_dim(b, access->in[0], d);
 	for (int i = 1; i <= access_merged(access, d); i++)
-		n *= MAX(b->param[access->in[0]->index].dim[d - i], 1);
+		n *= MAX(estimate_dim(b, access->in[0], d - i), 1);
 	return n;
 }
 

@@ -12,6 +12,7 @@
  * read once), of 256 MB 100 (89; 66), two of 64 MB 130 (124; 33); rows of 32 bytes 7.9 us (6.6; 4.2); writes to a table of
  * 64 MB 197 (191; 39), 1 M to one of 32 MB 52 (42). */
 #include "compile/choose/estimate.h"
+#include "ir/derive.h"
 #include "model/digits/digits.h"
 #include "pass/layout/axis.h"
 
@@ -98,6 +99,12 @@ estimate_in_sectors(const BoundParam *p)
 	return 1;
 }
 
+int64_t
+estimate_dim(const Bound *b, const Value *tensor, int d)
+{
+	return b->param[tensor->index].dim[param_dim(&tensor->block->func->param[tensor->index], tensor->type->rank, d)];
+}
+
 /* Sectors of the part of the table that one access lies in: all its elements are in the row that scalar indices name.  Of
  * t[N, 256] in bytes at [n, x] 8: warps that look 32 bytes up ask for no more. */
 static double
@@ -107,7 +114,7 @@ row_sectors(const Bound *b, const Op *op, int param)
 	double run = dtype_info[b->param[param].dtype].bits / 8.0, runs = 1;
 	bool apart = false;                             /* a scalar's dimension lies within */
 	for (int d = b->param[param].rank, e = attr_extents(op) ? attr_extents(op)->n : 0; d-- > 0;) {
-		double all = (double)b->param[param].dim[d];
+		double all = (double)estimate_dim(b, op->in[0], d);
 		if (index[d] == 'i') {
 			apart = true;
 			continue;
@@ -164,7 +171,7 @@ part_bytes(const Bound *b, const Op *op, int param, bool *shared)
 	double bytes = dtype_info[b->param[param].dtype].bits / 8.0;
 	*shared = true;
 	for (int d = 0, e = 0; d < b->param[param].rank && index[d]; d++) {
-		double all = (double)b->param[param].dim[d];
+		double all = (double)estimate_dim(b, op->in[0], d);
 		double extent = index[d] == 'p' ? (double)attr_extents(op)->at[e++] : all;
 		Source of = {0};
 		if (index[d] != 'g')

@@ -44,8 +44,9 @@ int64_t
 lower_constant_stride(Lower *l, const Value *tensor, int dim)
 {
 	int64_t stride = 1;
-	if (l->f->param[tensor_param(tensor)].strided)
-		return -1;
+	const FuncParam *p = &l->f->param[tensor_param(tensor)];
+	if (p->strided)
+		return p->unit && dim == tensor->type->rank - 1 ? 1 : -1;
 	for (int d = dim + 1; d < tensor->type->rank; d++) {
 		int64_t n = constant_dim(tensor, d);
 		if (n < 0)

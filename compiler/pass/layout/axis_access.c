@@ -8,6 +8,7 @@
 #include "pass/layout/axis.h"
 #include "pass/layout/mask.h"
 
+#include "ir/derive.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -121,13 +122,15 @@ index_div(const Span *x, int d)
 	return axis_div(axis_of(v), 0);
 }
 
-/* log2 of the elements by which what lies along dimensions from `from` on starts apart, at most. */
+/* Of a tensor with rows: log2 of the elements by which what lies along dimensions from `from` on starts apart, at most. */
 static int
 rows_div(const Span *x, int from)
 {
 	int least = DIV_MOST, stride = 0;
+	const FuncParam *p = tensor_param(x->tensor);
 	for (int d = x->rank - 2; d >= 0; d--) {
-		stride = MIN(stride + dim_div(x->tensor, d + 1), DIV_MOST);
+		stride = p->strided ? trailing_zeros(MAX(p->apart, 1))
+		                    : MIN(stride + dim_div(x->tensor, d + 1), DIV_MOST);
 		if (d >= from || (x->index[d] != 'p' && is_zero(x->op->in[1 + d])))
 			continue;
 		least = MIN(least, stride + index_div(x, d));
@@ -173,7 +176,8 @@ takes_rows(const Span *x, int d)
 {
 	const IntList *valid = attr_valid(x->op);
 	int64_t extent = x->tensor->type->extent[d];
-	return d > 0 && x->index[d] == 'p' && x->index[d - 1] == 'p' && extent > 0 && is_zero(x->op->in[1 + d]) &&
+	bool is_dense = d > 0 && !tensor_param(x->tensor)->strided && extent > 0;
+	return is_dense && x->index[d] == 'p' && x->index[d - 1] == 'p' && is_zero(x->op->in[1 + d]) &&
 	    x->tile->extent[x->at[d]] == INT64_C(1) << log2_ceil(extent) && (!valid || valid->at[x->at[d]] == extent);
 }
 
@@ -198,7 +202,7 @@ tensor_contiguity(const Op *op, int *dim)
 	int bytes = log2_floor(MAX(bits / 8, 1)), k;
 	const IntList *valid = attr_valid(op);
 	*dim = x.tile->rank - 1;
-	if (!p || p->strided || last < 0 || x.tile->rank == 0)
+	if (!p || !param_has_rows(p) || last < 0 || x.tile->rank == 0)
 		return 0;
 	if (x.index[last] == 'g') {
 		k = gather_contiguity(&x, dim);
@@ -246,7 +250,7 @@ access_halo(const Op *op, const Layout *l, const Target *t)
 	const FuncParam *p = tensor_param(x.tensor);
 	int last = x.rank - 1, bits = dtype_info[x.tensor->type->elem].bits, bytes = log2_floor(MAX(bits / 8, 1));
 	int64_t shift;
-	if (!p || p->strided || last < 0 || bits < 8 || x.index[last] != 'p' || !access_goes_on(op, last))
+	if (!p || !param_has_rows(p) || last < 0 || bits < 8 || x.index[last] != 'p' || !access_goes_on(op, last))
 		return 0;
 	const IntList *valid = attr_valid(op);
 	const Value *root = access_root(op->in[1 + last], &shift);

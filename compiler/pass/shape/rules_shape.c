@@ -7,6 +7,7 @@
  * A chain of one kind becomes one op, a permutation that only moves extents of 1 becomes a reshape, and
  * a reduction of integers along an extent of 1 is what it reduces.  Reductions of floats stay: a sum
  * starts at 0.0 and a maximum drops NaN. */
+#include "ir/derive.h"
 #include "pass/shape/simplify.h"
 
 #include <string.h>
@@ -260,7 +261,7 @@ rule_stride(Simplify *s, Op *op, Value *x)
 {
 	bool is_last = attr_axis(op) == x->type->rank - 1;
 
-	if (!is_last || s->f->param[x->index].strided)
+	if (!is_last || !param_has_rows(&s->f->param[x->index]))
 		return NULL;
 	return simplify_int(s, op, op->out[0].type, 1);
 }

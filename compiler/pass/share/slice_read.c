@@ -84,7 +84,7 @@ has_words(const Slice *s, const Op *op, int d, int64_t word)
 	const FuncParam *p = &s->f->param[tensor->index];
 	int64_t n = tensor->type->extent[d];
 
-	if (word == 1 || tensor->def || tensor->block->parent || p->strided)
+	if (word == 1 || tensor->def || tensor->block->parent || (p->strided && (!p->unit || p->apart % word)))
 		return word == 1;
 	if (n < 0)
 		n = p->dim[d] >= 0 ? s->f->param[p->dim[d]].multiple : p->dim_multiple[d];

@@ -123,7 +123,8 @@ static bool
 is_strided(const Func *f, const Op *op, Strided *s)
 {
 	*s = (Strided){0};
-	if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block->parent || f->param[op->in[0]->index].strided)
+	if (op->kind != OP_READ || op->in[0]->def || op->in[0]->block->parent ||
+	    !param_has_rows(&f->param[op->in[0]->index]))
 		return false;
 	const char *index = attr_index(op);
 	const Type *t = op->in[0]->type;

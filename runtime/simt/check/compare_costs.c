@@ -6,6 +6,7 @@
 #include "runtime/simt/check/check.h"
 
 #include "compile/inspect.h"
+#include "ir/derive.h"
 
 #include <string.h>
 
@@ -44,11 +45,13 @@ args_of(const SimtLaunch *l, Arena *mem)
 			if (!r->name || r->rank == 0 || strcmp(r->name, f->param[i].name) != 0)
 				continue;
 			arg[i].known = true;
-			memcpy(arg[i].dim, r->dim, sizeof arg[i].dim);
-			memcpy(arg[i].stride, r->stride, sizeof arg[i].stride);
-			for (int d = 0; d < r->rank; d++)
+			for (int d = 0; d < r->rank; d++) {
+				int of = param_dim(&f->param[i], r->rank, d);
+				arg[i].dim[d] = r->dim[of];
+				arg[i].stride[d] = r->stride[of];
 				if (f->param[i].dim[d] >= 0)
-					arg[f->param[i].dim[d]] = (InspectArg){.known = true, .value = r->dim[d]};
+					arg[f->param[i].dim[d]] = (InspectArg){.known = true, .value = r->dim[of]};
+			}
 		}
 	return arg;
 }
