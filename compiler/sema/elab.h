@@ -169,6 +169,8 @@ typedef struct List {
 bool list_open(Elab *e, const Val *v, Place at, List *l);               /* of a VAL_LIST; false after an error */
 Val list_weak(const List *l, Place at);                                 /* the element that decides the type */
 Value *list_tile(Elab *e, const List *l, DType t);                      /* NULL after an error */
+/* A list of integers or bools becomes a tile of them; false: v is poison. */
+bool list_settle(Elab *e, Val *v);
 /* Reports that `what` needs something else than it was given; false. */
 bool val_wanted(Elab *e, const Val *v, const char *what, const char *expected);
 

@@ -123,16 +123,8 @@ static Value *
 condition(Call *c, int i)
 {
 	Val *a = &c->arg[i].val;
-	List l;
-	if (a->kind == VAL_LIST) {
-		if (!list_open(c->e, a, a->place, &l))
-			return NULL;
-		Val weak = list_weak(&l, a->place);
-		if (weak.kind != VAL_FLOAT)
-			*a = val_tile(a->place, list_tile(c->e, &l, val_dtype(c->e, &weak)));
-		if (val_is_poison(a))
-			return NULL;
-	}
+	if (!list_settle(c->e, a))
+		return NULL;
 	Value *v = call_tile(c, i, IS_BOOL | IS_INT);
 	if (!v || v->type->elem == TY_BOOL)
 		return v;

@@ -64,7 +64,7 @@ static bool
 plain_index(Elab *e, const Subscript *s, int dim, TensorAccess *a)
 {
 	Val v = elab_expr(e, s->e);
-	if (val_is_poison(&v))
+	if (!list_settle(e, &v))
 		return false;
 	if (!val_is_integer(&v)) {
 		diag_error(e->cx, s->place, DIAG_INDEX_TYPE, val_describe(e, &v));

@@ -31,7 +31,7 @@ cut_index(Elab *e, const Subscript *s, int64_t of, Value **start)
 	Val v = elab_expr(e, s->e);
 	if (val_is_poison(&v))
 		return false;
-	if (v.kind == VAL_TILE && v.v->type->rank > 0) {
+	if (v.kind == VAL_LIST || (v.kind == VAL_TILE && v.v->type->rank > 0)) {
 		diag_error(e->cx, s->place, DIAG_GATHER_TILE);
 		return diag_help(e->cx, "gather(tile, index, axis) does; tensors gather by x[index]");
 	}

@@ -155,3 +155,17 @@ list_tile(Elab *e, const List *l, DType t)
 	Value *v = e->whole ? concatenated(e, l, t) : chosen(e, l, t);
 	return v ? ir_reshape(e, v, l->rank, l->extent) : NULL;
 }
+
+bool
+list_settle(Elab *e, Val *v)
+{
+	List l;
+	if (v->kind != VAL_LIST)
+		return !val_is_poison(v);
+	if (!list_open(e, v, v->place, &l))
+		return false;
+	Val weak = list_weak(&l, v->place);
+	if (weak.kind != VAL_FLOAT)
+		*v = val_tile(v->place, list_tile(e, &l, val_dtype(e, &weak)));
+	return !val_is_poison(v);
+}

@@ -151,13 +151,16 @@ narrowed(Elab *e, Value *v, int64_t extent, int64_t reach)
 }
 
 static bool
-index_dim(Elab *e, const Val *v, TableDim *d)
+index_dim(Elab *e, const Val *given, TableDim *d)
 {
-	if (!val_is_integer(v))
-		return diag_error(e->cx, v->place, DIAG_INDEX_TYPE, val_describe(e, v));
-	d->letter = v->kind == VAL_TILE && v->v->type->rank > 0 ? 'g' : 'i';
-	d->is_inside = v->kind == VAL_INT && v->i >= 0 && v->i < d->extent;
-	Value *x = val_ir(e, v);
+	Val v = *given;
+	if (!list_settle(e, &v))
+		return false;
+	if (!val_is_integer(&v))
+		return diag_error(e->cx, v.place, DIAG_INDEX_TYPE, val_describe(e, &v));
+	d->letter = v.kind == VAL_TILE && v.v->type->rank > 0 ? 'g' : 'i';
+	d->is_inside = v.kind == VAL_INT && v.i >= 0 && v.i < d->extent;
+	Value *x = val_ir(e, &v);
 	d->at = x ? narrowed(e, x, d->extent, 0) : NULL;
 	return d->at != NULL;
 }
