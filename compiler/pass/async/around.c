@@ -15,7 +15,9 @@
  *     for … do (…) { … dot … }           =>    %i = div %p, %w : i64[128] #1
  *     write %y, %i, …                          write %y, %i, …
  *
- * Tiles move, with what only they are computed from; scalars stay. */
+ * Tiles move, with what only they are computed from; scalars stay.
+ *
+ * And what stands before the loop over programs of a kernel that parts into roles goes to where it is used. */
 #include "pass/async/pipeline.h"
 
 #include <string.h>
@@ -223,5 +225,53 @@ pipeline_sink_weights(Block *body, const Op *start)
 		Op *use = may_wait(body, op) ? first_use_after(start, op) : NULL;
 		if (use)
 			op_move(op, body, use);
+	}
+}
+
+/* ---- into roles ---- */
+
+/* Whether a pure op makes a value that only ops in the regions of `around` take. */
+static bool
+is_for(const Op *op, const Op *around)
+{
+	int uses = 0;
+	if (op->nout != 1 || !op_has(op, PURE) || op->nregion || op->out[0].type->kind != TYPE_TILE)
+		return false;
+	for (const Op *in = op_after(around, around->home); in != around->next; in = op_after(in, around->home))
+		uses += COUNT_OF(i, in->nin, in->in[i] == &op->out[0]);
+	return uses == op->out[0].nuses;
+}
+
+/* A layout's warps are those of a role, and code before roles runs in all warps of the block.  So tiles that licm has moved
+ * before the loop over programs, as it does where that runs once, go back into it. */
+void
+roles_sink_tiles(Op *programs)
+{
+	Block *body = programs->region[0];
+	for (Op *op = programs->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		if (op->kind != OP_CONST && is_for(op, programs) && op->out[0].type->rank > 0)
+			op_move(op, body, body->first);
+	}
+}
+
+/* Scalars that roles need are computed in each: the code before them has the registers that all threads begin with, and
+ * they would be held in both.  Not where blocks share programs (pass stream): ptxas spills what that needs (304 bytes of a
+ * cluster's product). */
+void
+roles_sink_scalars(Func *f, Op *roles)
+{
+	for (Op *op = roles->prev, *prev; op; op = prev) {
+		prev = op->prev;
+		if (!is_for(op, roles) || op->out[0].type->rank > 0)
+			continue;
+		for (int r = 0; r < 2; r++) {
+			Block *body = roles->region[r];
+			Builder b = {.m = f->module, .block = body, .before = body->first, .place = op->place};
+			func_number(f);
+			Op *copy = op_clone(&b, op, NEW_ARRAY(f->module->cx->tmp, Value *, f->nvalues));
+			value_replace_from(copy->next, &op->out[0], &copy->out[0]);
+		}
+		op_erase(op);
 	}
 }

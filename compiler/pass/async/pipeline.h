@@ -61,6 +61,9 @@ typedef struct Pipeline {
 void pipeline_collapse(Func *f);
 /* Has the loop's own body a product of warpgroups? */
 bool loop_multiplies(const Op *loop);
+/* around.c: tiles before the loop over programs that it alone uses go into it, scalars that roles alone use into each */
+void roles_sink_tiles(Op *programs);
+void roles_sink_scalars(Func *f, Op *roles);
 /* around.c: small tiles that ops behind such loops read are read before them */
 void pipeline_early(Func *f);
 /* around.c: what only their results' uses need is computed behind such loops */

@@ -417,42 +417,10 @@ change_layouts(Parting *p, Op *programs)
 	}
 }
 
-static bool
-is_for_roles(const Op *op, const Op *roles)
-{
-	int uses = 0;
-	const Type *t = op->nout == 1 ? op->out[0].type : NULL;
-	if (!t || !op_has(op, PURE) || op->nregion || t->kind != TYPE_TILE || t->rank)
-		return false;
-	for (const Op *in = roles; in != roles->next; in = op_after(in, roles->home))
-		uses += COUNT_OF(i, in->nin, in->in[i] == &op->out[0]);
-	return uses == op->out[0].nuses;
-}
-
-/* Scalars that roles need are computed in each: the code before them has the registers that all threads begin with, and
- * they would be held in both.  Not where blocks share programs (pass stream): ptxas spills what that needs (304 bytes of a
- * cluster's product). */
-static void
-sink_scalars(Parting *p, Op *roles)
-{
-	for (Op *op = roles->prev, *prev; op; op = prev) {
-		prev = op->prev;
-		if (!is_for_roles(op, roles))
-			continue;
-		for (int r = 0; r < 2; r++) {
-			Block *body = roles->region[r];
-			Builder b = {.m = p->m, .block = body, .before = body->first, .place = op->place};
-			func_number(p->f);
-			Op *copy = op_clone(&b, op, NEW_ARRAY(p->tmp, Value *, p->f->nvalues));
-			value_replace_from(copy->next, &op->out[0], &copy->out[0]);
-		}
-		op_erase(op);
-	}
-}
-
 static void
 part(Parting *p)
 {
+	roles_sink_tiles(p->programs);
 	func_number(p->f);
 	Op *roles = make_roles(p);
 	Builder b = {.m = p->m, .block = roles->region[0]};
@@ -469,7 +437,7 @@ part(Parting *p)
 	if (p->gathers)
 		share_divisions(p, producer);
 	if (p->f->stream <= 1)
-		sink_scalars(p, roles);
+		roles_sink_scalars(p->f, roles);
 	if (p->f->schedule.pingpong)
 		pingpong_take_turns(roles, p->programs, p->loop);
 	sweep(p->f);
