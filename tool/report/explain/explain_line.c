@@ -221,6 +221,32 @@ add_many(const Explain *s, const ExplainLines *own, int line, json_t *all)
 	    false);
 }
 
+/* "2 blocks divide the loop, each leaves 2048 bytes of at, best in device memory, where the last one joins them": of the
+ * line of a loop in parts. */
+static const char *
+exchanged(const Explain *s, int line)
+{
+	const Func *f = s->x->f;
+	TextList names = {0};
+	bool cluster = false, any = false;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		if (op->kind != OP_SPLIT_PUT || op->place.line != line || op->place.file != f->place.file)
+			continue;
+		const char *name = op->in[0]->name;
+		any = true;
+		cluster |= attr_cluster(op);
+		explain_add(s, &names, name ? arena_strndup(s->mem, name, strcspn(name, ".")) : "");
+	}
+	int64_t bytes = split_part_bytes(f);
+	if (!any)
+		return "";
+	return arena_printf(s->mem, "%d blocks divide the loop: each leaves %s%s in %s, where %s joins them",
+	    f->schedule.split,
+	    names.n ? explain_join(s, &names, ", ") : "what its trips came to",
+	    bytes > 0 ? arena_printf(s->mem, " (%lld bytes)", (long long)bytes) : "",
+	    cluster ? "its shared memory" : "device memory", cluster ? "each of the cluster" : "the one that ends last");
+}
+
 json_t *
 explain_below(const Explain *s, int line)
 {
@@ -249,6 +275,7 @@ explain_below(const Explain *s, int line)
 				help ? "; help: " : "", help ? help : ""),
 			    true);
 	}
+	add_below(all, exchanged(s, line), false);
 	add_below(all, stalled(s, line), false);
 	add_below(all, counters(s, line), false);
 	return all;
@@ -315,6 +342,7 @@ explain_chosen(const Explain *s, int line)
 		explain_add(s, &all,
 		    arena_printf(
 			s->mem, "%s; in all %s", stalled(s, line), all_parts(s, line)));
+	explain_add(s, &all, exchanged(s, line));
 	explain_add(s, &all, counters(s, line));
 	for (int i = 0; i < all.n; i++)
 		json_array_append_new(out, json_string(all.at[i]));
