@@ -42,21 +42,6 @@ code_is_one_of(const char *at, const char *const *name, int n)
 	return ANY_OF(i, n, code_is(at, name[i]));
 }
 
-/* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
-static int
-code_end(const Code *c)
-{
-	static const double FEW = .1;
-	for (int i = 0; i < c->at.n; i++)
-		if (code_is(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
-			bool rest = false;
-			for (int k = i + 1; k < c->at.n; k++)
-				rest |= code_is(c->at.at[k].op, "LDG") || code_is(c->at.at[k].op, "STG");
-			return rest || i < FEW * c->at.n ? -1 : i + 1;
-		}
-	return c->at.n;
-}
-
 /* The instruction behind the label that a branch names, or behind all; -1: not known. */
 int
 code_target(const Code *c, const Instruction *branch)
@@ -72,6 +57,39 @@ code_target(const Code *c, const Instruction *branch)
 		return c->at.n;
 	}
 	return -1;
+}
+
+/* Is it of the way that BRA.DIV takes where threads of a warp have parted, which those of a kernel's shuffles never do?
+ * That ends with the branch back. */
+static bool
+is_parted(const Code *c, int k)
+{
+	for (int i = 0; i < c->at.n; i++) {
+		int from = strncmp(c->at.at[i].op, "BRA.DIV", 7) == 0 ? code_target(c, &c->at.at[i]) : -1;
+		bool in = from >= 0 && from <= k;
+		for (int b = from; in && b < k; b++)
+			in = c->at.at[b].is_guarded || !code_is(c->at.at[b].op, "BRA") ||
+			    strncmp(c->at.at[b].op, "BRA.DIV", 7) == 0;
+		if (in)
+			return true;
+	}
+	return false;
+}
+
+/* Behind the last EXIT there are only waits' further trips, routines that few values take, and padding; -1: more is. */
+static int
+code_end(const Code *c)
+{
+	static const double FEW = .1;
+	for (int i = 0; i < c->at.n; i++)
+		if (code_is(c->at.at[i].op, "EXIT") && !c->at.at[i].is_guarded) {
+			bool rest = false;
+			for (int k = i + 1; k < c->at.n; k++)
+				rest |= (code_is(c->at.at[k].op, "LDG") || code_is(c->at.at[k].op, "STG")) &&
+					!is_parted(c, k);
+			return rest || i < FEW * c->at.n ? -1 : i + 1;
+		}
+	return c->at.n;
 }
 
 /* False: it has calls other than of routines for few values, or jumps that are not understood. */
