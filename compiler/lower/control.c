@@ -197,6 +197,7 @@ test(Lower *l, const Block *b, const Reg *carried, Reg **yields)
 {
 	scatter_all(l, b->arg, b->narg, carried);
 	lower_block(l, b);
+	thread_place(l->b, b->parent->place);           /* the loop is the op's, by which its trips are found */
 	*yields = gather_all(l, b->last->in + 1, b->last->nin - 1);
 	return lower_regs(l, b->last->in[0])[0];
 }

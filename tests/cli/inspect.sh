@@ -767,4 +767,30 @@ assert spent[11]["products"] > 1000 and spent[11]["shared memory"] > spent[13]["
 pair = next(l["pair"] for l in k["lines"] if l["what"] in ("barrier", "warp barrier"))
 assert pair["first"]["does"] and pair["second"]["op"], pair
 PY
+# A loop whose trips data decides counts as one of as many trips as are guessed.
+cat >halve.tgl <<'TGL'
+kernel halve<B = 1024>(x: in f32[R, B], y: out f32[R]) grid(r: R)
+{
+    let v = x[r, :];
+    var lo = 0.0;
+    var hi = 1.0;
+    while hi - lo > 1e-6 {
+        let mid = (lo + hi) / 2;
+        let big = sum(exp(v - mid)) >= 1;
+        lo = big ? mid : lo;
+        hi = big ? hi : mid;
+    }
+    y[r] = lo;
+}
+example halve { R = 8192; x = normal(0, 1); }
+TGL
+sed 's/while hi - lo > 1e-6/for t in range(16)/' halve.tgl >steps.tgl
+expect 0 '"estimated_us"' inspect steps.tgl --target=sm_90a --json
+cp "$out" steps.json
+expect 0 '"estimated_us"' inspect halve.tgl --target=sm_90a --json
+holds python3 - "$out" steps.json <<'PY'
+import json, sys
+a, b = (json.load(open(f))[0]["estimated_us"] for f in sys.argv[1:])
+assert 0.9 * b < a < 1.1 * b, (a, b)
+PY
 finish
