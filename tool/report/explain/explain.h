@@ -240,6 +240,8 @@ typedef VEC(Suggestion) Suggestions;
 
 Suggestions explain_collect(const Explain *s);
 /* "first to change: BN = 64, then 36.1 µs", or that nothing that was tried is better */
+/* Are all of a change's values of the schedule, so that a program has the trips that it had? */
+bool explain_is_schedule(const Explain *s, const json_t *change);
 /* Of a change: "BN = 64 (with warps = 4), its products by wgmma". */
 const char *explain_said_of(const Explain *s, const json_t *change);
 const char *explain_first(const Explain *s, const Suggestions *all);

@@ -69,12 +69,14 @@ closest(const Explain *s)
 	json_array_foreach(s->variants, i, v)
 	{
 		double us = explain_built_us(s, v);
+		if (*explain_guessed(s) && !explain_is_schedule(s, v)) /* other tiles have other trips */
+			continue;
 		if (us <= 0 || us * MAX(explain_change_error(s, v)->half, 1) >= SAID_WORTH * s->us)
 			continue;
 		if (!best || is_better(us, explain_said_of(s, v), explain_built_us(s, best), explain_said_of(s, best)))
 			best = v;
 	}
-	return explain_at_floor(s) || *explain_guessed(s) ? NULL : best;
+	return explain_at_floor(s) ? NULL : best;
 }
 
 /* Of changes that were tried; what the page had no time for is not among them. */

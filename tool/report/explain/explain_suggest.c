@@ -57,9 +57,8 @@ explain_said_of(const Explain *s, const json_t *v)
 	    gains && *gains ? ")" : "", explain_more_barriers(s, v));
 }
 
-/* Are all of its values of the schedule, so that a program has the trips that it had? */
-static bool
-is_schedule(const Explain *s, const json_t *v)
+bool
+explain_is_schedule(const Explain *s, const json_t *v)
 {
 	const char *at = json_string_value(json_object_get(v, "values"));
 	bool all = !json_is_true(json_object_get(v, "fast"));
@@ -79,7 +78,7 @@ add_variants(const Explain *s, Suggestions *all)
 	{
 		double us = explain_built_us(s, v);
 		const ChangeError *e = explain_change_error(s, v);
-		if (us > 0 && e->most * us <= explain_even(s) && (is_schedule(s, v) || !*explain_guessed(s)))
+		if (us > 0 && e->most * us <= explain_even(s) && (explain_is_schedule(s, v) || !*explain_guessed(s)))
 			add(s, all, us, -1, explain_said_of(s, v), e);
 	}
 }
