@@ -122,6 +122,9 @@ bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
  * none at or behind the end of what the axis cuts? */
 bool tile_numbers_rows(const Pair *x, const Op *write, int i, int axis);
+/* Of tiles of indices of several dimensions: does one of them number dimension d of theirs alone, so that the tensor's is
+ * covered, as i * B + arange(0, B)[:, new]? */
+bool tile_numbers_alone(const Pair *x, const Op *write, int d, int axis);
 /* The same where the rows that are written are digits of one number, v / (H * W), v / W % H and v % W. */
 bool tile_writes_digits(const Pair *x, const Op *write, int axis);
 /* Does a histogram count nothing behind the end of what an axis cuts?  It is a sum over the part. */

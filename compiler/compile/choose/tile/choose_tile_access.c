@@ -151,9 +151,10 @@ starts_inside(const Pair *x, const Op *a, int i)
 	return extent >= 0 ? value_int(s->of, &n) && n == extent : named >= 0 && s->of == &x->f->body->arg[named];
 }
 
-/* Dimension i of a write is dimension d of its tile: a part of it covers the dimension. */
+/* Dimension i of a write is dimension d of its tile: a part of it covers the dimension.  Tiles of indices stand from
+ * `first` on. */
 static bool
-covers_dimension(Pair *x, const Op *a, int i, const Part *p, int d)
+covers_dimension(Pair *x, const Op *a, int i, const Part *p, int first, int d)
 {
 	int axis = p->axis[d];
 	if (axis == AXIS_STEP)
@@ -162,7 +163,8 @@ covers_dimension(Pair *x, const Op *a, int i, const Part *p, int d)
 		return true;
 	if (attr_index(a)[i] == 'g') {
 		x->by_number = true;
-		return p->scale[d] == TILE_SCALE && tile_numbers_rows(x, a, i, axis);
+		return p->scale[d] == TILE_SCALE &&
+		    (tile_numbers_rows(x, a, i, axis) || tile_numbers_alone(x, a, d - first, axis));
 	}
 	return starts_inside(x, a, i) &&
 	    tile_is_cut_by(x, a->in[0], i - access_merged(a, i), i, axis, p->scale[d]);
@@ -185,7 +187,7 @@ tile_visit_write(Pair *x, const Op *a)
 			const Part *p = tile_part(x, tile);
 			if (p->axis[e] < 0 && p->axis[e] != AXIS_ANY)
 				continue;
-			if (p->axis[e] == AXIS_ANY || !covers_dimension(x, a, i, p, e))
+			if (p->axis[e] == AXIS_ANY || !covers_dimension(x, a, i, p, d, e))
 				return false;
 			covers[p->axis[e]] = true;
 		}

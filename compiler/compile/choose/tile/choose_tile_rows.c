@@ -340,6 +340,23 @@ tile_numbers_rows(const Pair *x, const Op *write, int i, int axis)
 }
 
 bool
+tile_numbers_alone(const Pair *x, const Op *write, int d, int axis)
+{
+	const char *index = attr_index(write);
+	for (int i = 0; index[i]; i++) {
+		const Value *v = write->in[1 + i];
+		if (index[i] != 'g' || v->type->rank < 2 || access_merged(write, i) != 0 || !dtype_is_signed(v->type->elem))
+			continue;
+		while (v->def && v->def->kind == OP_BROADCAST && v->def->in[0]->type->rank == v->type->rank)
+			v = v->def->in[0];
+		if (ALL_OF(e, v->type->rank, e == d || v->type->extent[e] == 1) && is_own_number(x, v, 0) &&
+		    tile_is_cut_by(x, write->in[0], i, i, axis, TILE_SCALE))
+			return true;
+	}
+	return false;
+}
+
+bool
 tile_counts(const Pair *x, const Op *histogram)
 {
 	const Value *v = histogram->in[0];
