@@ -26,8 +26,8 @@
  *                                                           yield %e, %next
  *                                                       }
  *
- * In roles the warps that multiply read so, but for chains (pass skew): 8-bit floats with a scale of each 128 along K else
- * wait some 500 cycles in a trip whose product takes 256.
+ * Not in roles, where each trip asks for them behind its product's start: there such loops took 1.02 to 1.09 of the time
+ * (8-bit weights and floats, scales of each 128 along K).
  *
  * Only what follows from the counter and from before the loop can be read for another iteration, of tensors that the
  * kernel only reads. */

@@ -37,7 +37,6 @@
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 #include "pass/async/ring.h"
-#include "pass/layout/dot.h"
 
 #include <string.h>
 
@@ -387,10 +386,11 @@ pipeline_loop(Module *m, const Target *t, Func *f, Op *loop)
 		pipeline_drop_records(&p);
 	if (p.reads.n == 0 || (!is_symmetric && block_find(p.body, OP_WHILE)))
 		return;
-	if (is_symmetric || (p.is_async && stages >= 2)) {
-		(is_symmetric ? pipeline_symmetric : build_pipeline)(&p, stages);
-		if (!is_symmetric || !dots_are_chained(f, p.body))      /* pass skew knows what those carry */
-			pipeline_read_ahead(&p);
+	if (is_symmetric)
+		pipeline_symmetric(&p, stages);
+	else if (p.is_async && stages >= 2) {
+		build_pipeline(&p, stages);
+		pipeline_read_ahead(&p);
 	} else {
 		pipeline_drop_bulk(&p);
 		if (fits_registers(&p) &&
