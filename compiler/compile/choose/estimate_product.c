@@ -123,7 +123,7 @@ used(const ProductLaunch *p, double active, bool edge)
 static double
 ringed(const ProductLaunch *p, double active, bool edge, double together)
 {
-	double trips = fmax(p->trips, 1), use = used(p, active, edge);
+	double trips = fmax(p->trips, 1), use = used(p, active, edge) + (p->in_turn ? p->arithmetic : 0);
 	double latency = LATENCY + (p->ranks > 1 ? CLUSTER_LATENCY : 0);
 	const double by[] = {use,
 		(trips * latency + together * (p->moved * active / L2_RATE + use)) / p->stages / together};
