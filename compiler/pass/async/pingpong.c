@@ -24,8 +24,9 @@
  * from the one before, not from the one before that.  A tile has half of the rows that two warpgroups together would have:
  * each program copies more for what it multiplies, which the estimate compares.
  *
- * All programs must take as many slots: the loop stands in the program itself, and its bounds are the same for each.  Both
- * groups may read what the producer fills alone: operands that consumers put themselves have one buffer. */
+ * All programs must take as many slots: the loop stands in the program itself, and its bounds are the same for each.
+ * Operands that consumers put themselves have one buffer: in the loop the group whose turn it is has that to itself, but
+ * behind the loop both would. */
 #include "pass/async/pipeline.h"
 
 enum { GROUPS = 2, WARPGROUP = 4 };
@@ -65,8 +66,8 @@ pingpong_reason(const Func *f, const Op *programs, const Op *loop)
 	const Block *body = programs->region[0];
 	if (ANY_OP(op, body, op->kind == OP_AWAIT && op->home != body && op->home != loop->region[0]) || loop->home != body)
 		return "the loop of products stands in another, or in a branch";
-	if (ANY_OP(op, body, op->kind == OP_PUT))
-		return "the warps that multiply put operands into shared memory, and both groups into the same bytes";
+	if (ANY_OP(op, body, op->kind == OP_PUT && !op_inside(op, loop->region[0])))
+		return "a product behind the loop has an operand in shared memory that both groups put there";
 	return is_same(programs, loop) ? NULL : "the products of one program may be more than another's";
 }
 
