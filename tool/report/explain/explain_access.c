@@ -308,7 +308,7 @@ explain_widen(const Explain *s, const ExplainLine *l)
 		     "a "
 		     "reshape parts, or a tensor in which these are adjacent, permits that"
 	       : strstr(cause, "strides are known at launch only")
-		   ? "a tensor that is contiguous, or declared without `strided`, permits that"
+		   ? "a tensor of which one dimension is contiguous permits that"
 	       : strstr(cause, "an index of its own")
 		   ? "a range (`i +: B`) in place of an index for each element permits that"
 	       : l->x->accesses > 1  ? ""
