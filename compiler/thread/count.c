@@ -9,10 +9,11 @@
  *     r60: pred = lt.i64 r20, r3          ISETP, ISETP.EX
  *
  * Constants, parameters, signs of floats and the lower half of a word are parts of other instructions.  What the assembler
- * shares is counted once: of equal loads the first one, unless a store stands between. */
+ * shares is counted once: of equal loads the first one, unless a store stands between.  What a loop's body makes of values
+ * from outside of it alone is computed before the loop (thread_levels). */
 #include "thread/thread.h"
 
-enum { LOADS_MOST = 512 };
+enum { LOADS_MOST = 512, LOOPS_MOST = 64 };
 
 typedef struct Count {
 	const ThreadModule *m;
@@ -20,7 +21,11 @@ typedef struct Count {
 	int *uses;                                      /* of each register */
 	Reg *user;                                      /* the first result of a node that uses it */
 	Reg *same;                                      /* the register that it is equal to; 0: none */
-	HashTable known;                                /* nodes that equal ones come to, by their operands */
+	int *level;                                     /* of each register: in how many loops its value varies */
+	int loops, regions;                             /* around the present node */
+	double times[LOOPS_MOST];                       /* by loops around: how often the innermost's body is executed */
+	int region[LOOPS_MOST];                         /* the same: regions around that body, and it */
+	HashTable known;                                /* nodes that equal ones come to, by their operands; tag: regions */
 	const ThreadNode *load[LOADS_MOST];             /* that later ones may be equal to */
 	int nload;
 	bool is_half;                                   /* the present node's product was made with its other half */
@@ -79,11 +84,26 @@ is_known(Count *c, const ThreadNode *n)
 		hash = hash_mix(hash, (uint64_t)same_of(c, n->in[i]));
 	c->is_half = has_half(c, hash, n);
 	const HashEntry *is = TABLE_FIND(e, &c->known, hash, is_equal(c, e->of, n));
+	int level = c->level[n->out[0]];
 	if (is)
 		make_same(c, n, is->of);
 	else
-		table_add(c->m->mem, &c->known, hash, (void *)n, 0);
+		table_add(c->m->mem, &c->known, hash, (void *)n, level < c->loops ? c->region[level] : c->regions);
 	return is;
+}
+
+/* What a region computes is not there behind it, but what was moved before it. */
+static void
+forget_region(Count *c, int before)
+{
+	VEC(HashEntry) moved = {0};
+	for (int i = before; i < c->known.all.n; i++)
+		if (c->known.all.at[i].tag < c->regions)
+			vec_push(c->m->mem, &moved, c->known.all.at[i]);
+	table_leave(&c->known, before);
+	for (int i = 0; i < moved.n; i++)
+		table_add(c->m->mem, &c->known, moved.at[i].hash, moved.at[i].of, moved.at[i].tag);
+	c->regions--;
 }
 
 /* ---- arithmetic ---- */
@@ -374,16 +394,29 @@ note(Count *c, const ThreadNode *n, double times, double issue)
 	c->all.shuffles += times * is_shuffle(n);
 }
 
+/* One that begins anew with each of so many times. */
+static void
+count_inside(Count *c, const ThreadRegion *r, double times)
+{
+	int loads = c->nload, known = c->known.all.n;
+	c->regions++;
+	count_region(c, r, times);
+	forget_region(c, known);
+	c->nload = MIN(c->nload, loads);
+}
+
 /* Of a loop: its index, test and branch, each trip. */
 static void
 count_loop(Count *c, const ThreadNode *n, double times)
 {
 	enum { TRIP = 3 };
 	double trips = c->to->trips(c->to->user, n);
-	int before = c->nload;
+	c->loops = MIN(c->loops + 1, LOOPS_MOST - 1);
+	c->times[c->loops] = times * trips;
+	c->region[c->loops] = c->regions + 1;
 	for (int k = 0; k < 2 && n->region[k]; k++)
-		count_region(c, n->region[k], times * trips);
-	c->nload = MIN(c->nload, before);
+		count_inside(c, n->region[k], times * trips);
+	c->loops--;
 	note(c, n, times * trips, times * trips * TRIP);
 }
 
@@ -392,7 +425,9 @@ count_region(Count *c, const ThreadRegion *r, double times)
 {
 	for (int i = 0; i < r->body.n; i++) {
 		const ThreadNode *n = r->body.at[i];
-		double own = is_known(c, n) ? 0 : times * node_issue(c, n);
+		int level = n->nout > 0 ? c->level[n->out[0]] : c->loops;
+		double each = level < c->loops ? c->times[level] : times;
+		double own = is_known(c, n) ? 0 : each * node_issue(c, n);
 		if (n->kind == NODE_STORE || n->kind == NODE_ATOMIC || n->kind == NODE_PTX ||
 		    (n->kind == NODE_PRIM && thread_has_effect(n)))
 			forget_loads(c);
@@ -401,12 +436,9 @@ count_region(Count *c, const ThreadRegion *r, double times)
 			continue;
 		}
 		note(c, n, times, own);
-		int before = c->nload;
 		double taken = n->kind == NODE_IF ? times * c->to->trips(c->to->user, n) : times;
-		for (int k = 0; k < 2 && n->region[k]; k++) {
-			count_region(c, n->region[k], taken);
-			c->nload = MIN(c->nload, before);
-		}
+		for (int k = 0; k < 2 && n->region[k]; k++)
+			count_inside(c, n->region[k], taken);
 		if (n->kind == NODE_CALL && n->function)
 			count_region(c, n->function->body, times);
 	}
@@ -445,6 +477,8 @@ thread_count(const ThreadModule *m, const ThreadCounter *to)
 	c.uses = NEW_ARRAY(m->mem, int, m->reg.n + 1);
 	c.user = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
 	c.same = NEW_ARRAY(m->mem, Reg, m->reg.n + 1);
+	c.level = thread_levels(m);
+	c.times[0] = to->once;
 	find_uses(&c, m->body);
 	count_region(&c, m->body, to->once);
 	return c.all;

@@ -179,3 +179,56 @@ thread_fit_blocks(ThreadModule *m)
 	while (k->min_blocks > 1 && live * 100 > registers_each(k, m->target) * LIVE_PERCENT)
 		k->min_blocks--;
 }
+
+/* ---- in how many loops a value varies ---- */
+
+/*     r50: i64 = loop 0 .. r7 step 1 () {
+ *         r51: i64 = mul r7, r8           0: LLVM moves it before the loop, as it does what the body makes of it alone
+ *         r66: i64 = mul r50, r51         1
+ *
+ * Lowering writes what each element needs where it needs it, as the row and the column of a lane in each trip.  LLVM's
+ * loop-invariant code motion moves arithmetic whose operands are there before the loop, also out of branches, since it has
+ * no effects.  Loads and what crosses lanes stay. */
+static bool
+moves(const ThreadNode *n)
+{
+	return n->kind == NODE_OP || n->kind == NODE_CAST || n->kind == NODE_POINTER || n->kind == NODE_PACK ||
+	    n->kind == NODE_UNPACK || n->kind == NODE_CONST;
+}
+
+static void walk_inside(const ThreadRegion *r, int depth, int *levels);
+
+static void
+walk(const ThreadRegion *r, int depth, int *levels)
+{
+	for (int i = 0; i < r->body.n; i++) {
+		ThreadNode *n = r->body.at[i];
+		bool loops = n->kind == NODE_LOOP || n->kind == NODE_WHILE;
+		int level = moves(n) ? 0 : depth;
+		Reg *in;
+		for (int k = 0; moves(n) && (in = thread_operand(n, k)); k++)
+			level = MAX(level, levels[*in]);
+		for (int k = 0; k < n->nout; k++)
+			levels[n->out[k]] = level;
+		for (int k = 0; k < 2 && n->region[k]; k++)
+			walk_inside(n->region[k], depth + loops, levels);
+		if (n->kind == NODE_CALL && n->function)
+			walk_inside(n->function->body, depth, levels);
+	}
+}
+
+static void
+walk_inside(const ThreadRegion *r, int depth, int *levels)
+{
+	for (int i = 0; i < r->narg; i++)
+		levels[r->arg[i]] = depth;
+	walk(r, depth, levels);
+}
+
+int *
+thread_levels(const ThreadModule *m)
+{
+	int *levels = NEW_ARRAY(m->mem, int, m->reg.n + 1);
+	walk(m->body, 0, levels);
+	return levels;
+}

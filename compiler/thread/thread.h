@@ -294,6 +294,7 @@ bool thread_keeps_order(const ThreadRegion *r);
 int thread_live(const ThreadModule *m, int *sums);
 const int *thread_live_at(const ThreadModule *m);        /* by node */
 void thread_fit_blocks(ThreadModule *m);                /* as few resident blocks that what is live need not spill */
+int *thread_levels(const ThreadModule *m);              /* in how many loops each register's value varies */
 
 /* count.c: instructions of a warp, estimated; `take` is called with those of each node, and how often that is executed.
  * trips: of a loop; of a branch how often it is taken. */
