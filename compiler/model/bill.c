@@ -8,15 +8,12 @@
  *
  *     each  = (sum of part^8)^(1/8)                 cycles of a multiprocessor for a program; where blocks stay, of fourth
  *                                                   powers, in loops of third ones
- *     total = programs of the fullest multiprocessor * each + a path to fill it; in loops without that
+ *     total = programs of the fullest multiprocessor * each + half a path to fill it, in loops a quarter
  */
 #include "model/model.h"
 
 #include <math.h>
 
-/* From so many warps of a block on, some compute in trips of a loop over a row while others wait: those of 16 and 32 warps
- * of 25 kernels that read rows twice were estimated at 1.11 of what an H200 took with the sum of both, at 1.02 so. */
-enum { MANY_WARPS = 16 };
 enum { SHARP = 8, SHARP_STAYS = 4, SHARP_LOOPS = 3 };
 enum { BLOCKS_MOST = 32, SYSTEM_BYTES = 1024, SPILL_BYTES = 64, SPILLED_ISSUE = 8, SAID = 3 };
 
@@ -139,8 +136,8 @@ is_moved(const Bill *b, int i)
 /* Blocks that stay all do alike at a time, so that what they use overlaps less: of 280 pairs of forms of 43 kernels an H200
  * orders 0.78 as the sum of fourth powers does, 0.71 as that of eighth.  Warps of loops are at other places of a trip, and
  * those of the next program begin while others end: third powers, half of the waiting beside memory, one unit for what
- * moves, and nothing to fill were fitted to one half of 3,700 forms of 186 kernels of bench/warps and tried on the other,
- * and the other way round: the own choice took 1.07 of the best form's time in the mean of both halves, 1.06 since. */
+ * moves, were fitted to one half of 3,700 forms of 186 kernels of bench/warps and tried on the other, and the other way
+ * round: the own choice took 1.07 of the best form's time in the mean of both halves, 1.06 since. */
 void
 bill_again(Bill *b)
 {
@@ -155,15 +152,17 @@ bill_again(Bill *b)
 	b->cycles = b->programs * b->each + b->fill;
 }
 
-/* The rate of device memory is all multiprocessors' together: one that has more programs of products than others draws more
- * of it, up to a rate of its own.  8 x 5120 x 13824 in bf16, 160 blocks, takes 36.0 us on an H200, 1.1 of all bytes by the
- * rate; by a multiprocessor's share for two programs, 1.65, other tiles were chosen, which take 41.7.  Of 24 to 48 programs
- * of 5 to 16 rows, 9 to 34 MB of weights in bf16, each draws 2.5 to 2.8 of its share. */
+/* The rate of device memory is all multiprocessors' together: one that has more programs, of products or of loops, than
+ * others draws more of it, up to a rate of its own.  8 x 5120 x 13824 in bf16, 160 blocks, takes 36.0 us on an H200, 1.1 of
+ * all bytes by the rate; by a multiprocessor's share for two programs, 1.65, other tiles were chosen, which take 41.7.  Of
+ * 24 to 48 programs of 5 to 16 rows, 9 to 34 MB of weights in bf16, each draws 2.5 to 2.8 of its share.  Sums along the
+ * middle of three axes by 16 programs a multiprocessor and by 31 half as long take 62.6 and 65.6 us (sum_mid in
+ * bench/warps). */
 static double
 drawn(const ProgramCost *c, double share, double fullest)
 {
 	static const double DRAWS = 2.7;
-	return c->products > 0 ? MAX(share, fullest / DRAWS) / fullest : 1;
+	return c->products > 0 || c->loops ? MAX(share, fullest / DRAWS) / fullest : 1;
 }
 
 /* The same of the L2 cache, of which all together ask for more than it gives: of 32 programs, 16 x 1024 x 16384, each has
@@ -175,15 +174,18 @@ drawn_sectors(const ProgramCost *c, double share, double fullest)
 	return c->products > 0 && share < HALF ? MAX(share / fullest, ALONE) : 1;
 }
 
-/* Cycles between a warp's instructions.  Products decode many elements that do not wait for each other, while other warps
- * wait for memory: AWQ's words of 1 x 8192 x 8192, 64 columns a block, take 15.9 us on an H200, 24 were estimated by the
- * time of all warps; GPTQ's 11.3 and 22. */
+/* Cycles between a warp's instructions.  Where no barrier joins a block's warps in a loop's trips they drift apart, and
+ * some compute while others wait; else all compute at a time.  Products decode many elements that do not wait for each
+ * other, while other warps wait for memory: AWQ's words of 1 x 8192 x 8192, 64 columns a block, take 15.9 us on an H200,
+ * 24 were estimated by the time of all warps; GPTQ's 11.3 and 22. */
 static double
 between(const ProgramCost *c, const TargetRates *r)
 {
 	static const double ABREAST = 0.6;
 	double rate = r->issue_rate / (c->is_counted ? 1 : BY_OP);
-	return c->products > 0 ? ABREAST * r->issue_alone : MAX(r->issue_alone, c->warps / 4.0 / rate);
+	if (c->products > 0)
+		return ABREAST * r->issue_alone;
+	return c->loops && !c->in_step ? r->issue_alone : MAX(r->issue_alone, c->warps / 4.0 / rate);
 }
 
 /* With as many warps again to hide what others wait for, straight code takes 0.96 of its bill. */
@@ -213,8 +215,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 		return false;
 	double spilled = MAX(c->registers - limit, 0), issue = c->issue + SPILLED_ISSUE * spilled;
 	double turns = issue * between(c, r), waits = (c->stays ? 0 : r->start_latency) + c->path;
-	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
-	double path = overlaps ? hypot(waits, turns) : waits + turns;
+	double path = waits + turns;
 	double share = programs / r->multiprocessors, fullest = ceil(share / c->share) * c->share;
 	double more = MIN(read_again(c, r, programs, out->blocks), bytes);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
@@ -236,7 +237,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->issued = issue;
 	out->programs = fullest <= out->blocks ? fullest : share;
 	out->loops = c->loops && c->longest > 0 && c->products == 0;
-	out->fill = fullest <= out->blocks || out->loops ? 0 : path / 2;
+	out->fill = out->loops ? path / 4 : fullest <= out->blocks ? 0 : path / 2;
 	out->is_straight = c->is_straight;
 	out->live = c->registers;
 	out->likely = c->likely > 0 ? (int)c->likely : c->registers;

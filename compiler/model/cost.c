@@ -177,6 +177,7 @@ barrier(Walk *w, double times)
 {
 	w->c->issue += times * 2;
 	w->c->barriers += times;
+	w->c->in_step |= w->loop != NULL;
 	return w->r->barrier;
 }
 

@@ -398,7 +398,7 @@ typedef struct ProgramCost {
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */
 	double bytes;                                   /* of tiles that memory takes or gives */
 	double again, kept, narrow;                     /* of these what loops read again; first; by pieces */
-	bool loops;                                     /* trips wait for memory in turn */
+	bool loops, in_step;                            /* trips wait for memory in turn; a block's warps meet in trips */
 	double barriers;
 	double path, longest;                           /* cycles of latencies, in turn; instructions of the longest trip */
 	int registers;                                  /* of a thread, by live ranges of ops: more than there are spill */

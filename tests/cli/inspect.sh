@@ -330,7 +330,7 @@ kernel soft<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(r: R) {
 }
 example soft { R = 1024; C = 65536; x = normal(0, 1); }
 END
-expect 0 "chosen: warps = 16, strip = 8192, unroll = 4; the default would take " inspect rows.tgl
+expect 0 "chosen: warps = 32, strip = 8192, unroll = 4; the default would take " inspect rows.tgl
 expect 0 "read x *f32\[8192\]" inspect rows.tgl
 expect 0 "read x *f32\[4096\]" inspect rows.tgl -D C=4096 -D R=32768
 refuse "chosen"
@@ -615,7 +615,7 @@ kernel take<B = 128>(x: in f32[R, C], id: in i32[K], y: out f32[R, K]) grid(q: c
 }
 example take { R = 16384; C = 2048; K = 2048; x = normal(0, 1); id = integers(0, C); }
 END
-expect 0 'chosen: unroll = 16; the default would take' inspect rows.tgl pool
+expect 0 'chosen: unroll = 4, share = 4; the default would take' inspect rows.tgl pool
 # of which each lane asks for its own sector: 79 us on an H200
 expect 0 'estimated [78][0-9].* us: device memory' inspect rows.tgl take
 holds grep -q 'chosen: B = 2048; the default would take [12].. us: .*starting blocks' "$out"

@@ -459,11 +459,12 @@ enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form 
 
 /* In place of what the ops of the tile IR were taken to be: the instructions of what lowering makes of them, and registers
  * between the live ranges of both (14 % off ptxas in the median of 137 forms; of the ops 19 %, of nodes 14 % but for few
- * warps).  Not of products, to which their estimates were fitted. */
+ * warps).  In loops ptxas takes more, to begin more loads: 1.09 times that in the median of 66 forms that ask for blocks,
+ * 1.41 of 75 others, whose times are nearest by 1.2.  Not of products, to which their estimates were fitted. */
 void
 estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
-	static const double SELDOM = 1e-9;              /* not known: hardly ever */
+	static const double SELDOM = 1e-9, OPEN = 1.2;  /* not known: hardly ever; loops that ask for no blocks */
 	bool loops = false, scans = false;
 	Issued x = {.facts = facts, .f = f, .warps = c->warps,
 	    .once = c->stays ? MAX(facts->once, SELDOM) : 1};
@@ -488,7 +489,8 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 	if (x.is_fitted)
 		return;
 	double held = 0.7 * thread_live(x.m, &sums) + 14;
-	c->likely = scans ? held : sqrt(c->registers * held);
+	c->likely = (scans ? held : sqrt(c->registers * held)) *
+	    (loops && x.m->kernel.min_blocks == 0 ? OPEN : 1);
 	c->is_counted = true;
 	c->is_straight = !loops;
 	c->issue = all.issue;

@@ -192,15 +192,12 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 	bool any_warps = s->warps_open && !s->warps;
 	bool unroll_open = blocks_is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
 	int least = s->warps ? 1 : MAX(s->rule / 2, 1);
-	unsigned full = 0;                              /* bits: warps by which the reads of fewer trips are too many */
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = least; warps <= schedule_info[SCHEDULE_WARPS].most; warps *= 2)
-			if (!(full & (unsigned)warps) &&
-			    (warps == s->rule || (blocks_may_have(s, warps) && (s->warps || warps <= WARPS_MOST)))) {
+			if (!(s->full & warps) &&
+			    (warps == s->rule || (blocks_may_have(s, warps) && (s->warps || warps <= WARPS_MOST))))
 				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps,
 				    .unroll = unroll > 1 ? unroll : 0});
-				full |= s->is_full ? (unsigned)warps : 0;
-			}
 	if (any_warps)
 		try_fewer(s, first, least);
 	if (unroll_open)

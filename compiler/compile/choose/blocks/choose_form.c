@@ -93,14 +93,15 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
-	double reads = blocks_reads_ahead(f);
+	double reads = blocks_reads_ahead(f);           /* before the estimate, which lowers it */
 	func_number(f);
-	s->is_full = reads > 0;                         /* before the estimate, which lowers it */
-	if (reads > 0 && blocks_longest_loop(f) > LOOP_MOST)
+	bool is_long = reads > 0 && blocks_longest_loop(f) > LOOP_MOST;
+	bool is_full = reads > 0 && (reads > READS_AHEAD || live_registers(f, s->apart.mem) > REGISTERS_AHEAD);
+	s->full |= is_long || is_full ? f->schedule.warps : 0;
+	if (is_long)
 		return "so many copies of the loop's body would make the code too long";
-	if (reads > 0 && (reads > READS_AHEAD || live_registers(f, s->apart.mem) > REGISTERS_AHEAD))
+	if (is_full)
 		return "the reads of so many trips at once would take too many registers";
-	s->is_full = false;
 	if (!estimate_bill(f, b, s->t, s->apart.mem, NULL, bill))
 		return CHOOSE_NO_BLOCK;
 	if (bill->spilled > 0)
@@ -143,7 +144,6 @@ try_form(Blocks *s, const Bound *first, Form x)
 	Bill bill;
 	NamedConst values[VALUES_MOST];
 	Func *f = compile_form(s, first, x, &b);
-	s->is_full = false;
 	const char *reason = f ? refusal(s, f, &b, x, &bill) : "it does not compile";
 	double cycles = -1;
 	bool shares = !reason && may_share(s, f, &bill, x);

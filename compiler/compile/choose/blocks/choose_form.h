@@ -33,7 +33,7 @@ typedef struct Blocks {
 	bool is_fitted, multiplies;                     /* loops or products, of which estimates are rougher; products */
 	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
-	bool is_full;                                   /* the last form reads more trips at once than registers hold */
+	int full;                                       /* bits: warps that read too many trips at once */
 	Form form;                                      /* of that */
 	ChooseTile tile[TILES_MOST + STEPS_MOST + LISTS_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
