@@ -2,6 +2,7 @@
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "tool/report/report.h"
+#include "model/digits/digits.h"
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -197,12 +198,15 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	bool ok = true;
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
+	bool is_second = t->rates && f->nmade && b->schedule.materialize != MATERIALIZE_FIRST;
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
+	out->before = is_second && is_billed ? choose_first_cycles(b, t, m->cx->mem) : 0;
+	out->bill.cycles -= out->before;
 	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
 		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
 	if (!is_billed)
 		out->bill.cycles = 0;
-	out->compared = out->bill.cycles;
+	out->compared = out->bill.cycles + out->before;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	out->asked = blocks_asked(&code->ptx);
 	if (code->has_resources) {
@@ -216,6 +220,7 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	}
 	if (is_billed) {
 		bill_built(f, b, m->cx->mem, out);
+		out->bill.cycles += out->before;
 		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
 	}

@@ -291,7 +291,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			break;
 		}
 		double compared = why_compared(&why);
-		x.compared = compared > 0 ? compared : x.compared;
+		x.compared = compared > 0 && x.before <= 0 ? compared : x.compared;
 		if (explains && !all)
 			why_print(&why, t, &why.chosen);
 		x.chosen = why.chosen.at;

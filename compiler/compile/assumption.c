@@ -185,8 +185,8 @@ assumption_of_dim(const Bound *b, int symbol)
 bool
 assumption_few_programs(const Bound *b)
 {
-	enum { FEW = 1 << 30, CLUSTER = 16 };           /* programs; what an axis is filled up to a multiple of, at most */
-	double n = 1;
+	enum { FEW = 1 << 30, CLUSTER = 16, BLOCKS = 256 };     /* programs; what an axis is filled up to a multiple of, */
+	double n = b->schedule.parts > 1 ? BLOCKS : 1;  /* and blocks of a program (pass parts), at most */
 	for (int i = 0; i < b->naxis; i++)
 		n *= (double)b->grid[i] + CLUSTER;
 	return n < FEW;

@@ -70,7 +70,8 @@ warn_whole(const Kernel *k, const Bound *b, const Func *f)
 	    {"unroll", s->unroll, f->unroll_reason}, {"keep", s->keep, f->keep_reason},
 	    {"share", s->share, f->share_reason}, {"slices", s->slices, f->slices_reason},
 	    {"split", s->split, f->split_reason}, {"materialize", 1, f->materialize_reason},
-	    {"stages", s->stages, stages_reason(s, f)},
+	    {"parts", s->parts, f->parts_reason},
+	    {"stages", s->stages, f->schedule.parts > 1 ? NULL : stages_reason(s, f)},
 	    {"group", s->group, s->group > 1 && f->naxis < 2 ? "the grid has one axis" : NULL},
 	    {"persistent", 0, s->at[SCHEDULE_PERSISTENT] == 0 && f->schedule.persistent
 	        ? "roles loop over programs; specialize = false leaves them out" : NULL},
@@ -107,8 +108,9 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	set_schedule(f, &b->schedule);
 	for (int i = 0; i < k->params.n && assumptions && assumptions->strides; i++)
 		arg_strides_note(f, i, &assumptions->strides[i]);
-	bool is_alone = assumptions && assumptions->alone && f->schedule.materialize;
+	bool is_alone = assumptions && assumptions->alone && (f->schedule.materialize || f->schedule.parts > 1);
 	f->schedule.materialize = is_alone ? 0 : f->schedule.materialize;
+	f->schedule.parts = is_alone ? 0 : f->schedule.parts;
 	bool parts = may_part && choose_roles(f, &b->schedule, t);
 	if (parts)
 		f->schedule.specialize = 1;
@@ -118,7 +120,7 @@ run_passes(Kernel *k, const Bound *b, const Target *t, const ArgAssumptions *ass
 	if (!passes_run(m, t, opt))
 		return false;
 	if (is_alone)
-		f->materialize_reason = "code that others launch comes as one kernel";
+		f->materialize_reason = f->parts_reason = "code that others launch comes as one kernel";
 	if (!parts || !f->whole_reason)
 		return true;
 	Compile *cx = k->program->cx;
@@ -329,6 +331,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->warps = k->threads / t->lanes;
 	out->shared_bytes = k->shared_bytes;
 	out->naxis = f->naxis;
+	out->added = f->added;
 	out->persistent = artefact_is_persistent(f);
 	out->cluster = MAX(k->cluster, 1);
 	out->cluster_axis = func_cluster_axis(f);

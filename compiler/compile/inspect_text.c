@@ -205,8 +205,10 @@ put_longest(const Inspection *x, Text *out)
 	Text line = {0}, total = {0};
 	longest(x, &line);
 	put_sentence(&line, out);
-	if (x->bill.part[bill_most(&x->bill)] * x->bill.programs < ALONE * x->bill.cycles) {
-		bill_total(&x->bill, x->t, &total);
+	Bill own = x->bill;
+	own.cycles -= x->before;
+	if (own.part[bill_most(&own)] * own.programs < ALONE * own.cycles) {
+		bill_total(&own, x->t, &total);
 		put_sentence(&total, out);
 	}
 	text_close(&line);
@@ -309,6 +311,11 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, "  estimated ");
 		bill_print(&x->bill, x->t, out);
 		text_put(out, x->t->rates && !x->t->rates->is_public ? "\n" : ", by published figures, not measured\n");
+		if (x->before > 0) {
+			text_put(out, "  of these ");
+			bill_put_time(x->before / x->t->rates->clock, out);
+			text_put(out, " us are of a kernel before, which makes what this one reads\n");
+		}
 		put_longest(x, out);
 		text_put(out, x->guessed ? x->guessed : "");
 		if (x->bill.launched > 0)

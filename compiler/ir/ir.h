@@ -270,7 +270,7 @@ struct Func {
 	FuncParam *param;
 	int nparam;
 	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
-	int naxis;
+	int naxis, added;                               /* programs along the last axis, if a pass has added it; 0 */
 	Block *body;
 	Schedule schedule;
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
@@ -279,7 +279,7 @@ struct Func {
 	int nvalues, nmade;                             /* after func_number; tensors that a kernel before this one makes */
 	bool has_axes, no_windows, few_programs;        /* Value.axis is up to date; no map of windows; 31-bit numbers */
 	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
-	const char *split_reason, *cluster_reason;      /* why no parts of a loop, no clusters, though asked to; or NULL */
+	const char *split_reason, *parts_reason, *cluster_reason;       /* why no parts of a loop, no clusters; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */
 	const char *strip_reason, *unroll_reason, *keep_reason, *materialize_reason;    /* why these words change nothing */
 	const char *whole_reason, *pingpong_reason, *dynamic_reason, *chain_reason;  /* no roles, groups, counter, skew */

@@ -61,6 +61,7 @@ typedef enum ArtefactForm { FORM_PTX, FORM_CUBIN, FORM_MSL } ArtefactForm;
 	X(int, warps)                           /* of a block */                                                      \
 	X(int64_t, shared_bytes)                /* dynamic shared memory of a block */                                \
 	X(int, naxis)                           /* of the grid */                                                     \
+	X(int, added)                           /* programs along the last axis, which no header says; or 0 */        \
 	X(bool, persistent)                     /* the grid is min(programs, what fits), each block walks on */       \
 	X(bool, waits)                          /* its code waits for the grid before it: it may start early */       \
 	X(int, cluster)                         /* blocks of a cluster; 1 */                                          \

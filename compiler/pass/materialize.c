@@ -423,7 +423,7 @@ make_main(const Operands *all)
 void
 pass_materialize(Func *f, const Target *t)
 {
-	if (!f->schedule.materialize)
+	if (!f->schedule.materialize || f->schedule.parts > 1)
 		return;
 	Operands all = {.f = f};
 	func_number(f);

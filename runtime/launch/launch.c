@@ -261,12 +261,25 @@ instance_args(TglKernel *k, Instance *in, const Binding *b, TglTensor *const *te
 	return args;
 }
 
+/* The grid, with the axis that a pass has added. */
+static bool
+start(const Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
+{
+	Device *d = &in->dev->dev;
+	bool is_artefact = d->load_artefact;
+	int naxis = is_artefact ? in->artefact.naxis : in->func->naxis;
+	int added = is_artefact ? in->artefact.added : in->func->added;
+	int64_t all[MAX_AXES];
+	memcpy(all, grid, sizeof all);
+	if (added)
+		all[naxis - 1] = added;
+	return d->launch(d, in->loaded, args, all, fault);
+}
+
 bool
 instance_start(Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
-	Device *d = &in->dev->dev;
-	return (!in->first || d->launch(d, in->first->loaded, args, grid, fault)) &&
-	       d->launch(d, in->loaded, args, grid, fault);
+	return (!in->first || start(in->first, args, grid, fault)) && start(in, args, grid, fault);
 }
 
 static bool

@@ -671,7 +671,7 @@ kernel warps<BM = 64, BN = 64, BK = 32>(x: in f32[M, K], w: in f32[K, N], y: out
     y[i * BM +: BM, j * BN +: BN] = acc;
 }
 END
-expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few -D M=512 -D N=512 -D K=4096
+expect 0 ' programs for 132 multiprocessors: .* have none' inspect whole.tgl few -D M=512 -D N=512 -D K=4096 -D parts=1
 expect 0 "mostly line 8, which waits for other threads' values" inspect whole.tgl sums -D R=300 -D C=3000
 # tiles that cut the grid alone are the compiler's; not where an element's place in one counts, or the size is a value
 cat >free.tgl <<'END'

@@ -472,8 +472,8 @@ choose_for(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		ok = choose_blocks(k, b, t, how, mem, values, n);
 	if (!ok || !s.is_merged)
 		ok |= search_add_split(&s, mem, values, n);
-	if (s.products && how->launches_both && (t->has & HAS_TMA))
-		ok |= choose_materialize(k, t, how, choose_for, mem, values, n);
+	if ((s.products || b->schedule.parts > 1) && how->launches_both && (t->has & HAS_TMA))
+		ok |= choose_before(k, t, how, choose_for, mem, values, n);
 	return ok;
 }
 

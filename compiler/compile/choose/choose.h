@@ -51,12 +51,15 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
     NamedConst **values, int *n);
 
 /* blocks/choose_materialize.c: the same again, if operands that are computed before, by a kernel of their own, take less
- * by the estimates than `values`, as `choose` chose them.  Cycles of that kernel for a schedule that has it, or below 0. */
+ * by the estimates than `values`, as `choose` chose them, or parts of its loop that are added up so (choose_parts.c).
+ * Cycles of that kernel for a schedule that has it, or below 0; how it is bound. */
 typedef bool ChooseFor(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
-bool choose_materialize(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem,
+typedef bool ChooseBefore(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem,
     NamedConst **values, int *n);
+ChooseBefore choose_before, choose_parts;
 double choose_first_cycles(const Bound *b, const Target *t, Arena *mem);
+void choose_first(Bound *b);
 
 /* choose_parameters.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */
 bool choose_cpu(Kernel *k, const Bound *b, int threads, const ChooseBinding *how, Arena *mem, NamedConst **values,
@@ -68,7 +71,8 @@ bool choose_simdgroups(Kernel *k, const Bound *b, const Target *t, const ChooseB
     NamedConst **values, int *n);
 
 /* The passes before an estimate, by their names. */
-#define CHOOSE_PASSES "simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,materialize,diagonal,axis"
+#define CHOOSE_PASSES \
+	"simplify,licm,simplify,concat,filter,simplify,flatten,contract,accumulate,parts,materialize,diagonal,axis"
 
 /* choose_candidate.c: candidates are compiled in memory of their own, in which the program's `called` grows, too; `next`
  * frees what the one before left there, and has the kernel compiled there until `close`. */

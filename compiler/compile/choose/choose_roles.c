@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/digits/digits.h"
 #include "pass/layout/dot.h"
 #include "pass/share/slice_k.h"
 #include "pass/share/split_k.h"
@@ -138,7 +139,7 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
 	if (!t->rates || !bill_of(b, f, t, mem, out))
 		return false;
-	bool is_made = f->nmade && b->schedule.materialize == 1;
+	bool is_made = f->nmade && b->schedule.materialize != MATERIALIZE_FIRST;
 	double first = is_made ? choose_first_cycles(b, t, mem) : 0;
 	out->cycles += fmax(first, 0);
 	return first >= 0;

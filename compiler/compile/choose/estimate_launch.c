@@ -355,14 +355,15 @@ launch_facts(Launch *l, LineCosts *lines)
 static double
 launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 {
-	bool has_pointers = false;
+	bool has_pointers = ANY_OF(i, l->f->nparam, l->f->param[i].kind == PARAM_POINTER);
 	double tables, scattered = estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables, NULL);
-	for (int i = 0; i < l->f->nparam; i++)
-		has_pointers |= l->f->param[i].kind == PARAM_POINTER;
 	double bytes = cost_bytes(c);
 	bool is_first = l->f->schedule.materialize == MATERIALIZE_FIRST;
 	double all = is_first ? estimate_used(l->f, l->arg, 0) : estimate_bytes(l->b), rest = MAX(all - tables, 0);
-	return has_pointers ? bytes * programs : MIN(rest, (bytes - c->again) * programs) + scattered;
+	double made = !is_first && l->f->schedule.parts > 1 ? estimate_used(l->f, l->arg, l->f->nparam - l->f->nmade) : 0;
+	made = made <= l->t->rates->l2_bytes / 2 ? made : 0;    /* the kernel before has just written them */
+	double touched = MAX((bytes - c->again) * programs - made, 0);
+	return has_pointers ? bytes * programs : MIN(rest, touched) + scattered;
 }
 
 /* Device memory by lines: each tensor's distinct bytes are shared by the lines that access it, as they access it.  All
@@ -418,7 +419,7 @@ launch_programs(const Func *f, const Bound *b)
 	int along = axis_together(f);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(i != along ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
-	return ceil(programs * acting) * MAX(f->stream ? 1 : f->schedule.split, 1);
+	return ceil(programs * acting) * (f->naxis > b->naxis ? f->added : 1) * MAX(f->stream ? 1 : f->schedule.split, 1);
 }
 
 /* What a block leaves of a loop that several share. */

@@ -42,9 +42,9 @@ choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 {
 	Bound first = *b;
 	Bill bill;
-	first.schedule.materialize = MATERIALIZE_FIRST;
+	choose_first(&first);
 	Func *f = choose_compile((Kernel *)b->kernel, &first, t, NULL);
-	bool is_known = f && f->nmade && estimate_bill(f, &first, t, mem, NULL, &bill);
+	bool is_known = f && f->nmade && choose_bill(&first, f, t, mem, &bill);
 	return is_known ? bill.cycles + NEXT : -1;
 }
 
@@ -133,14 +133,15 @@ choose_both(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *cho
 }
 
 bool
-choose_materialize(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem, NamedConst **values,
+choose_before(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem, NamedConst **values,
     int *n)
 {
-	if (choose_is_said(k, how, SCHEDULE_MATERIALIZE))
-		return false;
-	Candidates c = candidates_open(k);
-	candidates_next(&c);
-	bool ok = choose_both(k, t, how, choose, mem, values, n);
-	candidates_close(&c);
-	return ok;
+	bool ok = false;
+	if (!choose_is_said(k, how, SCHEDULE_MATERIALIZE)) {
+		Candidates c = candidates_open(k);
+		candidates_next(&c);
+		ok = choose_both(k, t, how, choose, mem, values, n);
+		candidates_close(&c);
+	}
+	return ok || choose_parts(k, t, how, choose, mem, values, n);
 }
