@@ -29,6 +29,8 @@ void relax_tanh_term(Module *m, Op *tanh);
 
 /* underflow.c: is operand i of the comparison compared with 0, and 0 or not whatever its exponentials' last bits are? */
 bool relax_asks_for_zero(const Op *compare, int i);
+/* Is it a sum of exponentials of what is no difference, by which something is divided or whose logarithm is taken? */
+bool relax_may_vanish(const Op *sum);
 
 /* polynomial.c */
 /* What an approximated exponential or sigmoid takes, where it is a polynomial with constants: its factor goes into them. */

@@ -100,3 +100,25 @@ relax_asks_for_zero(const Op *compare, int i)
 		return grows(v->def, v->index);
 	return greatest_of(v, &before) && (!before || is_number(before, -INFINITY, FAR_OUT));
 }
+
+/* What is divided by, but for the factor that relax_divisor gives it. */
+static const Value *
+divisor(const Op *div)
+{
+	const Value *v = relax_repeated(div->in[1]);
+	return v->def && v->def->kind == OP_MUL ? relax_repeated(v->def->in[0]) : v;
+}
+
+/* All of them may be denormal, of rows below -87. */
+bool
+relax_may_vanish(const Op *sum)
+{
+	const Op *e = relax_repeated(sum->in[0])->def;
+	if (e && e->kind == OP_SELECT && value_is_zero(e->in[2]))
+		e = relax_repeated(e->in[1])->def;
+	bool is_plain = e && (e->kind == OP_EXP || e->kind == OP_EXP2) &&
+	    !(e->in[0]->def && (e->in[0]->def->kind == OP_SUB || e->in[0]->def->kind == OP_FMA));
+	return is_plain && strcmp(attr_fn(sum), "sum") == 0 && ANY_OP_HERE(op, sum->home,
+	    (op->kind == OP_DIV && divisor(op) == sum->out) ||
+	    ((op->kind == OP_LOG || op->kind == OP_LOG2) && relax_repeated(op->in[0]) == sum->out));
+}
