@@ -228,10 +228,10 @@ put_narrow(const InspectArg *arg, const Op *op, int vector, Text *out)
 static bool
 is_strided(const Value *v)
 {
-	return !v->def && !v->block->parent && !param_has_rows(&v->block->func->param[v->index]);
+	return !v->def && !v->block->parent && v->block->func->param[v->index].strided;
 }
 
-/* A tensor whose strides are known at launch only: would those that the launch gives permit wider accesses? */
+/* A tensor that may have any strides: would those that the launch gives permit wider accesses than the known ones? */
 static void
 put_strided(const InspectArg *arg, const Op *op, int vector, Text *out)
 {
@@ -249,6 +249,8 @@ put_strided(const InspectArg *arg, const Op *op, int vector, Text *out)
 		is_gather |= index == 'g';
 		is_adjacent |= index == 'p' && x->stride[d] == 1 && tile->type->extent[at[d]] > 1;
 	}
+	if (is_adjacent && param_has_rows(&op->in[0]->block->func->param[op->in[0]->index]))
+		return;
 	text_put(out, out->n ? "; " : "");
 	text_put(out, is_adjacent ? "no wider, since its strides are known at launch only"
 	        : is_gather       ? "no wider, since each element has an index of its own"

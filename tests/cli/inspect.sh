@@ -511,7 +511,8 @@ expect 0 "loop runs as often as data says: the model counts 256 trips of a progr
 # ... and by the strides that the example or the command line gives: without them the code is that for adjacent rows
 expect 0 'read x .* 1 access of 16 bytes a thread, 16 of 16 sectors$' inspect addresses.tgl free
 expect 0 'read x .* 32 of 4 sectors (neighbouring lanes are 256 bytes apart; no wider, since no dimension of the tile has adjacent elements)' inspect sectors.tgl turned
-expect 0 'read x .* 4 of 4 sectors (no wider, since its strides are known at launch only)' inspect sectors.tgl turned -D 'x.strides=[1024, 1]'
+expect 0 'read x .* 16 of 16 sectors$' inspect sectors.tgl turned -D 'x.strides=[1024, 1]'
+expect 0 'read x .* 5 of 4 sectors .* no wider, since rows are 4100 bytes apart)' inspect sectors.tgl turned -D 'x.strides=[1025, 1]'
 expect 0 'read x .* 8 of 4 sectors (neighbouring lanes are 8 bytes apart' inspect sectors.tgl turned -D 'x.strides=[2 * N, 2]'
 expect 0 'read x .* 16 of 16 sectors$' inspect sectors.tgl turned -D 'x.strides=[N, 1]'
 expect 0 '"x.strides",' report sectors.tgl turned --json
