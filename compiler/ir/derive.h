@@ -8,6 +8,7 @@
 bool value_range(const Value *v, int64_t *lo, int64_t *hi);
 
 bool value_is_int(const Value *v, int64_t n);                   /* a constant integer or bool, just that one */
+bool op_reads_written(const Func *f, const Op *op);              /* memory that programs write */
 bool param_has_rows(const FuncParam *p);                        /* a tensor's last dimension is contiguous */
 int param_dim(const FuncParam *p, int rank, int d);             /* the argument's dimension that is d of `rank` here */
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */

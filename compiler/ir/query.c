@@ -233,9 +233,8 @@ tensor_may_be_written(const Func *f, const Value *tensor, const Block *b)
 	    (op_has(op, WRITES) && op->nin && op->in[0] == tensor && op_inside(op, b)));
 }
 
-/* Whether it reads memory that programs write. */
-static bool
-reads_written(const Func *f, const Op *op)
+bool
+op_reads_written(const Func *f, const Op *op)
 {
 	if (op->kind == OP_READ || op->kind == OP_COPY)
 		return f->param[op->in[0]->index].access != ACCESS_IN &&
@@ -249,7 +248,7 @@ func_observes_order(const Func *f)
 	int atomics = 0, used = 0;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		bool again = f->schedule.persistent;
-		if (reads_written(f, op))
+		if (op_reads_written(f, op))
 			return true;
 		if (op_family(op) != FAMILY_ATOMIC)
 			continue;

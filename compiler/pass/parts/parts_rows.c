@@ -10,7 +10,8 @@
  * Each value that follows from the sums goes along their rows in one of its dimensions, and so does what is joined with it
  * element by element: reads begin at the block's first row, indices are counted from there.  A value with one row, or
  * none, stays as it is.  Reductions along other dimensions are of each row alone.  What joins rows, or does more than read,
- * compute and write, needs all of them. */
+ * compute and write, needs all of them; so does what reads a tensor that is written, or writes one twice in other rows, as
+ * the blocks of a program do not wait for one another. */
 #include "pass/parts/parts.h"
 #include "ir/derive.h"
 #include "model/model.h"
@@ -133,6 +134,38 @@ label_op(PartRows *r, const Op *op)
 	return d >= 0 && label(r, op->out, d);
 }
 
+/* The index of a write that counts the rows; -1: they are gathered. */
+static int
+rows_index(const PartRows *r, const Op *write)
+{
+	int at[KERNEL_RANK], d = r->along[write->in[access_data(write)]->id] - 1;
+	access_dims(write, at);
+	return FIRST_OF(i, write->in[0]->type->rank, attr_index(write)[i] == 'p' && at[i] == d);
+}
+
+/* Do both write the same rows of a tensor in each block? */
+static bool
+same_rows(const PartRows *r, const Op *a, const Op *b)
+{
+	int i = rows_index(r, a);
+	return i >= 0 && rows_index(r, b) == i && a->in[1 + i] == b->in[1 + i];
+}
+
+/* Blocks of a program do not wait for one another: does one read, or write as well, what another writes?  What the loop
+ * reads is read by the kernel before. */
+static bool
+meets(const PartRows *r)
+{
+	const Block *body = r->f->body;
+	if (ANY_OP(op, body, !op_inside(op, r->loop->region[0]) && op_reads_written(r->f, op)))
+		return true;
+	for (const Op *a = r->loop->next; a; a = a->next)
+		for (const Op *b = a->next; b && a->kind == OP_WRITE; b = b->next)
+			if (b->kind == OP_WRITE && b->in[0] == a->in[0] && !same_rows(r, a, b))
+				return true;
+	return false;
+}
+
 const char *
 part_rows_find(PartRows *r)
 {
@@ -146,6 +179,8 @@ part_rows_find(PartRows *r)
 	for (const Op *op = r->loop->next; op; op = op->next)
 		if (!op_has(op, TERM) && !label_op(r, op))
 			return "what follows its loop does more with rows than compute, reduce each, read and write";
+	if (meets(r))
+		return "some of a program's rows are read, or written again, where others are written";
 	return NULL;
 }
 
