@@ -228,7 +228,8 @@ need(const Op *op, int i)
 	case OP_REDUCE:
 		if (op->out->id == EXPONENT_TERM && strcmp(attr_fn(op), "max") == 0)
 			return EXPONENT_TERM;
-		return !is_exact(op->out) && relax_is_positive(op->out, 0, NULL) && !relax_may_vanish(op) ? TOLERANT : EXACT;
+		return !is_exact(op->out) && relax_is_positive(op->out, 0, NULL) && !relax_may_vanish(op)
+		    ? TOLERANT : EXACT;
 	case OP_EXP: case OP_EXP2:
 		return !is_exact(op->out) && op->in[0]->def && op->in[0]->def->kind == OP_SUB ? EXPONENT : EXACT;
 	case OP_TANH:                           /* has no greater relative error than what it takes */

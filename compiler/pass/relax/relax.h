@@ -29,7 +29,7 @@ void relax_tanh_term(Module *m, Op *tanh);
 
 /* underflow.c: is operand i of the comparison compared with 0, and 0 or not whatever its exponentials' last bits are? */
 bool relax_asks_for_zero(const Op *compare, int i);
-/* Is it a sum of exponentials of what is no difference, by which something is divided or whose logarithm is taken? */
+/* Is it a sum of exponentials from which no greatest is taken off, and something divided by it or its logarithm taken? */
 bool relax_may_vanish(const Op *sum);
 
 /* polynomial.c */

@@ -19,6 +19,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { DEPTH = 8 };                                     /* of what is computed from a sum */
+
 /* From here on floats lie 64 apart. */
 static const double FAR_OUT = -0x1p29;
 
@@ -101,24 +103,54 @@ relax_asks_for_zero(const Op *compare, int i)
 	return greatest_of(v, &before) && (!before || is_number(before, -INFINITY, FAR_OUT));
 }
 
-/* What is divided by, but for the factor that relax_divisor gives it. */
-static const Value *
-divisor(const Op *div)
+/* Is it the sum, or 0 if the sum is?  What a loop adds up is not looked at. */
+static bool
+vanishes_with(const Value *v, const Op *sum, int depth)
 {
-	const Value *v = relax_repeated(div->in[1]);
-	return v->def && v->def->kind == OP_MUL ? relax_repeated(v->def->in[0]) : v;
+	v = relax_repeated(v);
+	const Op *op = v->def;
+	double c;
+	if (v == sum->out || !op || depth > DEPTH)
+		return v == sum->out;
+	if (op->kind == OP_ADD && ANY_OF(i, 2, relax_constant(relax_repeated(op->in[i]), &c)))
+		return false;
+	return (op->kind == OP_ADD || op->kind == OP_MUL) && ANY_OF(i, 2, vanishes_with(op->in[i], sum, depth + 1));
+}
+
+/* The exponential that is summed, but for its mask and a constant factor. */
+static const Op *
+summed(const Op *sum)
+{
+	const Op *e = relax_repeated(sum->in[0])->def;
+	double c;
+	if (e && e->kind == OP_SELECT && value_is_zero(e->in[2]))
+		e = relax_repeated(e->in[1])->def;
+	if (e && e->kind == OP_MUL)
+		e = relax_repeated(e->in[relax_constant(relax_repeated(e->in[0]), &c) ? 1 : 0])->def;
+	return e && (e->kind == OP_EXP || e->kind == OP_EXP2) ? e : NULL;
+}
+
+/* Is something taken off that is one number for all of a sum's terms, and none that the source says?  That is what the
+ * greatest of them is, wherever it was found. */
+static bool
+takes_off(const Op *e, int axis)
+{
+	const Op *op = e->in[0]->def;
+	if (op && op->kind == OP_MUL)           /* by a temperature */
+		op = op->in[op->in[0]->def && op->in[0]->def->kind == OP_SUB ? 0 : 1]->def;
+	if (!op || op->kind != OP_SUB)
+		return op && op->kind == OP_FMA;
+	const Op *spread = op->in[1]->def;
+	const Type *t = spread && spread->kind == OP_BROADCAST ? spread->in[0]->type : NULL;
+	return t && (t->rank != op->out->type->rank || t->extent[axis] == 1) && !value_const(relax_repeated(op->in[1]));
 }
 
 /* All of them may be denormal, of rows below -87. */
 bool
 relax_may_vanish(const Op *sum)
 {
-	const Op *e = relax_repeated(sum->in[0])->def;
-	if (e && e->kind == OP_SELECT && value_is_zero(e->in[2]))
-		e = relax_repeated(e->in[1])->def;
-	bool is_plain = e && (e->kind == OP_EXP || e->kind == OP_EXP2) &&
-	    !(e->in[0]->def && (e->in[0]->def->kind == OP_SUB || e->in[0]->def->kind == OP_FMA));
-	return is_plain && strcmp(attr_fn(sum), "sum") == 0 && ANY_OP_HERE(op, sum->home,
-	    (op->kind == OP_DIV && divisor(op) == sum->out) ||
-	    ((op->kind == OP_LOG || op->kind == OP_LOG2) && relax_repeated(op->in[0]) == sum->out));
+	const Op *e = strcmp(attr_fn(sum), "sum") == 0 ? summed(sum) : NULL;
+	return e && !takes_off(e, (int)attr_axis(sum)) && ANY_OP(op, sum->home->func->body,
+	    (op->kind == OP_DIV && vanishes_with(op->in[1], sum, 0)) ||
+	    ((op->kind == OP_LOG || op->kind == OP_LOG2) && vanishes_with(op->in[0], sum, 0)));
 }
