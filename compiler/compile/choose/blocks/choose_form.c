@@ -34,8 +34,8 @@ static const double LISTED = 1.2;
 /* What that of parts lacks which are read ahead and not kept: zscore in bench/warps took 106 us so and 97 where they stay
  * in shared memory, estimated at 97 and 98. */
 static const double UNKEPT = 1.05;
-/* And of blocks that stay, where instructions bound them: prewitt, gate2 and route_groups in bench/warps took an H200 76, 156
- * and 417 us so, by blocks of one program or shared ones 66, 149 and 367, all estimated within 4 %. */
+/* And of blocks that stay, where instructions bound them: prewitt, gate2 and route_groups in bench/warps took an H200 76,
+ * 156 and 417 us so, by blocks of one program or shared ones 66, 149 and 367, all estimated within 4 %. */
 static const double STAYING = 1.05;
 
 bool
