@@ -261,9 +261,13 @@ need(const Op *op, int i)
 	case OP_FOR:
 		return carried_need(op, i - 3);
 	case OP_DIV:
+		if (relax_by_vanishing(op, i))
+			return EXACT;
 		return !is_exact(op->out) || (op->out->id == CANCELS && is_share(op)) ||
 		    sum_of_products(op->in[0], 0) == PRODUCTS ? TOLERANT : EXACT;
 	case OP_MUL:
+		if (relax_by_vanishing(op, i))
+			return EXACT;
 		return op->out->id == CANCELS && is_share(op) ? TOLERANT : op->out->id;
 	case OP_NEG: case OP_ABS: case OP_MIN: case OP_MAX: case OP_SQRT: case OP_RSQRT:
 	case OP_RESHAPE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONVERT: case OP_FLIP:

@@ -31,6 +31,8 @@ void relax_tanh_term(Module *m, Op *tanh);
 bool relax_asks_for_zero(const Op *compare, int i);
 /* Is it a sum of exponentials from which no greatest is taken off, and something divided by it or its logarithm taken? */
 bool relax_may_vanish(const Op *sum);
+/* Is operand i what is divided by such a sum, or multiplied with its inverse?  It may be denormal, too. */
+bool relax_by_vanishing(const Op *op, int i);
 
 /* polynomial.c */
 /* What an approximated exponential or sigmoid takes, where it is a polynomial with constants: its factor goes into them. */

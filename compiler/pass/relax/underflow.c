@@ -103,7 +103,7 @@ relax_asks_for_zero(const Op *compare, int i)
 	return greatest_of(v, &before) && (!before || is_number(before, -INFINITY, FAR_OUT));
 }
 
-/* Is it the sum, or 0 if the sum is?  What a loop adds up is not looked at. */
+/* Is it the sum, what a loop adds up of it, or 0 if the sum is? */
 static bool
 vanishes_with(const Value *v, const Op *sum, int depth)
 {
@@ -112,6 +112,8 @@ vanishes_with(const Value *v, const Op *sum, int depth)
 	double c;
 	if (v == sum->out || !op || depth > DEPTH)
 		return v == sum->out;
+	if (op->kind == OP_FOR)
+		return vanishes_with(op->region[0]->last->in[v->index], sum, depth + 1);
 	if (op->kind == OP_ADD && ANY_OF(i, 2, relax_constant(relax_repeated(op->in[i]), &c)))
 		return false;
 	return (op->kind == OP_ADD || op->kind == OP_MUL) && ANY_OF(i, 2, vanishes_with(op->in[i], sum, depth + 1));
@@ -145,12 +147,26 @@ takes_off(const Op *e, int axis)
 	return t && (t->rank != op->out->type->rank || t->extent[axis] == 1) && !value_const(relax_repeated(op->in[1]));
 }
 
-/* All of them may be denormal, of rows below -87. */
+/* Of exponentials that may all be denormal, of rows below -87. */
+static bool
+is_plain(const Op *op)
+{
+	const Op *e = op->kind == OP_REDUCE && strcmp(attr_fn(op), "sum") == 0 ? summed(op) : NULL;
+	return e && !takes_off(e, (int)attr_axis(op));
+}
+
 bool
 relax_may_vanish(const Op *sum)
 {
-	const Op *e = strcmp(attr_fn(sum), "sum") == 0 ? summed(sum) : NULL;
-	return e && !takes_off(e, (int)attr_axis(sum)) && ANY_OP(op, sum->home->func->body,
+	return is_plain(sum) && ANY_OP(op, sum->home->func->body,
 	    (op->kind == OP_DIV && vanishes_with(op->in[1], sum, 0)) ||
 	    ((op->kind == OP_LOG || op->kind == OP_LOG2) && vanishes_with(op->in[0], sum, 0)));
+}
+
+bool
+relax_by_vanishing(const Op *op, int i)
+{
+	const Op *div = op->kind == OP_MUL ? relax_repeated(op->in[1 - i])->def : i == 0 ? op : NULL;   /* divide.c */
+	return div && div->kind == OP_DIV &&
+	    ANY_OP(sum, op->home->func->body, is_plain(sum) && vanishes_with(div->in[1], sum, 0));
 }

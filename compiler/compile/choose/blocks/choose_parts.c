@@ -142,7 +142,8 @@ take(const Best *best, const Target *t, const ChooseBinding *how, double alone, 
 		return;
 	text_close(&how->why->chosen);
 	*how->why = best->why;
-	text_printf(&how->why->chosen, "  a kernel before adds up its loop in %d parts, which this one joins: %.3g us",
+	text_printf(&how->why->chosen,
+	    "  parts = %d: a kernel before adds up so many of its loop, which this one joins: %.3g us",
 	    best->parts, best->cycles / us);
 	if (alone >= 0)
 		text_printf(&how->why->chosen, "; in one kernel, %.3g us", alone / us);
