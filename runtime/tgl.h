@@ -563,11 +563,10 @@ typedef struct TglCheck {
 
 /* Compares what tgl_case_run left in output `i` (in order of parameters that the kernel
  * writes) with the kernel's reference, run once in f64.  The bound of an element is 16 times
- * its deviation (or, if greater, the root mean square one of the tensor or of its elements of
- * that magnitude) when every operation of the reference is disturbed by one unit of roundoff of
- * the arithmetic that the kernel does, plus a rounding of the output's type; `tolerance(abs,
- * rel)` in the example replaces it.  Integers must be equal.  *more is false past the last.
- * TGL_ERROR_NAME: the kernel has no reference. */
+ * its deviation (or the tensor's root mean square one, if greater) when every operation of the
+ * reference is disturbed by one unit of roundoff of the arithmetic that the kernel does, plus
+ * a rounding of the output's type; `tolerance(abs, rel)` in the example replaces it.  Integers
+ * must be equal.  *more is false past the last.  TGL_ERROR_NAME: the kernel has no reference. */
 TglStatus tgl_case_check(TglCase *c, int i, TglCheck *out, bool *more);
 
 /* What a case's kernel takes of a GPU, as the driver says. */

@@ -347,27 +347,6 @@ run_all(const TglCase *c, Compile *cx, Func *f, const Reference *r)
 	return s;
 }
 
-/* Three runs may by chance disturb an element hardly at all: of m elements about m / 1000 deviate by less than a tenth of
- * what a run more would show.  So each has at least the root mean square deviation of the elements of its magnitude, as the
- * diagonal of a Gram matrix has, which is far above that of the whole tensor. */
-static void
-level_deviation(Output *o, const double *exact)
-{
-	enum { LEAST = -160, BINS = 320 };              /* powers of two; those beyond are counted to the last */
-	double sum[BINS] = {0};
-	int64_t n[BINS] = {0};
-	for (int pass = 0; pass < 2; pass++)
-		for (int64_t e = 0; e < o->count; e++) {
-			if (!isfinite(exact[e]))
-				continue;
-			int i = exact[e] == 0 ? 0 : MIN(MAX(ilogb(exact[e]) - LEAST, 0), BINS - 1);
-			if (pass == 1)
-				o->deviation[e] = MAX(o->deviation[e], sqrt(sum[i] / (double)n[i]));
-			else
-				n[i]++, sum[i] += o->deviation[e] * o->deviation[e];
-		}
-}
-
 static bool
 measure_deviation(Reference *r)
 {
@@ -389,7 +368,6 @@ measure_deviation(Reference *r)
 			sum += o->deviation[e] * o->deviation[e];
 		}
 		o->rms = sqrt(sum / (double)MAX(o->count, 1));
-		level_deviation(o, exact);
 		for (int j = 1; j < REFERENCE_RUNS; j++) {
 			free(o->buffer[j]);
 			o->buffer[j] = NULL;
