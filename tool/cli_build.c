@@ -168,6 +168,45 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 	return *out != NULL;
 }
 
+Module *
+cli_first_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes, Bound *first)
+{
+	const Func *f = m->funcs.at[0];
+	if (!f->nmade || inspect_is_first(f))
+		return NULL;
+	*first = *b;
+	choose_first(first);
+	ArgAssumptions assumptions = assumptions_of_dims(k->program->cx->mem, first);
+	return compile_kernel(k, first, t->name, &assumptions, passes);
+}
+
+Module *
+cli_longer_module(Kernel *k, Module *m, Bound *b, const Target *t, const PassOptions *passes, double *other)
+{
+	Arena *mem = k->program->cx->mem;
+	Func *f = m->funcs.at[0];
+	Bill both, alone;
+	Bound bound;
+	*other = 0;
+	if (!t->rates || !f->nmade || !choose_bill(b, f, t, mem, &both))
+		return m;
+	double cycles = choose_first_cycles(b, t, mem);
+	Module *first = cycles > both.cycles / 2 ? cli_first_module(k, m, b, t, passes, &bound) : NULL;
+	if (!first || !choose_bill(&bound, first->funcs.at[0], t, mem, &alone))
+		return m;
+	*b = bound;
+	*other = both.cycles - alone.cycles;
+	return first;
+}
+
+void
+cli_add_other(Inspection *x, double cycles)
+{
+	x->other += cycles;
+	x->compared += cycles;
+	x->bill.cycles += x->bill.cycles > 0 ? cycles : 0;
+}
+
 static const char MIN_BLOCKS[] = ".minnctapersm ";
 
 /* The launch's bill by the registers of the code, where they are known; that of products of warpgroups counts no blocks. */
@@ -198,15 +237,15 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	bool ok = true;
 	Func *f = m->funcs.at[0];
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
-	bool is_second = t->rates && f->nmade && b->schedule.materialize != MATERIALIZE_FIRST;
+	bool is_second = t->rates && f->nmade && !inspect_is_first(f);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
-	out->before = is_second && is_billed ? choose_first_cycles(b, t, m->cx->mem) : 0;
-	out->bill.cycles -= out->before;
+	out->other = is_second && is_billed ? choose_first_cycles(b, t, m->cx->mem) : 0;
+	out->bill.cycles -= out->other;
 	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
 		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
 	if (!is_billed)
 		out->bill.cycles = 0;
-	out->compared = out->bill.cycles + out->before;
+	out->compared = out->bill.cycles + out->other;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	out->asked = blocks_asked(&code->ptx);
 	if (code->has_resources) {
@@ -220,7 +259,7 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	}
 	if (is_billed) {
 		bill_built(f, b, m->cx->mem, out);
-		out->bill.cycles += out->before;
+		out->bill.cycles += out->other;
 		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
 	}

@@ -182,11 +182,13 @@ cli_compared_json(const ChooseWhy *why, const Target *t, int most)
 	return all;
 }
 
-/* With --explain all that was compared, and why no more was. */
+/* With --explain all that was compared, and why no more was; `before`, the kernel before, where the launch has one. */
 static json_t *
-inspection_json(const Inspection *x, const ChooseWhy *why, bool explains)
+inspection_json(const Inspection *x, json_t *before, const ChooseWhy *why, bool explains)
 {
 	json_t *j = cli_inspection_json(x);
+	if (before)
+		json_object_set(j, "before", before);
 	if (explains) {
 		json_object_set_new(j, "compared", cli_compared_json(why, x->t, INT_MAX));
 		json_object_set_new(j, "not_compared", why->none ? json_string(why->none) : json_null());
@@ -254,6 +256,23 @@ inspect_cpu(const Cli *cli, const Func *f, const Bound *b, ChooseWhy *why)
 	return NULL;
 }
 
+/* Of a launch of two kernels the one before, which makes what m's reads; false after errors. */
+static bool
+inspect_first(Kernel *k, const Module *m, const Bound *b, const Target *t, const char *source, json_t **j, Text *out)
+{
+	Bound bound;
+	Inspection x;
+	PassOptions passes = {.own_file = true};
+	Module *first = cli_first_module(k, m, b, t, &passes, &bound);
+	if (!first)
+		return k->program->cx->nerrors == 0;
+	if (!report_inspect(first, t, &bound, source, &x))
+		return false;
+	*j = cli_inspection_json(&x);
+	inspect_print(&x, out);
+	return true;
+}
+
 static int
 inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 {
@@ -285,21 +304,25 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			continue;
 		}
 		const char *source = cx->files.at[k->item->place.file].text;
-		if (!m || !report_inspect(m, t, &bound, source, &x) ||
+		json_t *first = NULL;
+		if (!m || !inspect_first(k, m, &bound, t, source, &first, &out) ||
+		    !report_inspect(m, t, &bound, source, &x) ||
 		    (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
+			json_decref(first);
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}
 		double compared = why_compared(&why);
-		x.compared = compared > 0 && x.before <= 0 ? compared : x.compared;
+		x.compared = compared > 0 && x.other <= 0 ? compared : x.compared;
 		if (explains && !all)
 			why_print(&why, t, &why.chosen);
 		x.chosen = why.chosen.at;
 		if (all)
-			json_array_append_new(all, inspection_json(&x, &why, explains));
+			json_array_append_new(all, inspection_json(&x, first, &why, explains));
 		else
 			inspect_print(&x, &out);
-		if (out.n)
+		json_decref(first);
+		if (!all)
 			printf("%s%s", n > 1 ? "\n" : "", out.at);
 		text_close(&out);
 		text_close(&why.chosen);

@@ -1,5 +1,5 @@
 /* lsp: the language server's loop.  One message after another; reports of a text are sent when no further message waits,
- * so that fast typing does not pile up compilations. */
+ * so that fast typing does not pile up compilations.  What takes long is done by children (lsp/background.c). */
 #include "tool/lsp/lsp.h"
 
 #include <string.h>
@@ -19,19 +19,6 @@ static const struct {
 	{"textDocument/inlayHint", lsp_hints}, {"textDocument/codeLens", lsp_lenses},
 	{"textDocument/codeAction", lsp_actions},
 };
-
-static void
-reply(const json_t *id, json_t *result)
-{
-	connection_send(json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", id, "result", result));
-}
-
-static void
-refuse(const json_t *id, int code, const char *text)
-{
-	connection_send(json_pack("{s:s, s:O?, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", id, "error", "code", code, "message",
-	    text));
-}
 
 /* ---- initialize ---- */
 
@@ -137,10 +124,18 @@ static void
 saved(Server *s)
 {
 	for (Document *d = s->docs; d; d = d->next) {
+		background_stop(d, NULL);
 		analysis_close(d->analysis);
 		d->analysis = NULL;
 		d->stale = true;
 	}
+}
+
+static void
+cancelled(Server *s, const json_t *id)
+{
+	for (Document *d = s->docs; d && id; d = d->next)
+		background_stop(d, id);
 }
 
 static void
@@ -154,6 +149,8 @@ notified(Server *s, const char *method, const json_t *params)
 		closed(s, params);
 	else if (strcmp(method, "textDocument/didSave") == 0)
 		saved(s);
+	else if (strcmp(method, "$/cancelRequest") == 0)
+		cancelled(s, json_object_get(params, "id"));
 }
 
 /* ---- requests ---- */
@@ -162,27 +159,28 @@ static void
 answer(Server *s, const json_t *id, const char *method, const json_t *params)
 {
 	if (strcmp(method, "initialize") == 0) {
-		reply(id, initialize(s, params));
+		connection_reply(id, initialize(s, params));
 		return;
 	}
 	if (!s->ready || s->stopped) {
-		refuse(id, s->stopped ? ERROR_REQUEST : ERROR_NOT_READY,
+		connection_refuse(id, s->stopped ? ERROR_REQUEST : ERROR_NOT_READY,
 		    "the server was not initialized, or was shut down");
 		return;
 	}
 	if (strcmp(method, "shutdown") == 0) {
 		s->stopped = true;
-		reply(id, json_null());
+		connection_reply(id, json_null());
 		return;
 	}
 	for (int i = 0; i < LEN(methods); i++) {
 		if (strcmp(method, methods[i].name) != 0)
 			continue;
 		Document *d = document_of(s, params);
-		reply(id, d ? methods[i].run(s, d, params) : json_null());
+		if (!d || methods[i].run != lsp_hints || !background_inspect(s, d, id, params))
+			connection_reply(id, d ? methods[i].run(s, d, params) : json_null());
 		return;
 	}
-	refuse(id, ERROR_METHOD, method);
+	connection_refuse(id, ERROR_METHOD, method);
 }
 
 static void
@@ -201,7 +199,7 @@ handle(Server *s, const json_t *message)
 	const char *method = json_string_value(json_object_get(message, "method"));
 	if (!method) {
 		if (!json_object_get(message, "result") && !json_object_get(message, "error"))
-			refuse(id, ERROR_REQUEST, "a message has a method");
+			connection_refuse(id, ERROR_REQUEST, "a message has a method");
 		return true;
 	}
 	if (strcmp(method, "exit") == 0)
@@ -229,10 +227,11 @@ cmd_lsp(const Cli *cli)
 		if (message)
 			runs = handle(&s, message);
 		else
-			refuse(NULL, ERROR_PARSE, "a message is a header with Content-Length and as many bytes of JSON");
+			connection_refuse(NULL, ERROR_PARSE, "a message is a header with Content-Length and as many bytes of JSON");
 		json_decref(message);
 		if (!connection_waiting())
 			publish_stale(&s);
+		background_wait(&s);
 	}
 	while (s.docs)
 		document_close(&s, s.docs);

@@ -78,7 +78,7 @@ typedef struct Inspection {
 	double grid;                                    /* blocks of the launch; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
-	double before;                                  /* cycles, of those, of a kernel that is launched before; 0 */
+	double other;                                   /* cycles, of those, of another kernel of the launch; 0: it has none */
 	double compared;                                /* its cycles as schedules are compared, before there is code */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
 	const char *guessed;                            /* lines that say which trips the bill guesses; or NULL */
@@ -121,6 +121,8 @@ int inspect_grid(const Inspection *x);
 void inspect_resources(Inspection *x, int registers, int spills, int stack);
 /* Has a tile that extent, or the power of two that it is padded to? */
 bool inspect_is_tile(const Func *f, int64_t v);
+/* Of two kernels of a launch the one before, which makes what the other reads (pass parts, materialize)? */
+bool inspect_is_first(const Func *f);
 void inspect_print(const Inspection *x, Text *out);
 void inspect_details(const InspectLine *x, Text *out);          /* a line's figures in words */
 const char *inspect_tensor(const Op *access);                   /* the name of the parameter that it is of */

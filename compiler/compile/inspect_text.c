@@ -4,6 +4,7 @@
  */
 #include "compile/choose/choose.h"
 #include "compile/inspect.h"
+#include "model/digits/digits.h"
 #include "pass/async/pipeline.h"
 
 #include <math.h>
@@ -206,7 +207,7 @@ put_longest(const Inspection *x, Text *out)
 	longest(x, &line);
 	put_sentence(&line, out);
 	Bill own = x->bill;
-	own.cycles -= x->before;
+	own.cycles -= x->other;
 	if (own.part[bill_most(&own)] * own.programs < ALONE * own.cycles) {
 		bill_total(&own, x->t, &total);
 		put_sentence(&total, out);
@@ -261,13 +262,20 @@ put_flat(const Inspection *x, Text *out)
 	    "neither `specialize` nor the choice asks for it");
 }
 
+bool
+inspect_is_first(const Func *f)
+{
+	return f->schedule.materialize == MATERIALIZE_FIRST;
+}
+
 void
 inspect_print(const Inspection *x, Text *out)
 {
 	static const double SAME = 0.02;
 	int warps = MAX(func_warps(x->f), 1);
-	text_printf(out, "%s for %s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name, warps,
-	    warps == 1 ? "" : "s", (long long)x->f->shared_bytes);
+	text_printf(out, "%s for %s%s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name,
+	    inspect_is_first(x->f) ? ", the kernel before" : "", warps, warps == 1 ? "" : "s",
+	    (long long)x->f->shared_bytes);
 	Text last = {0};                                /* a pipeline's copies are alike: one stands for all */
 	for (int i = 0; i < x->lines.n; i++) {
 		Text line = {0};
@@ -311,10 +319,11 @@ inspect_print(const Inspection *x, Text *out)
 		text_put(out, "  estimated ");
 		bill_print(&x->bill, x->t, out);
 		text_put(out, x->t->rates && !x->t->rates->is_public ? "\n" : ", by published figures, not measured\n");
-		if (x->before > 0) {
+		if (x->other > 0) {
 			text_put(out, "  of these ");
-			bill_put_time(x->before / x->t->rates->clock, out);
-			text_put(out, " us are of a kernel before, which makes what this one reads\n");
+			bill_put_time(x->other / x->t->rates->clock, out);
+			text_printf(out, " us are of a kernel %s\n", inspect_is_first(x->f)
+				? "behind, which reads what this one makes" : "before, which makes what this one reads");
 		}
 		put_longest(x, out);
 		text_put(out, x->guessed ? x->guessed : "");

@@ -82,3 +82,16 @@ connection_send(json_t *take)
 	fflush(stdout);
 	free(text);
 }
+
+void
+connection_reply(const json_t *id, json_t *take)
+{
+	connection_send(json_pack("{s:s, s:O, s:o}", "jsonrpc", "2.0", "id", id, "result", take));
+}
+
+void
+connection_refuse(const json_t *id, int code, const char *text)
+{
+	connection_send(json_pack("{s:s, s:O?, s:{s:i, s:s}}", "jsonrpc", "2.0", "id", id, "error", "code", code, "message",
+	    text));
+}

@@ -134,6 +134,7 @@ set_text(Document *d, const char *text, size_t n)
 static void
 changed(Document *d)
 {
+	background_stop(d, NULL);
 	analysis_close(d->analysis);
 	d->analysis = NULL;
 	d->stale = true;
@@ -170,6 +171,8 @@ document_close(Server *s, Document *d)
 	while (*at != d)
 		at = &(*at)->next;
 	*at = d->next;
+	background_stop(d, NULL);
+	json_decref(d->asked);
 	analysis_close(d->analysis);
 	text_close(&d->text);
 	free(d->uri);

@@ -9,6 +9,7 @@
  *     navigate.c      definition, references, rename, outline, folding, semantic tokens
  *     assist.c        hover, completion, signature help
  *     hints.c         inlay hints and code lenses
+ *     background.c    the code that hints describe, compiled by a child process
  *
  * Lines and characters of the protocol count from 0, Places from 1; characters are UTF-16 units unless the client
  * takes UTF-8. */
@@ -16,6 +17,8 @@
 #define TEGULA_LSP_H
 
 #include "tool/cli_build.h"
+
+#include <sys/types.h>
 
 /* ---- names ---- */
 
@@ -82,12 +85,21 @@ typedef struct Analysis {
 	VEC(HeldNote) held;
 } Analysis;
 
+/* A process that compiles a document's text for the target. */
+typedef struct Child {
+	pid_t pid;                                      /* 0: there is none */
+	int from;                                       /* its pipe */
+	Text text;                                      /* what has come */
+} Child;
+
 typedef struct Document {
 	char *uri, *path;                               /* path: of a file: URI, else the URI */
 	Text text;
 	int64_t version;
 	bool stale;                                     /* reports of this text have not been sent */
 	Analysis *analysis;                             /* of the text; NULL: not made since it changed */
+	Child child;
+	json_t *asked;                                  /* requests that wait for it, `id` and `params`; or NULL */
 	struct Document *next;
 } Document;
 
@@ -131,6 +143,17 @@ void analysis_inspect(Server *s, Analysis *a);
 json_t *connection_read(bool *broken);
 bool connection_waiting(void);                                  /* there is more to read */
 void connection_send(json_t *take);
+void connection_reply(const json_t *id, json_t *take);
+void connection_refuse(const json_t *id, int code, const char *text);
+
+/* background.c */
+
+/* Has a child compile the text, behind which the request for hints is answered; false: it can be answered now. */
+bool background_inspect(Server *s, Document *d, const json_t *id, const json_t *params);
+/* Refuses what waits, as the text has changed, or the request `id`, which was cancelled, and ends what no request needs. */
+void background_stop(Document *d, const json_t *id);
+/* Answers requests as children end, until there is a message to read; without a child not at all. */
+void background_wait(Server *s);
 
 /* The operations of the language, from builtins.def. */
 typedef struct Operation {

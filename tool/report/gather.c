@@ -385,6 +385,23 @@ measured_us(const Cli *cli, const json_t *tuning, const json_t *profile)
 	return 1e6 * json_number_value(json_object_get(profile, "seconds"));
 }
 
+/* The stages of the one that takes more, which the page is of. */
+static Module *
+longer_module(Kernel *k, Module *m, Bound *b, const Target *t, const PassOptions *passes, double *other)
+{
+	Text *dumps = passes->dump_to, first = {0};
+	PassOptions with = *passes;
+	with.dump_to = &first;
+	Module *longer = cli_longer_module(k, m, b, t, &with, other);
+	if (longer != m) {
+		text_close(dumps);
+		*dumps = first;
+	} else {
+		text_close(&first);
+	}
+	return longer;
+}
+
 json_t *
 report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 {
@@ -407,11 +424,15 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	Inspection x;
 	ChooseWhy why = {.mem = cx->mem};
 	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, &why);
+	double other = 0;
+	m = m ? longer_module(k, m, &bound, t, &passes, &other) : NULL;
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	CliCode code = {.registers = 0};
-	bool ok = m && make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x) &&
-		  (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
+	bool ok = m && make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x);
+	if (ok)
+		cli_add_other(&x, other);
+	ok = ok && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
 	bool coded = profile && add_code(stages, m, t, &code);

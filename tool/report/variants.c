@@ -190,7 +190,7 @@ is_dearer(const Inspection *own)
 
 /* With all else as it is given or chosen. */
 static Module *
-module_with(const Variants *v, With values, Bound *b)
+module_with(const Variants *v, With values, Bound *b, double *other)
 {
 	Compile *cx = v->k->program->cx;
 	Cli with = *v->cli;
@@ -203,7 +203,8 @@ module_with(const Variants *v, With values, Bound *b)
 		const_text(&values.value[i].value, &text);
 		with.define.at[with.define.n++] = (Pair){values.value[i].name, text_take(&text, cx->mem)};
 	}
-	return cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
+	Module *m = cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
+	return m ? cli_longer_module(v->k, m, b, v->t, NULL, other) : NULL;
 }
 
 void
@@ -316,7 +317,7 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 	}
 	cx->muted++;
 	variant_elaborate(v, &with);
-	with.m = module_with(v, with, &with.b);
+	with.m = module_with(v, with, &with.b, &with.other);
 	Func *f = with.m ? with.m->funcs.at[0] : NULL;
 	with.ir = with.m ? ir_of(v, with.m) : "";
 	int same = same_program(v, with.ir);
@@ -341,7 +342,7 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 		bill_print(&bill, v->t, &text);
 		vec_push(cx->mem, &v->with, with);
 		json_array_append_new(v->all, json_pack("{s:s, s:s, s:f, s:s, s:b}", "values", values.at, "define",
-						  defined(v, &with), "us", bill.cycles / v->t->rates->clock, "bill",
+						  defined(v, &with), "us", (bill.cycles + with.other) / v->t->rates->clock, "bill",
 						  text.at, "wgmma", all_wgmma(f)));
 		same = v->with.n - 1;
 	}

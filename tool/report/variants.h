@@ -19,6 +19,7 @@ typedef struct With {
 	const char *ir;                                         /* of the program, as it is printed */
 	Module *m;                                              /* so compiled; bound as b */
 	Bound b;
+	double other;                                           /* cycles of another kernel of the launch */
 } With;
 
 typedef struct Variants {

@@ -75,6 +75,8 @@ add_built(Variants *v, int nth, const CliCode *code)
 	bool ok = code->ptx.n && cli_inspect_code(with->m, v->t, &with->b, code, &x) &&
 		  least_row(&x) >= MIN(LINE, least_row(v->own));
 	variant_elaborate(v, NULL);
+	if (ok)
+		cli_add_other(&x, with->other);
 	if (ok && code->listing.n) {
 		report_add_listing(stages, code);
 		if (v->code->is_counted) {

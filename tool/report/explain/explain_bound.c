@@ -306,13 +306,34 @@ text_take_sentence(const Explain *s, Text *t, TextList *out)
 	explain_add(s, out, text + strspn(text, " "));
 }
 
+static double
+other_us(const Explain *s)
+{
+	return s->x->other / s->x->t->rates->clock;
+}
+
+/* The launch's other kernel, which the page is not of. */
+static const char *
+say_other(const Explain *s)
+{
+	if (s->x->other <= 0)
+		return "";
+	return arena_printf(s->mem,
+	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code and what "
+	    "follows are of the longer one (tegula inspect shows both).",
+	    explain_micro(s, other_us(s)),
+	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes" : "before, which makes what this one reads");
+}
+
 /* What the total has beyond the longest part. */
 static const char *
 say_total(const Explain *s)
 {
 	Text t = {0}, total = {0};
 	text_put(&t, "");
-	bill_total(&s->x->bill, s->x->t, &total);
+	Bill own = s->x->bill;
+	own.cycles -= s->x->other;
+	bill_total(&own, s->x->t, &total);
 	text_printf(&t, "%s.", explain_sentence(s, total.at));
 	text_close(&total);
 	if (explain_alone(s) > 0 && s->x->blocks > 0)
@@ -358,7 +379,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		        explain_gloss(s, taken[i].part),
 			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
-	if (longest < ALONE * s->us)
+	if (longest < ALONE * (s->us - other_us(s)))
 		explain_add(s, out, say_total(s));
 	text_put(&t, "");
 	const json_t *w, *own = own_reads(s);
@@ -454,6 +475,7 @@ explain_bound(const Explain *s, Answer *out)
 	out->brief = brief_of(s, &all);
 	explain_add(s, &out->says, explain_time(s));
 	explain_add(s, &out->says, explain_off(s));
+	explain_add(s, &out->says, say_other(s));
 	if (count_alike(s) > 1)
 		explain_add(s, &out->says,
 		    "These parts are closer to each other than the model's estimates are to times: "
