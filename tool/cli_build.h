@@ -20,12 +20,12 @@ bool cli_target(const Cli *cli, Compile *cx, const Target **out);
  * errors in its cx, or (*misuse) after printing. */
 Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound, ChooseWhy *why);
-/* A launch may be of two kernels, of which the one before makes what m's reads (pass parts, materialize): that one, bound as
- * *first; NULL: there is none, or after errors. */
+/* A launch may be of two kernels, of which the one before makes what m's reads (pass parts, materialize): that one,
+ * bound as *first; NULL: there is none, or after errors. */
 Module *cli_first_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes,
     Bound *first);
-/* Of the two, where m's is of two, that which takes more by the estimate, and *b for it; *other: cycles of the other one, which
- * its inspection lacks where it is the one before. */
+/* Of the two that which takes more by the estimate, and *b for it; *other: cycles of the other one, which the inspection of
+ * the one before lacks. */
 Module *cli_longer_module(Kernel *k, Module *m, Bound *b, const Target *t, const PassOptions *passes, double *other);
 void cli_add_other(Inspection *x, double cycles);
 /* What a module that went through a GPU's pipeline is like, with registers and spills where there is a ptxas.  False

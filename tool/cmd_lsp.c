@@ -227,7 +227,8 @@ cmd_lsp(const Cli *cli)
 		if (message)
 			runs = handle(&s, message);
 		else
-			connection_refuse(NULL, ERROR_PARSE, "a message is a header with Content-Length and as many bytes of JSON");
+			connection_refuse(NULL, ERROR_PARSE,
+			    "a message is a header with Content-Length and as many bytes of JSON");
 		json_decref(message);
 		if (!connection_waiting())
 			publish_stale(&s);

@@ -78,7 +78,7 @@ typedef struct Inspection {
 	double grid;                                    /* blocks of the launch; 0: not known */
 	int asked;                                      /* that it is asked to hold; 0: not said */
 	Bill bill;                                      /* by the cost model; cycles 0: none */
-	double other;                                   /* cycles, of those, of another kernel of the launch; 0: it has none */
+	double other;                                   /* cycles, of those, of another kernel of it; 0 */
 	double compared;                                /* its cycles as schedules are compared, before there is code */
 	LineBills spent;                                /* of it, by each line of the source; none where there is no bill */
 	const char *guessed;                            /* lines that say which trips the bill guesses; or NULL */

@@ -21,6 +21,12 @@ expect 0 '8 warps,' inspect untuned.tgl --example large -D M=512 -D N=512 -D K=5
 expect 0 '^matmul for sm_90a: 8 warps' inspect untuned.tgl --example large -D warps=8 -D specialize=0
 refuse 'roles'
 expect 1 "'a' is a tensor, which has no value here" inspect untuned.tgl -D a=3
+# Of a launch of two kernels both are shown, that before first.
+expect 0 '^matmul_parts for sm_90a, the kernel before: ' inspect matmul.tgl --example large -D M=256 -D N=256 -D K=65536
+expect 0 'dot .* wgmma' inspect matmul.tgl --example large -D M=256 -D N=256 -D K=65536
+expect 0 '^matmul for sm_90a: ' inspect matmul.tgl --example large -D M=256 -D N=256 -D K=65536
+expect 0 ' us are of a kernel before, which makes what this one reads$' inspect matmul.tgl --example large -D M=256 -D N=256 -D K=65536
+expect 0 '"before": [{]' inspect matmul.tgl --example large -D M=256 -D N=256 -D K=65536 --json
 # Two products that a loop sums up hold so many registers that a block is alone: its rings take the shared memory of two.  In
 # single rounds roles are compared, but with no more sums than their registers hold.
 cat >gated.tgl <<'END'

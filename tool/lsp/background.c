@@ -21,7 +21,8 @@ found_json(const Analysis *a)
 	for (int i = 0; i < a->notes.n; i++)
 		json_array_append_new(notes, json_pack("[i, s]", a->notes.at[i].line, a->notes.at[i].text));
 	for (int i = 0; i < a->held.n; i++)
-		json_array_append_new(held, json_pack("[s, i, s]", a->held.at[i].name, a->held.at[i].line, a->held.at[i].text));
+		json_array_append_new(held,
+		    json_pack("[s, i, s]", a->held.at[i].name, a->held.at[i].line, a->held.at[i].text));
 	return json_pack("{s:o, s:o}", "notes", notes, "held", held);
 }
 

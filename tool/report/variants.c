@@ -342,8 +342,9 @@ variant_add(Variants *v, With with, const char *said, bool may_spill)
 		bill_print(&bill, v->t, &text);
 		vec_push(cx->mem, &v->with, with);
 		json_array_append_new(v->all, json_pack("{s:s, s:s, s:f, s:s, s:b}", "values", values.at, "define",
-						  defined(v, &with), "us", (bill.cycles + with.other) / v->t->rates->clock, "bill",
-						  text.at, "wgmma", all_wgmma(f)));
+						  defined(v, &with), "us",
+						  (bill.cycles + with.other) / v->t->rates->clock, "bill", text.at,
+						  "wgmma", all_wgmma(f)));
 		same = v->with.n - 1;
 	}
 	text_close(&values);

@@ -322,7 +322,8 @@ say_other(const Explain *s)
 	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code and what "
 	    "follows are of the longer one (tegula inspect shows both).",
 	    explain_micro(s, other_us(s)),
-	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes" : "before, which makes what this one reads");
+	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes"
+				      : "before, which makes what this one reads");
 }
 
 /* What the total has beyond the longest part. */
