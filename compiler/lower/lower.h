@@ -227,6 +227,7 @@ void lower_access_at(Lower *l, const LowerAccess *a, int r, ThreadAccess *out);
 /* Packed types: the element's number (REG_I64). */
 Reg lower_access_element(Lower *l, const LowerAccess *a, int r);
 Reg lower_access_mask(Lower *l, const LowerAccess *a, int r);
+bool lower_has_own_masks(Lower *l, const LowerAccess *a, int d);       /* predicates.c: of a write, along d */
 /* By the tile of indices along dimension d; 0: it is inside. */
 Reg lower_index_mask(Lower *l, const LowerAccess *a, int d, int r);
 /* memory/vote.c: of counted copies by all tiles of indices, which lanes test for each other behind lower_vote */

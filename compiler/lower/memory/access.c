@@ -427,8 +427,9 @@ mask_part(Lower *l, const LowerAccess *a, int d, int r)
 		if (!lo && !own && holds && add + (int64_t)a->dim[d].map.moves < a->dim[d].valid)
 			return 0;                       /* where the root's own tile is */
 	}
-	Reg end = add ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
-	Reg mask = lower_op2(l, THREAD_SLT, c, end);
+	bool apart = add && lower_has_own_masks(l, a, d);
+	Reg end = add && !apart ? lower_op2(l, THREAD_SUB, hi, lower_i32(l, add)) : hi;
+	Reg mask = lower_op2(l, THREAD_SLT, apart ? lower_op2(l, THREAD_ADD, c, lower_i32(l, add)) : c, end);
 	if (lo) {
 		Reg from = add ? lower_op2(l, THREAD_SUB, lo, lower_i32(l, add)) : lo;
 		mask = lower_op2(l, THREAD_AND, mask, lower_op2(l, THREAD_SLE, from, c));
