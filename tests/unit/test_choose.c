@@ -1031,6 +1031,22 @@ test_listed_without_products(void **state)
 	compile_close(c.cx);
 }
 
+/* A warp alone moves neighbours' values by shuffles, several through shared memory, which bounds the chain by the tile's own. */
+static void
+test_exchanges_alone(void **state)
+{
+	static const char text[] =
+	    "kernel chain<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R, C]) grid(r: R)\n"
+	    "{ var a = x[r, 0 +: B];\n"
+	    "  for t in range(50) { a += 0.1 * (shift(a, -1) - 2 * a + shift(a, 1)); }\n"
+	    "  y[r, 0 +: B] = a; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F32, .rank = 2, .dim = {8192, 1000}},
+	    {.given = true, .dtype = TY_F32, .rank = 2, .dim = {8192, 1000}}}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "warps"), 1);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -1046,7 +1062,7 @@ main(void)
 		cmocka_unit_test(test_gathered_columns),
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),
-		cmocka_unit_test(test_listed_without_products),
+		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

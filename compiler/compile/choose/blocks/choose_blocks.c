@@ -161,7 +161,7 @@ try_blocks(Blocks *s, const Bound *first, int most)
 	bool any_warps = s->warps_open && !s->warps;
 	bool starts = false;                            /* though what is best by now may stay */
 	for (int programs = 0; programs <= ((starts |= is_starting(s)) ? most : 0); programs = MAX(2 * programs, 1))
-		for (int warps = MAX(s->rule / 4, 1); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2)
+		for (int warps = blocks_fewest_warps(s, 4); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2)
 			if (blocks_may_have(s, warps) || warps == s->rule)
 				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
 	if (most > 0 && (starts || bill_most(&s->bill) == BILL_SECTORS))
@@ -191,7 +191,7 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 {
 	bool any_warps = s->warps_open && !s->warps;
 	bool unroll_open = blocks_is_open(s, SCHEDULE_UNROLL) && first->schedule.unroll == 0;
-	int least = s->warps ? 1 : MAX(s->rule / 2, 1);
+	int least = s->warps ? 1 : blocks_fewest_warps(s, 2);
 	for (int unroll = 1; unroll <= (unroll_open ? UNROLL_MOST : 1); unroll *= 2)
 		for (int warps = least; warps <= schedule_info[SCHEDULE_WARPS].most; warps *= 2)
 			if (!(s->full & warps) &&

@@ -50,6 +50,15 @@ blocks_may_have(const Blocks *s, int warps)
 	return s->warps_open && (!s->warps || ANY_OF(i, s->warps->nvalue, s->warps->value[i].i == warps));
 }
 
+/* A warp alone exchanges by shuffles what several pass through shared memory: where that bounds the rule's own, down to
+ * one.  A chain of 1,000 masses, each of which reads its neighbours' positions, takes an H200 660 us by 4 warps, 198 by one
+ * (chain_verlet in bench/warps). */
+int
+blocks_fewest_warps(const Blocks *s, int below)
+{
+	return bill_most(&s->bill) == BILL_SHARED ? 1 : MAX(s->rule / below, 1);
+}
+
 /* What a candidate says of the schedule, in the order in which it is said; 0: nothing. */
 static const ScheduleName said[] = {SCHEDULE_WARPS, SCHEDULE_PERSISTENT, SCHEDULE_COARSEN, SCHEDULE_BATCH, SCHEDULE_STRIP,
     SCHEDULE_UNROLL, SCHEDULE_SPLIT, SCHEDULE_KEEP, SCHEDULE_SHARE};

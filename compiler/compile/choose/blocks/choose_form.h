@@ -43,6 +43,8 @@ typedef struct Blocks {
 bool blocks_is_open(const Blocks *s, ScheduleName name);
 /* May blocks have so many warps: by the header's list, if it has one? */
 bool blocks_may_have(const Blocks *s, int warps);
+/* Where candidates' warps begin: at a part of the rule's, or at one. */
+int blocks_fewest_warps(const Blocks *s, int below);
 /* The function after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
 Func *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
