@@ -1047,6 +1047,28 @@ test_exchanges_alone(void **state)
 	compile_close(c.cx);
 }
 
+/* Loops that end when data says are compared, too: rows that are bisected until their root is near, by one warp. */
+static void
+test_ends_by_data(void **state)
+{
+	static const char text[] =
+	    "kernel root<B = pow2ceil(C)>(x: in f32[R, C], y: out f32[R]) grid(r: R)\n"
+	    "{ let v = x[r, 0 +: B];\n"
+	    "  var lo = 0.0;\n"
+	    "  var hi = max(v);\n"
+	    "  while hi - lo > 1e-6 {\n"
+	    "    let mid = (lo + hi) / 2;\n"
+	    "    let big = sum(max(v - mid, 0)) >= 1;\n"
+	    "    lo = where(big, mid, lo);\n"
+	    "    hi = where(big, hi, mid); }\n"
+	    "  y[r] = lo; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F32, .rank = 2, .dim = {16384, 1500}},
+	    {.given = true, .dtype = TY_F32, .rank = 1, .dim = {16384}}}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "warps"), 1);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -1062,7 +1084,7 @@ main(void)
 		cmocka_unit_test(test_gathered_columns),
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),
-		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone),
+		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone), cmocka_unit_test(test_ends_by_data),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ blocks_modelled(const Func *f)
 	int n = 0;
 	bool loops = false, multiplies = false;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (++n > OPS_MOST || is_crudely_modelled(op) || (op_is_loop(op) && op->kind != OP_FOR))
+		if (++n > OPS_MOST || is_crudely_modelled(op))
 			return false;
 		loops |= op_is_loop(op);
 		multiplies |= op_family(op) == FAMILY_DOT;
