@@ -221,7 +221,8 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
 	double path = overlaps ? hypot(waits, turns) : waits + turns;
 	double share = programs / r->multiprocessors, fullest = ceil(share / c->share) * c->share;
-	double more = MIN(read_again(c, r, programs, out->blocks), bytes);
+	double most = bytes * c->again / MAX(c->bytes - c->again, 1);
+	double more = MIN(read_again(c, r, programs, out->blocks), most);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
 	bytes += more;
 	out->part[BILL_MEMORY] = in_pieces(c) * bytes / programs / (r->memory_rate / r->multiprocessors);

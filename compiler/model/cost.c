@@ -63,7 +63,8 @@ arithmetic(Walk *w, const Op *op, double times)
 
 /* ---- memory ---- */
 
-/* What a loop reads that another has read before, as the second of two passes over a row. */
+/* What a loop reads that another has read before, as the second of two passes over a row, or in an earlier trip of a loop
+ * around it. */
 static void
 note_again(Walk *w, const Op *op, double bytes)
 {
@@ -71,6 +72,12 @@ note_again(Walk *w, const Op *op, double bytes)
 	if (v->def || v->block != w->f->body || v->type->kind != TYPE_TENSOR || !w->loop)
 		return;
 	const Op **first = &w->read_in[v->index], **second = &w->again_in[v->index], *loop = cost_main_loop(w->loop);
+	double apart, passes = cost_passes(op, w->facts->trips, w->facts->user, &apart);
+	if (passes > 1) {
+		w->c->again += bytes * (1 - 1 / passes);
+		w->c->kept += tile_bytes(op->out[0].type) * apart;
+		return;
+	}
 	if (!*first || *first == loop) {
 		*first = loop;
 		return;

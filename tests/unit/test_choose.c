@@ -1069,6 +1069,28 @@ test_ends_by_data(void **state)
 	compile_close(c.cx);
 }
 
+/* Rows that a loop around reads 32 times stay in the L2 cache as long as few of them are under way: by blocks of 16 warps,
+ * as long as a row is not so short that all fit. */
+static void
+test_reads_rows_again(void **state)
+{
+	static const char text[] =
+	    "kernel count<B = 1024>(x: in i32[R, C], y: out i32[R]) grid(r: R)\n"
+	    "{ var found = 0;\n"
+	    "  for bit in range(31) {\n"
+	    "    var n = 0;\n"
+	    "    for c in range(0, C, B) { n += sum(((x[r, c +: B] >> bit) == found) as i32); }\n"
+	    "    found = where(n > 1000, 2 * found + 1, 2 * found); }\n"
+	    "  y[r] = found; }\n";
+	for (int is_long = 0; is_long < 2; is_long++) {
+		Case c = {.args = {{.given = true, .dtype = TY_I32, .rank = 2, .dim = {1024, is_long ? 32000 : 8192}},
+		    {.given = true, .dtype = TY_I32, .rank = 1, .dim = {1024}}}};
+		assert_true(choose_for(&c, text));
+		assert_int_equal(value(&c, "warps") == 16, is_long);
+		compile_close(c.cx);
+	}
+}
+
 int
 main(void)
 {
@@ -1085,6 +1107,7 @@ main(void)
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone), cmocka_unit_test(test_ends_by_data),
+		cmocka_unit_test(test_reads_rows_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,41 @@ cost_main_loop(const Op *loop)
 	return of ? of : loop;
 }
 
+/* Does v follow from what differs between the loop's trips: its index, what it carries, or what its body reads? */
+static bool
+follows_from(const Value *v, const Op *loop, int depth)
+{
+	const Block *body = loop->region[loop->nregion - 1];
+	if (!value_inside(v, body))
+		return false;
+	const Op *from = v->def ? v->def : v->block->parent;
+	if (depth == 0 || from == loop || (v->def && op_is_access(from)))
+		return true;
+	return ANY_OF(i, from->nin, follows_from(from->in[i], loop, depth - 1));
+}
+
+double
+cost_passes(const Op *read, CostTrips trips, void *user, double *apart)
+{
+	enum { DEPTH = 12 };
+	double passes = 1, between = 1;
+	bool goes_on = false;                           /* along a loop inside */
+	*apart = 1;
+	for (const Op *loop = read->home->parent; loop && !op_is_over_programs(loop); loop = loop->home->parent) {
+		if (!op_is_loop(loop))
+			continue;
+		double n = trips(user, loop);
+		if (ANY_OF(i, read->nin - 1, follows_from(read->in[1 + i], loop, DEPTH))) {
+			between *= n;
+			goes_on = true;
+		} else if (goes_on && n > 1) {
+			passes *= n;
+			*apart = between;
+		}
+	}
+	return passes;
+}
+
 /* A box that copies bring, or that leaves, lies in shared memory. */
 double
 cost_box_bytes(const Op *op)
