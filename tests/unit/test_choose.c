@@ -1091,6 +1091,28 @@ test_reads_rows_again(void **state)
 	}
 }
 
+/* 64 programs that compute longer than they multiply draw .7 of what memory gives, twice as many all of it. */
+static void
+test_draws_memory(void **state)
+{
+	static const char text[] =
+	    "kernel cov<D = 64, BN = 128>(q: in f16[L, H, D], k: in f16[L, H, D], w: out f32[H, D, D]) grid(h: H)\n"
+	    "{ var acc = zeros([D, D]);\n"
+	    "  var s = zeros([D]);\n"
+	    "  for n in range(0, L, BN) {\n"
+	    "    let a = q[n +: BN, h, :];\n"
+	    "    let b = k[n +: BN, h, :];\n"
+	    "    acc += a.T @ b;\n"
+	    "    s += sum((a as f32) * (a as f32) + (b as f32) * (b as f32), axis = 0); }\n"
+	    "  w[h, :, :] = acc * s[:, new]; }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F16, .rank = 3, .dim = {16384, 64, 64}},
+	    {.given = true, .dtype = TY_F16, .rank = 3, .dim = {16384, 64, 64}},
+	    {.given = true, .dtype = TY_F32, .rank = 3, .dim = {64, 64, 64}}}};
+	assert_true(choose_for(&c, text));
+	assert_int_equal(value(&c, "split"), 2);
+	compile_close(c.cx);
+}
+
 int
 main(void)
 {
@@ -1107,7 +1129,7 @@ main(void)
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone), cmocka_unit_test(test_ends_by_data),
-		cmocka_unit_test(test_reads_rows_again),
+		cmocka_unit_test(test_reads_rows_again), cmocka_unit_test(test_draws_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

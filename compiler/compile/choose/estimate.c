@@ -274,12 +274,6 @@ programs_cycles(const Estimate *e, double programs, int n, int together)
 	    estimate_join(e->t, e->split, e->sums, e->joins);
 }
 
-static double
-memory_cycles(const Estimate *e)
-{
-	return (estimate_bytes(e->b) - estimate_unwritten(e->f, e->b, e->acting)) / e->t->rates->memory_rate;
-}
-
 /* The one product is of warpgroups, nothing but tensor maps brings its operands, and it is what takes time. */
 static bool
 is_plain_product(const Estimate *e)
@@ -288,13 +282,21 @@ is_plain_product(const Estimate *e)
 	    estimate_fills(e) == 0 && !e->computes && !e->restarts;
 }
 
-/* Of a multiprocessor's programs, `together` of which wait at the same time. */
+static double
+memory_cycles(const Estimate *e, double programs)
+{
+	double bytes = estimate_bytes(e->b) - estimate_unwritten(e->f, e->b, e->acting);
+	return bytes / (e->t->rates->memory_rate * estimate_drawn(e, programs));
+}
+
+/* Of a multiprocessor's programs, of `all`, `together` of which wait at the same time. */
 static void
-fill_bill(const Estimate *e, double programs, int together, double cycles, Bill *out)
+fill_bill(const Estimate *e, double all, double programs, int together, double cycles, Bill *out)
 {
 	double sectors = estimate_sectors(e->block.lines, e->block.moved, e->t->rates->multiprocessors);
 	sectors = MAX(sectors, e->block.stored);
-	*out = (Bill){.programs = programs, .cycles = cycles, .after = is_plain_product(e) ? e->block.after : 0};
+	*out = (Bill){.programs = programs, .launched = all * MAX(e->stream, 1), .cycles = cycles,
+	    .after = is_plain_product(e) ? e->block.after : 0};
 	out->behind = estimate_behind(out->after);
 	out->part[BILL_PRODUCTS] = e->block.products;
 	out->part[BILL_SHARED] = e->block.shared;
@@ -302,7 +304,7 @@ fill_bill(const Estimate *e, double programs, int together, double cycles, Bill 
 	double issue = e->chained || e->drifts ? estimate_chain_issue(&e->block) : e->block.arithmetic;
 	out->part[BILL_ISSUE] = issue - out->after;
 	out->part[BILL_SPECIAL] = e->block.slow;
-	out->part[BILL_MEMORY] = memory_cycles(e) / programs;
+	out->part[BILL_MEMORY] = memory_cycles(e, all) / programs;
 	for (int i = 0; i < BILL_PARTS; i++)            /* that of chains counts some of them less */
 		out->cycles = MAX(out->cycles, out->part[i] * programs);
 	out->part[BILL_WAITING] = (e->serial + EPILOGUE + (e->parted ? 0 : FILL)) / MAX(MIN(together, programs), 1);
@@ -486,13 +488,13 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));
 	bool is_even = (e.acting >= 1 && e.planes <= 0) || e.slot <= 0;
 	double common = 0;
-	double memory = is_even ? memory_cycles(&e) : estimate_rounds(&e, programs, together, is_plain, &common);
+	double memory = is_even ? memory_cycles(&e, programs) : estimate_rounds(&e, programs, together, is_plain, &common);
 	cycles = fmax(cycles, memory) + BESIDE * fmin(cycles, memory) + common + 1e-4 * e.block.l2 * programs;
 	if (bill) {
 		bool is_flat = is_chain && !e.parted && !e.drifts;   /* chosen only where clearly better */
 		double own = e.stream ? estimate_stream_programs(programs, units, e.stream) : each;
-		fill_bill(&e, own, together, fmax(is_flat ? cycles / FLAT_CHAIN * FLAT_TAKES : cycles, memory), bill);
-		bill->launched = programs * MAX(e.stream, 1);
+		double taken = fmax(is_flat ? cycles / FLAT_CHAIN * FLAT_TAKES : cycles, memory);
+		fill_bill(&e, programs, own, together, taken, bill);
 	}
 	return cycles;
 }

@@ -156,6 +156,8 @@ enum { MEMORY_LATENCY = 1100 };
 /* estimate_rounds.c: cycles of device memory for programs of uneven length, and of the L2 cache beside them for tensors so
  * small that all programs read the same lines. */
 double estimate_rounds(const Estimate *e, double programs, int together, bool is_plain, double *common);
+/* The share of device memory's rate that so many programs have. */
+double estimate_drawn(const Estimate *e, double programs);
 
 /* estimate_rounds.c: of what programs take that leave early or not, dealt out evenly.  Where they are fetched, the last
  * of a block is one more than some have. */

@@ -23,17 +23,32 @@ static const double UNEVEN_EXITS = 2.6;
 static const double DYNAMIC_SHARE = 0.2;
 enum { LINE = 128 };
 
+/* Of fewer multiprocessors memory gives by the root of their share: 20 of 132 had 0.38 of the rate, 87 0.8. */
+static double
+drawn(const Estimate *e, double n)
+{
+	return sqrt(MIN(n / e->t->rates->multiprocessors, 1));
+}
+
+/* Channels of 64 heads by 64 programs take an H200 88 us, by 128, which split = 2 makes, 66 (cross_cov in bench/warps; 88
+ * and 63 estimated).  What loops compute is longer than their products there: of the others, what estimate_product.c has
+ * was fitted without. */
+double
+estimate_drawn(const Estimate *e, double programs)
+{
+	return e->within > e->block.products ? drawn(e, programs) : 1;
+}
+
 /* Until n programs that run at once have read what is theirs: as fast as memory gives it, or as what they ask for comes.
  * Copies take the longer the more of memory's rate is used: r (MEMORY_LATENCY + (LOADED_LATENCY - MEMORY_LATENCY) r / rate)
- * bytes are on the way.  Of fewer multiprocessors memory gives by the root of their share: 20 of 132 had 0.38 of the rate,
- * 87 0.8. */
+ * bytes are on the way. */
 static double
 streaming(const Estimate *e, double n, double bytes)
 {
-	double units = e->t->rates->multiprocessors, rate = e->t->rates->memory_rate, ahead = MAX(e->stages - 1, 1);
+	double rate = e->t->rates->memory_rate, ahead = MAX(e->stages - 1, 1);
 	double slower = (LOADED_LATENCY - MEMORY_LATENCY) / rate, under_way = n * ahead * e->slot;
 	double idle = MEMORY_LATENCY, asked = (sqrt(idle * idle + 4 * slower * under_way) - idle) / (2 * slower);
-	return n > 0 ? n * bytes / MIN(rate * sqrt(MIN(n / units, 1)), asked) : 0;
+	return n > 0 ? n * bytes / MIN(rate * drawn(e, n), asked) : 0;
 }
 
 /* Of the rate what is left where the greatest tile of the loop takes parts of lines: 776 rows in 40 groups times 7168 x
