@@ -87,6 +87,8 @@ cmd_report(const Cli *cli)
 		return EXIT_MISUSE;
 	if (cli_has(cli, OPT_MEASURED) && !is_time(cli->value[OPT_MEASURED]))
 		return cli_misuse("--measured takes microseconds above 0, as in --measured=51.7");
+	if (cli_has(cli, OPT_MEASURED) && cli_has(cli, OPT_MEASURE))
+		return cli_misuse("--measured gives the time that --measure takes: one of them");
 	if (!cli_has(cli, OPT_OUTPUT) && !cli->json)
 		return cli_misuse("report writes a page: say where with -o, as in -o report.html");
 	Compile *cx = compile_open();

@@ -454,6 +454,12 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 		json_object_set_new(out, "time", report_time_json(&time, &code));
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
+		if (cli_has(cli, OPT_MEASURE) && !report_measure(cli, &x, out)) {
+			json_decref(out);
+			out = NULL;
+		}
+	}
+	if (out) {
 		json_object_set_new(out, "sizes_of", json_string(report_sizes_of(asked, k, bench, cx->mem)));
 	}
 	if (out)

@@ -6,6 +6,7 @@
  *     tuning.c        the tuner's table, estimated and measured
  *     timeline.c      the timeline of a pipelined loop, by clocks of its roles (clocks.c, clock_list.c)
  *     variants.c      estimates with other tiles and schedules (variants_built.c compiles them)
+ *     measure.c       times of the kernel and of these changes on a GPU
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from
  *     pack.c          the text of stages in a fourth of its bytes
@@ -19,6 +20,8 @@
 #define TEGULA_REPORT_H
 
 #include "tool/cli_build.h"
+
+typedef VEC(Place) PlaceList;
 
 /* Of the longest part of a bill: another so long bounds the launch as well. */
 #define REPORT_NEAR 0.85
@@ -76,6 +79,9 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
  * where there is a listing: by its instructions, where those of the kernel are counted, else by its registers. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why, const ReportCode *code, ReportTime *time);
+/* With --measure: adds `measured_us`, of the kernel and of each of its variants that runs, by the GPU that is here.  False after
+ * printing. */
+bool report_measure(const Cli *cli, const Inspection *x, json_t *kernel);
 /* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
 bool report_is_barrier(const char *line);
 /* Those of the stage of SASS, -1 where there is none; `lines` gets {"12": [2, "scan"]}: how many, and what for. */

@@ -32,7 +32,7 @@ typedef struct Variants {
 	const Inspection *own;
 	json_t *all;
 	VEC(With) with;                                         /* of each of all */
-	VEC(Place) slow;                                        /* functions and divisions that have a fast:: form */
+	PlaceList slow;                                         /* functions and divisions that have a fast:: form */
 	VEC(int) order; /* which are to be compiled, the most important first */
 	const ReportCode *code;
 	ReportTime *time;

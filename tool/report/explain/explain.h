@@ -246,6 +246,8 @@ bool explain_is_schedule(const Explain *s, const json_t *change);
 const char *explain_said_of(const Explain *s, const json_t *change);
 const char *explain_first(const Explain *s, const Suggestions *all);
 void explain_suggestions(const Explain *s, const Suggestions *all, TextList *out); /* but for those that are said */
+double explain_measured_us(const json_t *variant); /* 0: it was not */
+bool explain_is_measured(const Explain *s); /* were changes? */
 double explain_built_us(const Explain *s, const json_t *variant); /* as it is built; 0: it was not, or spills more */
 /* In its place, if it is worth it; part: as of a Suggestion. */
 void explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text);

@@ -291,7 +291,7 @@ brief_of(const Explain *s, const Suggestions *all)
 	else if (least > s->us / 50)
 		text_printf(&t, "; %s times the floor of %s%s, %s", explain_round(s, s->us / least), of, trips,
 		    explain_micro(s, least));
-	if (!explain_at_floor(s))
+	if (!explain_at_floor(s) || explain_is_measured(s))
 		text_printf(&t, "; %s", explain_first(s, all));
 	if (s->sizes_of)
 		text_printf(&t, "; with the sizes of %s", s->sizes_of);

@@ -97,6 +97,19 @@ variant_is_smaller(const Explain *s, const json_t *variant)
 }
 
 double
+explain_measured_us(const json_t *variant)
+{
+	return json_number_value(json_object_get(variant, "measured_us"));
+}
+
+bool
+explain_is_measured(const Explain *s)
+{
+	return ANY_OF(i, (int)json_array_size(s->variants),
+	    explain_measured_us(json_array_get(s->variants, (size_t)i)) > 0);
+}
+
+double
 explain_built_us(const Explain *s, const json_t *variant)
 {
 	bool spills = json_integer_value(json_object_get(variant, "spills")) > MAX(s->x->spills, 0);
