@@ -160,16 +160,6 @@ read_code(Code *c, const char *text, const json_t *lines, const char *control, b
 	return computes && n > 0 && find_loops(c);
 }
 
-/* What its instructions take. */
-typedef struct Walk {
-	int lines;  /* of the source; line 0: of none */
-	double *of; /* instructions of each */
-	double *pipe[PIPES], pipes[PIPES]; /* cycles of pipes, of each and of all */
-	double n, *loaded, *stored; /* bytes of a warp, of each */
-	double *shared, *shuffled; /* cycles of shared memory, without conflicts, and exchanges */
-	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
-} Walk;
-
 int
 code_bytes(const char *op)
 {
@@ -178,7 +168,7 @@ code_bytes(const char *op)
 }
 
 static void
-walk(Walk *w, const Code *c)
+walk(CodeWalk *w, const Code *c)
 {
 	static const char *const ahead[] = {"LDGSTS", "UTMALDG", "UBLKCP", "SYNCS", "HGMMA", "IGMMA", "QGMMA", "BGMMA"};
 	static const char *const shared[] = {"LDS", "STS", "ATOMS"};
@@ -206,100 +196,16 @@ walk(Walk *w, const Code *c)
 	}
 }
 
-static LineBill *
-line_bill(const Walk *w, Inspection *x, int k)
+LineBill *
+code_line_bill(const CodeWalk *w, Inspection *x, int k)
 {
 	LineBill *l = &x->spent.at[k];
 	return l->file == x->f->place.file && l->line >= 0 && l->line <= w->lines ? l : NULL;
 }
 
-/* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
- * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
- * latency, 2212 so) and a pooling (276, 551, 274).  A multiprocessor has in its own cache what an earlier program has
- * read, as far as that holds it. */
-static double *
-latencies(const Walk *w, Inspection *x, double *each_byte, Arena *mem)
-{
-	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one, for what all read */
-	static const double HOLDS = 64e3, ROUNDS = 2; /* bytes of the first one */
-	static const double DRAWS = 2; /* of its share of the bus, while others compute */
-	const TargetRates *r = x->t->rates;
-	double *all = NEW_ARRAY(mem, double, w->lines + 1), block = 32 * func_warps(x->f);
-	for (int s = 0; s <= w->lines; s++) {
-		all[s] = CACHED;
-		each_byte[s] = block / r->l2_rate;
-	}
-	for (int k = 0; k < x->spent.n; k++) {
-		const LineBill *l = line_bill(w, x, k);
-		if (!l || w->loaded[l->line] <= 0)
-			continue;
-		double bytes = l->part[BILL_MEMORY] * r->memory_rate / r->multiprocessors / func_warps(x->f);
-		double sent = MIN(MAX(bytes - w->stored[l->line], 0) / w->loaded[l->line], 1);
-		double whole = bytes * func_warps(x->f) * x->bill.programs * r->multiprocessors;
-		bool near = sent < FEW && whole < HOLDS && x->bill.programs >= ROUNDS * MAX(x->blocks, 1);
-		all[l->line] = near ? FIRST : CACHED + (r->latency - CACHED) * sent;
-		each_byte[l->line] = block * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate), 1 / r->l2_rate);
-	}
-	return all;
-}
-
-/* Lines wait as the code does, `each` of what a program's path has; what is arithmetic takes `more` times. */
-static void
-lines_wait(const Walk *w, Inspection *x, CodePath *p, double each, double more)
-{
-	static const char *const name[CODE_WAITS] = {
-	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
-	    [WAIT_BARRIER] = "other warps, at a barrier", [WAIT_PRODUCT] = "a product",
-	    [WAIT_ARITHMETIC] = "results of arithmetic"};
-	for (int k = 0; k < x->spent.n; k++) {
-		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
-		double most = 0, all = 0;
-		for (int i = 0; i < CODE_WAITS && own; i++) {
-			double cycles = p->of[i][l->line] * (i == WAIT_ARITHMETIC ? more : 1);
-			all += cycles;
-			l->wait = cycles > most ? name[i] : l->wait;
-			most = MAX(most, cycles);
-		}
-		l->part[BILL_WAITING] = all * each;
-		p->barriers += own ? p->of[WAIT_BARRIER][l->line] * each : 0;
-	}
-}
-
-/* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
- * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps.
- *
- * Of products the model has no path but the estimate of a launch.  The blocks of a multiprocessor that wait at once hide
- * no more of it than there are, so that a launch takes no less than their paths, divided by them: hard pairs, whose one
- * block has a product, labels and two barriers in each trip, were estimated at 45 us, and take 100. */
-static void
-wait_by_code(const Walk *w, const Code *c, Inspection *x, CodePath *p)
-{
-	const TargetRates *r = x->t->rates;
-	Bill *b = &x->bill;
-	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1), starts = b->stays ? 0 : r->start_latency;
-	int together = func_find(x->f, OP_ROLES) ? 4 : func_warps(x->f);  /* warpgroups in roles drift apart */
-	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, together, p);
-	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
-	double path = starts + p->waits[0] + MAX(p->turns[0], block * (1 - apart)) +
-		      MAX(p->waits[1] + p->turns[1], block * apart);
-	double more = (path - starts - p->waits[0] - p->waits[1]) / (p->turns[0] + p->turns[1]);
-	if (b->path > 0) {
-		double each = b->part[BILL_WAITING] / b->path;
-		b->part[BILL_WAITING] = path * each;
-		b->fill *= path / b->path;
-		b->path = path;
-		lines_wait(w, x, p, each, more);
-		return;
-	}
-	double blocks = MAX(MIN(x->blocks, ceil(b->programs)), 1);
-	b->part[BILL_WAITING] = (path - starts) / blocks;
-	b->cycles = MAX(b->cycles, path * MAX(b->programs / blocks, 1));
-	lines_wait(w, x, p, 1 / blocks, more);
-}
-
 /* Instructions of the path that waits for them, one after another: those of the model go, those of the code come. */
 static void
-turn_by_code(const Walk *w, Inspection *x)
+turn_by_code(const CodeWalk *w, Inspection *x)
 {
 	Bill *b = &x->bill;
 	double before = b->issued * x->t->rates->issue_alone, now = w->n * x->t->rates->issue_alone;
@@ -325,7 +231,7 @@ static const char *const pipe_takes[PIPES] = {
 /* By the schedulers, or by a pipe that is busy longer, which is returned; PIPES.  *issued: cycles of the bill by the
  * schedulers. */
 static Pipe
-issue_by_code(const Walk *w, Inspection *x, double *issued)
+issue_by_code(const CodeWalk *w, Inspection *x, double *issued)
 {
 	const TargetRates *r = x->t->rates;
 	double each = func_warps(x->f) / 4.0, slots = w->n / r->issue_rate;
@@ -337,7 +243,7 @@ issue_by_code(const Walk *w, Inspection *x, double *issued)
 	x->bill.part[BILL_ISSUE] = MAX(w->pipes[most], slots) * each;
 	x->bill.part[BILL_SPECIAL] = w->pipes[PIPE_SPECIAL] * each;
 	for (int k = 0; k < x->spent.n; k++) {
-		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
+		LineBill *l = &x->spent.at[k], *own = code_line_bill(w, x, k);
 		double of = !own ? 0 : piped ? w->pipe[most][l->line] : w->of[l->line] / r->issue_rate;
 		l->part[BILL_ISSUE] = of * each;
 		l->part[BILL_SPECIAL] = own ? w->pipe[PIPE_SPECIAL][l->line] * each : 0;
@@ -347,12 +253,12 @@ issue_by_code(const Walk *w, Inspection *x, double *issued)
 
 /* Of what conflicts of banks make more the model's share stays. */
 static void
-shared_by_code(const Walk *w, Inspection *x)
+shared_by_code(const CodeWalk *w, Inspection *x)
 {
 	Bill *b = &x->bill;
 	b->part[BILL_SHARED] = b->part[BILL_SHUFFLES] = 0;
 	for (int k = 0; k < x->spent.n; k++) {
-		LineBill *l = &x->spent.at[k], *own = line_bill(w, x, k);
+		LineBill *l = &x->spent.at[k], *own = code_line_bill(w, x, k);
 		double more = 1;
 		for (int i = 0; i < x->lines.n && own; i++) {
 			const InspectLine *of = &x->lines.at[i];
@@ -381,10 +287,10 @@ by_lines(const double *of, int lines)
 	return all;
 }
 
-static Walk
+static CodeWalk
 walk_new(int lines, Arena *mem)
 {
-	Walk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double, lines + 1),
+	CodeWalk w = {.lines = lines, .of = NEW_ARRAY(mem, double, lines + 1), .loaded = NEW_ARRAY(mem, double, lines + 1),
 	    .stored = NEW_ARRAY(mem, double, lines + 1), .shared = NEW_ARRAY(mem, double, lines + 1),
 	    .shuffled = NEW_ARRAY(mem, double, lines + 1)};
 	for (int p = 0; p < PIPES; p++)
@@ -440,7 +346,7 @@ count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, Arena *
 {
 	json_t *sass = json_array_get(stages, json_array_size(stages) - 1);
 	Bill *b = &x->bill;
-	Walk w = walk_new(lines, mem);
+	CodeWalk w = walk_new(lines, mem);
 	Code c = {.mem = mem};
 	CodePath path = {.loads = 0};
 	bool roles = func_find(x->f, OP_ROLES);
@@ -467,10 +373,10 @@ count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, Arena *
 	if (whole && !w.ahead)
 		shared_by_code(&w, x);
 	if (whole && !decoded)
-		wait_by_code(&w, &c, x, &path);
+		code_wait(&w, &c, x, &path);
 	total_by_code(b, before, roles);
 	if (multiplies)
-		wait_by_code(&w, &c, x, &path);
+		code_wait(&w, &c, x, &path);
 	if (c.loops.n && b->cycles < LOST * billed.cycles) {
 		*b = billed;
 		memcpy(x->spent.at, spent, (size_t)x->spent.n * sizeof *spent);

@@ -1,4 +1,4 @@
-/* What files that read machine code share (machine.c, machine_trips.c, machine_mix.c, path.c). */
+/* What files that read machine code share (machine.c, machine_trips.c, machine_mix.c, machine_wait.c, path.c). */
 #ifndef TEGULA_REPORT_MACHINE_H
 #define TEGULA_REPORT_MACHINE_H
 
@@ -64,8 +64,8 @@ typedef enum CodeWait {
 typedef struct CodePath {
 	int lines;              /* of the source; line 0: of none */
 	double *of[CODE_WAITS]; /* cycles of each */
-	/* cycles of all: of arithmetic, which other warps of a block fill, and the rest; and instructions; [1]: of those
-	 * in loops without a barrier, where one warp computes while another waits */
+	/* cycles of all: of arithmetic, and of what other warps of a block fill, and the rest; and instructions; [1]: of
+	 * those in loops without a barrier, where one warp computes while another waits */
 	double turns[2], waits[2], n[2];
 	double barriers;  /* of a launch's bill, at barriers (machine.c) */
 	int loads, steps; /* of global memory; waits for some of them, one after the other */
@@ -75,5 +75,25 @@ typedef struct CodePath {
  * each of a block's threads while all multiprocessors load. */
 void code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
     int lines, int warps, CodePath *out);
+
+/* machine.c */
+
+/* What its instructions take. */
+typedef struct CodeWalk {
+	int lines;  /* of the source; line 0: of none */
+	double *of; /* instructions of each */
+	double *pipe[PIPES], pipes[PIPES]; /* cycles of pipes, of each and of all */
+	double n, *loaded, *stored; /* bytes of a warp, of each */
+	double *shared, *shuffled; /* cycles of shared memory, without conflicts, and exchanges */
+	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
+} CodeWalk;
+
+/* Of the source's kth line with a share of the bill; NULL: it is another file's. */
+LineBill *code_line_bill(const CodeWalk *w, Inspection *x, int k);
+
+/* machine_wait.c */
+
+/* Puts the path of the code in place of the model's, whole and by lines. */
+void code_wait(const CodeWalk *w, const Code *c, Inspection *x, CodePath *p);
 
 #endif

@@ -1,9 +1,9 @@
 /* With --measure: the kernel and the changes that were tried, timed on the GPU that is here.
  *
- * All have the tensors of the page's example, several times over, so that together they are twice the L2 cache.  They take
- * turns, each in bursts of about a millisecond; a time is the median of nine.  Functions and divisions that are fast:: in a
- * change are so in a program of its own, of the same text.  Nothing is checked: a change computes the same, or what its name
- * says it does. */
+ * All have the tensors of the page's example, several times over, so that together they are twice the L2 cache.  They
+ * take turns, each in bursts of about a millisecond; a time is the median of nine.  Functions and divisions that are
+ * fast:: in a change are so in a program of its own, of the same text.  Nothing is checked: a change computes the same,
+ * or what its name says it does. */
 #include "tool/report/report.h"
 
 #include "runtime/runtime.h"

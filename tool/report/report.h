@@ -13,6 +13,7 @@
  *     machine.c       instructions of the machine code, and the pipes that they go through
  *     machine_trips.c how often a warp executes them
  *     machine_mix.c   what they are for
+ *     machine_wait.c  what warps wait for, in the bill
  *     path.c          how long one warp takes alone, by what ptxas wrote into them
  *     explain/           sentences: beside lines, and the answers to what is asked of a kernel
  *     page.html       the page, with a hole for the JSON; built into the command */
@@ -79,8 +80,8 @@ json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);
  * where there is a listing: by its instructions, where those of the kernel are counted, else by its registers. */
 json_t *report_variants(const Cli *cli, Kernel *k, const Target *t, const Inspection *x, const Bound *b,
     const ChooseWhy *why, const ReportCode *code, ReportTime *time);
-/* With --measure: adds `measured_us`, of the kernel and of each of its variants that runs, by the GPU that is here.  False after
- * printing. */
+/* With --measure: adds `measured_us`, of the kernel and of each of its variants that runs, by the GPU that is here.
+ * False after printing. */
 bool report_measure(const Cli *cli, const Inspection *x, json_t *kernel);
 /* Does a block, or a cluster, wait there?  A line of the stage of SASS. */
 bool report_is_barrier(const char *line);
