@@ -85,6 +85,7 @@ typedef struct CodeWalk {
 	double *pipe[PIPES], pipes[PIPES]; /* cycles of pipes, of each and of all */
 	double n, *loaded, *stored; /* bytes of a warp, of each */
 	double *shared, *shuffled; /* cycles of shared memory, without conflicts, and exchanges */
+	double *picked;            /* of the former those of reads of elements and of atomics, where data may say which */
 	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
 } CodeWalk;
 
