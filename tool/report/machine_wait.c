@@ -24,8 +24,8 @@ alike(const Inspection *x, int line)
 /* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
  * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
  * latency, 2212 so) and a pooling (276, 551, 274).  A multiprocessor has in its own cache what an earlier program has
- * read, as far as that holds it, and what another warp of the block reads, too: of bodies that all warps sum over, in a loop
- * without a barrier, an H200's warps wait for memory 0.3 cycles an instruction, 3 by the L2 cache's latency. */
+ * read, as far as that holds it, and what another warp of the block reads, too: of bodies that all warps sum over, in a
+ * loop without a barrier, an H200's warps wait for memory 0.3 cycles an instruction, 3 by the L2 cache's latency. */
 static double *
 latencies(const CodeWalk *w, Inspection *x, double *each_byte, Arena *mem)
 {
