@@ -392,6 +392,7 @@ count_code(json_t *stages, int lines, Inspection *x, const Bound *bound, Arena *
 	total_by_code(b, before, roles);
 	if (multiplies)
 		code_wait(&w, &c, x, &path);
+	b->part[BILL_WAITING] -= path.issued;
 	if (c.loops.n && b->cycles < LOST * billed.cycles) {
 		*b = billed;
 		memcpy(x->spent.at, spent, (size_t)x->spent.n * sizeof *spent);

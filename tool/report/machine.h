@@ -64,10 +64,12 @@ typedef enum CodeWait {
 typedef struct CodePath {
 	int lines;              /* of the source; line 0: of none */
 	double *of[CODE_WAITS]; /* cycles of each */
+	double *filled[CODE_WAITS]; /* the same of turns[0] */
 	/* cycles of all: of arithmetic, and of what other warps of a block fill, and the rest; and instructions; [1]: of
 	 * those in loops without a barrier, where one warp computes while another waits */
 	double turns[2], waits[2], n[2];
-	double barriers;  /* of a launch's bill, at barriers (machine.c) */
+	double barriers;  /* of a launch's bill, at barriers (machine_wait.c) */
+	double issued;    /* the same, of the path: instructions of the whole block, which the bill has as well */
 	int loads, steps; /* of global memory; waits for some of them, one after the other */
 } CodePath;
 

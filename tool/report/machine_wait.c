@@ -54,9 +54,10 @@ latencies(const CodeWalk *w, Inspection *x, double *each_byte, Arena *mem)
 	return all;
 }
 
-/* Lines wait as the code does, `each` of what a program's path has; what is arithmetic takes `more` times. */
+/* Lines wait as the code does, `each` of what a program's path has; `alone`: in what other warps of the block could fill,
+ * too. */
 static void
-lines_wait(const CodeWalk *w, Inspection *x, CodePath *p, double each, double more)
+lines_wait(const CodeWalk *w, Inspection *x, CodePath *p, double each, bool alone)
 {
 	static const char *const name[CODE_WAITS] = {
 	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
@@ -66,7 +67,7 @@ lines_wait(const CodeWalk *w, Inspection *x, CodePath *p, double each, double mo
 		LineBill *l = &x->spent.at[k], *own = code_line_bill(w, x, k);
 		double most = 0, all = 0;
 		for (int i = 0; i < CODE_WAITS && own; i++) {
-			double cycles = p->of[i][l->line] * (i == WAIT_ARITHMETIC ? more : 1);
+			double cycles = p->of[i][l->line] + (alone ? p->filled[i][l->line] : 0);
 			all += cycles;
 			l->wait = cycles > most ? name[i] : l->wait;
 			most = MAX(most, cycles);
@@ -77,7 +78,9 @@ lines_wait(const CodeWalk *w, Inspection *x, CodePath *p, double each, double mo
 }
 
 /* The path of a program as the code has it, in place of the model's, of a block's start and all that its warps wait for;
- * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps.
+ * its instructions one after another, but as fast as the multiprocessor's pipes are where the block has many warps.  Then
+ * they are no waiting: of a bilateral filter by 16 warps, one block of which a multiprocessor holds, ncu has issue slots
+ * 74 % busy, and warps that could go but are not selected as what most wait for.
  *
  * Of products the model has no path but the estimate of a launch.  The blocks of a multiprocessor that wait at once hide
  * no more of it than there are, so that a launch takes no less than their paths, divided by them: hard pairs, whose one
@@ -91,18 +94,21 @@ code_wait(const CodeWalk *w, const Code *c, Inspection *x, CodePath *p)
 	int together = func_find(x->f, OP_ROLES) ? 4 : func_warps(x->f);  /* warpgroups in roles drift apart */
 	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, together, p);
 	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
-	double path = starts + p->waits[0] + MAX(p->turns[0], block * (1 - apart)) + p->waits[1] + p->turns[1];
-	double more = (path - starts - p->waits[0] - p->waits[1]) / (p->turns[0] + p->turns[1]);
+	bool alone = p->turns[0] >= block * (1 - apart);
+	double issued = alone ? 0 : block * (1 - apart);
+	double path = starts + p->waits[0] + (alone ? p->turns[0] : issued) + p->waits[1] + p->turns[1];
 	if (b->path > 0) {
 		double each = b->part[BILL_WAITING] / b->path;
 		b->part[BILL_WAITING] = path * each;
 		b->fill *= path / b->path;
 		b->path = path;
-		lines_wait(w, x, p, each, more);
+		p->issued = issued * each;
+		lines_wait(w, x, p, each, alone);
 		return;
 	}
 	double blocks = MAX(MIN(x->blocks, ceil(b->programs)), 1);
 	b->part[BILL_WAITING] = (path - starts) / blocks;
 	b->cycles = MAX(b->cycles, path * MAX(b->programs / blocks, 1));
-	lines_wait(w, x, p, 1 / blocks, more);
+	p->issued = issued / blocks;
+	lines_wait(w, x, p, 1 / blocks, alone);
 }

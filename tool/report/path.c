@@ -222,8 +222,8 @@ step(Run *s, const Instruction *in, double times)
 			last = b;
 	if (last >= 0) {
 		double wait = s->ready[last] - s->now;
-		s->out->of[s->kind[last]][s->of[last]] += wait * times;
 		bool filled = s->kind[last] == WAIT_ARITHMETIC || s->waited;
+		(filled && !s->apart ? s->out->filled : s->out->of)[s->kind[last]][s->of[last]] += wait * times;
 		(filled ? s->out->turns : s->out->waits)[s->apart] += wait * times;
 		s->waited |= s->kind[last] != WAIT_ARITHMETIC && wait > SLOW;
 		s->out->steps += s->kind[last] == WAIT_MEMORY && wait > LONG && times > 0;
@@ -233,7 +233,7 @@ step(Run *s, const Instruction *in, double times)
 	open_barrier(s, opened(in->control, false), end_of(s, in, line), line, kind_of(in->op));
 	open_barrier(s, opened(in->control, true), s->now + READ, line, WAIT_ARITHMETIC);
 	double turn = MAX(stall_of(in->control), 1);
-	s->out->of[WAIT_ARITHMETIC][line] += turn * times;
+	(s->apart ? s->out->of : s->out->filled)[WAIT_ARITHMETIC][line] += turn * times;
 	s->out->turns[s->apart] += turn * times;
 	s->out->n[s->apart] += times;
 	if (code_is(in->op, "BAR")) {
@@ -300,6 +300,6 @@ code_path(const Code *c, const TargetRates *r, const double *latency, const doub
 	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .out = out, .groups = MAX(warps / 4, 1)};
 	*out = (CodePath){.lines = lines};
 	for (int k = 0; k < CODE_WAITS; k++)
-		out->of[k] = NEW_ARRAY(c->mem, double, lines + 1);
+		out->of[k] = NEW_ARRAY(c->mem, double, lines + 1), out->filled[k] = NEW_ARRAY(c->mem, double, lines + 1);
 	pass(&s, 0, c->at.n, NULL, 1, 0);
 }

@@ -48,6 +48,38 @@ is_step(const StmtList *body, const char *name)
 	return false;
 }
 
+/* Does a write of a tensor go where the trip's number alone says, as states[c, :] of chunks? */
+static bool
+writes_at(const Item *it, const StmtList *body, const char *counter)
+{
+	for (int i = 0; i < body->n; i++) {
+		const Stmt *st = body->at[i];
+		const Expr *to = st->kind == ST_ASSIGN && st->target->kind == EX_INDEX ? st->target : NULL;
+		bool is_tensor = to && to->a->kind == EX_NAME &&
+				 ANY_OF(k, it->params.n, it->params.at[k].name == to->a->name);
+		if ((is_tensor && ANY_OF(k, to->subs.n, to->subs.at[k].e && to->subs.at[k].e->kind == EX_NAME &&
+					   to->subs.at[k].e->name == counter)) ||
+		    writes_at(it, &st->body, counter) || writes_at(it, &st->orelse, counter))
+			return true;
+	}
+	return false;
+}
+
+/* Are there as many results as trips of a loop, whose number the value makes?  Another value computes others. */
+static bool
+counts_results(const Item *it, const StmtList *body, const char *name)
+{
+	for (int i = 0; i < body->n; i++) {
+		const Stmt *st = body->at[i];
+		bool divides = st->kind == ST_FOR && st->index.name &&
+			       ANY_OF(k, st->range.n, is_divided(st->range.at[k], name));
+		if ((divides && writes_at(it, &st->body, st->index.name)) || counts_results(it, &st->body, name) ||
+		    counts_results(it, &st->orelse, name))
+			return true;
+	}
+	return false;
+}
+
 /* A value in place of another one, where places are divided by a number that the other fits: of
  * scales for each 96 columns, s[k / 96], tiles of 96 may be of 48 and not of 64. */
 static bool
@@ -90,7 +122,7 @@ report_is_part(const Kernel *k, const char *name)
 	for (int i = 0; i < it->ctparams.n; i++)
 		number |= it->ctparams.at[i].name == name && it->ctparams.at[i].value &&
 		    it->ctparams.at[i].value->kind == EX_INT;
-	return parts && number;
+	return parts && number && !counts_results(it, &it->body, name);
 }
 
 static bool

@@ -197,6 +197,7 @@ const char *explain_guessed(
 /* µs that any schedule takes: of bytes that are different (*memory), or of products but for the
  * share outside of tensors. */
 double explain_least(const Explain *s, bool *memory, double *outside);
+bool explain_idle(const Explain *s); /* are there programs for few of the multiprocessors? */
 bool explain_at_floor(const Explain *s);
 /* The launch, if multiprocessors that have more of the programs than others could draw as much more of device memory: some
  * of it they do.  Column sums of 192 blocks took an H200 57 us, by equal shares 68, by all of the rate 51. */

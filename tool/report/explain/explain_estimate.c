@@ -105,7 +105,15 @@ explain_at_floor(const Explain *s)
 	static const double FEW = 1.1; /* times the least: nothing is left */
 	bool memory;
 	double outside;
-	return s->us < FEW * explain_least(s, &memory, &outside);
+	return !explain_idle(s) && s->us < FEW * explain_least(s, &memory, &outside);
+}
+
+bool
+explain_idle(const Explain *s)
+{
+	static const double MANY = .8;
+	const Bill *b = &s->x->bill;
+	return s->x->t->rates && b->launched > 0 && b->launched < MANY * s->x->t->rates->multiprocessors;
 }
 
 /* "line 9's loop runs 16 trips of a program", of the summary's "line 9's loop runs as often as data says: the model guesses

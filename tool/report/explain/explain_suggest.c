@@ -282,8 +282,7 @@ explain_collect(const Explain *s)
 	double waits = explain_part(s, BILL_WAITING);
 	const char *late =
 	    waits > .3 * explain_part(s, explain_longest(s, -1)) ? explain_late_reads(s) : "";
-	if (s->x->t->rates && s->x->bill.launched > 0 &&
-	    s->x->bill.launched < .8 * s->x->t->rates->multiprocessors)
+	if (explain_idle(s))
 		explain_suggest(s, &all, 0, -1,
 		    arena_printf(s->mem,
 			"%.0f of %d multiprocessors have a program: more of them, each with less "
