@@ -12,9 +12,11 @@
  * come from memory, as a row's log-sum-exp does.
  *
  * Numbers that stand for minus infinity, as -1e30 or the least f32 added as a mask, are far greater than any such
- * difference, and equal ones must give 1.  From 2^27 on the next number is 16 away, whose power of 2 is 0 as its power of e
- * is, so a row's %m from there on is taken off as it is: %n = select (abs %m >= 2^27), %m, (mul %m, log2 e), and so for the
- * factor.  What a matrix product and a number give, masked by infinities, needs no such look.
+ * difference, and equal ones must give 1.  From 2^27 on the next number is 16 away, whose power of 2 is 0 as its power
+ * of e is, so a row's %m from there on is taken off as it is: %n = select (abs %m >= 2^27), %m, (mul %m, log2 e), and
+ * so for the factor.  What a matrix product and a number give, masked by infinities, needs no such look.  But of a
+ * row's %m that begins elsewhere, with the least f32 or a sink, log2 e may make an infinity, and that taken off a
+ * masked element's is NaN: from 2^127 on such an %m is taken off as it is.
  *
  * The factor of what an exponential takes, and at most its greatest beside, goes into the exponential's own factor.
  *
@@ -39,6 +41,8 @@
 
 #define LOG2_E 0x1.71547652b82fep0
 #define FAR 0x1p27
+#define HUGE_ROW 0x1p127                               /* times log2 e it may be infinite */
+#define MODERATE 0x1p126
 
 enum { LEAST_ELEMENTS = 4096 };
 
@@ -129,6 +133,14 @@ relax_is_part(const Value *v)
 
 /* ---- exponentials ---- */
 
+/* A constant that is infinite or that log2 e leaves finite. */
+static bool
+is_moderate_constant(const Op *op)
+{
+	const Attr *a = attr_value(op);
+	return a->kind == KIND_FLOAT && (isinf(a->f) || fabs(a->f) < MODERATE);
+}
+
 /* Is each element a constant or rounded by arithmetic? */
 static bool
 is_rounded(const Value *v, int depth, const Assumed *all)
@@ -141,10 +153,8 @@ is_rounded(const Value *v, int depth, const Assumed *all)
 	switch (op->kind) {
 	case OP_MUL: case OP_DIV: case OP_FMA: case OP_DOT: case OP_ADD: case OP_SUB:
 		return true;
-	case OP_CONST: {
-		const Attr *a = attr_value(op);
-		return a->kind == KIND_FLOAT && (isinf(a->f) || fabs(a->f) < 0x1p126);
-	}
+	case OP_CONST:
+		return is_moderate_constant(op);
 	case OP_REDUCE:
 		if (strcmp(attr_fn(op), "max") != 0 && strcmp(attr_fn(op), "min") != 0)
 			return true;
@@ -165,6 +175,17 @@ repeated(const Value *v)
 	return few ? op->in[0] : NULL;
 }
 
+/* Is each element one finite number? */
+static bool
+is_number(const Value *v)
+{
+	const Op *op = v->def;
+	const Attr *c = value_const(v);
+	if (c)
+		return c->kind == KIND_FLOAT && isfinite(c->f);
+	return op && op->kind == OP_BROADCAST && op->in[0]->type->rank == 0;
+}
+
 /* Is v a matrix product, times a number perhaps, or an infinity? */
 static bool
 is_product(const Value *v, int depth)
@@ -181,19 +202,39 @@ is_product(const Value *v, int depth)
 	case OP_SELECT:
 		return is_product(op->in[1], depth + 1) && is_product(op->in[2], depth + 1);
 	case OP_MUL:
-		for (int i = 0; i < 2; i++) {
-			const Op *by = op->in[1 - i]->def;
-			const Attr *number = value_const(op->in[1 - i]);
-			bool is_scalar = by && by->kind == OP_BROADCAST && by->in[0]->type->rank == 0;
-			is_scalar |= number && number->kind == KIND_FLOAT && isfinite(number->f);
-			if (is_scalar && is_product(op->in[i], depth + 1))
-				return true;
-		}
-		return false;
+		return ANY_OF(i, 2, is_number(op->in[1 - i]) && is_product(op->in[i], depth + 1));
 	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE:
 		return is_product(op->in[0], depth + 1);
 	default:
 		return false;
+	}
+}
+
+/* Is a loop's greatest that of such products from a moderate constant on?  Rows that no loop carries, as the log-sum-exp
+ * that memory holds, count as moderate. */
+static bool
+is_moderate_row(const Value *v, int depth, const Assumed *all)
+{
+	const Op *op = v->def;
+	if (depth > 8)
+		return !all;
+	if (!op)
+		return carried_has(is_moderate_row, v, depth, all);
+	switch (op->kind) {
+	case OP_CONST:
+		return is_moderate_constant(op);
+	case OP_DOT:
+		return true;
+	case OP_MUL:
+		return ANY_OF(i, 2, is_number(op->in[1 - i]) && is_moderate_row(op->in[i], depth + 1, all));
+	case OP_REDUCE:
+		if (strcmp(attr_fn(op), "max") != 0 && strcmp(attr_fn(op), "min") != 0)
+			return !all;
+		return operands_have(is_moderate_row, v, depth, all);
+	case OP_SELECT: case OP_MAX: case OP_MIN: case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: case OP_FOR:
+		return operands_have(is_moderate_row, v, depth, all);
+	default:
+		return !all;
 	}
 }
 
@@ -203,15 +244,17 @@ typedef struct Base2 {
 } Base2;
 
 static Base2
-in_base_2(Builder *b, Value *m, bool far)
+in_base_2(Builder *b, Value *m, bool far, bool moderate)
 {
 	Value *factor = build_float(b, m->type, LOG2_E);
 	Base2 r = {build2(b, OP_MUL, m, factor), factor};
-	if (far) {
-		Value *is_far = build2(b, OP_GE, build1(b, OP_ABS, m, NULL), build_float(b, m->type, FAR));
-		r.less = build3(b, OP_SELECT, is_far, m, r.less);
+	if (!far && moderate)
+		return r;
+	Value *bound = build_float(b, m->type, far ? FAR : HUGE_ROW);
+	Value *is_far = build2(b, OP_GE, build1(b, OP_ABS, m, NULL), bound);
+	r.less = build3(b, OP_SELECT, is_far, m, r.less);
+	if (far)
 		r.factor = build3(b, OP_SELECT, is_far, build_float(b, m->type, 1), factor);
-	}
 	return r;
 }
 
@@ -225,7 +268,7 @@ relax_exponent(Op *op)
 		return;
 	Builder b = build_before(op);
 	bool far = !is_product(sub->in[0], 0);
-	Base2 r = in_base_2(&b, row, far);
+	Base2 r = in_base_2(&b, row, far, is_moderate_row(row, 0, NULL));
 	Value *less = build1(&b, OP_BROADCAST, build1(&b, OP_NEG, r.less, NULL), tile);
 	Value *factor = far ? build1(&b, OP_BROADCAST, r.factor, tile) : build_float(&b, tile, LOG2_E);
 	Value *e = build1(&b, OP_EXP2, build3(&b, OP_FMA, sub->in[0], factor, less), NULL);
