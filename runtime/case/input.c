@@ -129,11 +129,10 @@ path_beside(const Compile *cx, const Item *item, const char *path)
 
 /* A file of packed elements has bytes: whether the last one of a row has two elements or one, the sizes say. */
 static void
-odd_row(const BoundParam *p, TglTensor *t)
+odd_row(TglTensor *t, int64_t width)
 {
-	int last = t->rank - 1;
-	if (dtype_is_packed((DType)t->dtype) && p->rank == t->rank && p->dim[last] % 2 && p->dim[last] == t->dim[last] - 1)
-		t->dim[last]--;
+	if (t->of_bytes && width % 2 && width == t->dim[t->rank - 1] - 1)
+		t->dim[t->rank - 1]--;
 }
 
 /* A copy of a file's tensor, which is row-major, with the strides that its parameter was given, if it was. */
@@ -163,7 +162,9 @@ load_file(TglCase *c, int i, const ExampleInput *in)
 	free(path);
 	if (!c->b.tensor[i])
 		return diag_note(cx, in->npy_place, "it is the input '%s'", c->k->k->params.at[i].name);
-	odd_row(&c->b.bound.param[i], c->b.tensor[i]);
+	const BoundParam *p = &c->b.bound.param[i];
+	if (p->rank > 0 && p->rank == c->b.tensor[i]->rank)
+		odd_row(c->b.tensor[i], p->dim[p->rank - 1]);
 	if (!binding_fits(c->k, &c->b, i, c->b.tensor[i]) || !spread_file(c, i))
 		return false;
 	if (c->k->k->params.at[i].kind == PARAM_POINTER) {
@@ -308,7 +309,7 @@ values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 {
 	const Kernel *k = c->k->k;
 	const KernelParam *p = &k->params.at[i];
-	const TglTensor *t = c->b.tensor[i];
+	TglTensor *t = c->b.tensor[i];
 	if (!p->dtype_known && p->dtype_param >= 0)
 		add_value(c, given, n, k->item->ctparams.at[p->dtype_param].name,
 		    (Const){.kind = CONST_DTYPE, .dtype = (DType)t->dtype});
@@ -317,6 +318,11 @@ values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 	for (int d = 0; d < p->rank; d++) {
 		const Expr *dim = p->ast->type->dims.at[d];
 		DimForm f = dim_form(dim);
+		const NamedConst *said = f.name == dim && d == p->rank - 1 ? named_const(given, *n, f.name->name) : NULL;
+		if (said && said->value.kind == CONST_INT) {
+			odd_row(t, said->value.i);
+			c->b.info[i].dim[d] = t->dim[d];
+		}
 		if (f.name && (f.name == dim || symbol_named(k, f.name->name) >= 0))
 			add_value(c, given, n, f.name->name, (Const){.kind = CONST_INT, .i = dim_solve(f, t->dim[d])});
 	}

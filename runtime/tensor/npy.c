@@ -229,7 +229,10 @@ make(TglDevice *dev, Compile *cx, const char *path, NpyHeader *h, TglDType t)
 		}
 		dim[h->rank - 1] *= 2;
 	}
-	return tensor_open(dev, cx, t, h->rank, dim, NULL);
+	TglTensor *r = tensor_open(dev, cx, t, h->rank, dim, NULL);
+	if (r)
+		r->of_bytes = dtype_is_packed((DType)t);
+	return r;
 }
 
 static TglTensor *

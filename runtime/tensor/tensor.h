@@ -9,6 +9,7 @@ struct TglTensor {
 	int refs;                       /* views hold their base */
 	TglTensor *base;                /* whose memory it is; NULL: its own or the caller's */
 	TglDType dtype;
+	bool of_bytes;                  /* of a file that counts bytes: the last of a packed row may hold one element */
 	int rank;
 	int64_t dim[TGL_MAX_RANK], stride[TGL_MAX_RANK];
 	char *data;

@@ -131,4 +131,25 @@ expect 0 'x.strides = \[1, 5\]' run spread.tgl --device=cpu --example file --out
 holds cmp y.npy z.npy
 expect 0 'x.strides = \[10, 1\]' run spread.tgl --device=simt --arg x=x.npy -D 'x.strides=[N + 2, 1]' --out y=z.npy
 holds cmp y.npy z.npy
+# a file of packed elements says bytes; with an odd width its rows' last byte holds one element
+cat >packed.tgl <<'END'
+kernel widen(x: in i4[M, N], y: out i8[M, N]) grid(i: M) { y[i, 0 +: 8] = x[i, 0 +: 8] as i8; }
+reference widen { y[:, :] = x[:, :] as i8; }
+example widen { M = 3; N = 5; x = integers(-8, 8); }
+END
+expect 0 'good' run packed.tgl --device=cpu --out x=x.npy --out y=y.npy
+expect 0 'good' run packed.tgl --device=cpu --arg x=x.npy -D N=5 --out y=z.npy
+holds cmp y.npy z.npy
+expect 0 'N = 6' run packed.tgl --device=cpu --arg x=x.npy
+expect 1 "'N' is 4 by the command line, but 6 by dimension 1 of 'x' \[E0519\]" run packed.tgl --device=cpu --arg x=x.npy -D N=4
+# a dimension that is a number or follows from others
+cat >sized.tgl <<'END'
+kernel pairs(x: in f32[N, 2], y: in f32[2 * N], z: out f32[N]) grid(i: N) { z[i] = x[i, 0] + y[i * 2]; }
+example pairs { N = 4; x = arange; y = arange; }
+kernel threes(x: in f32[N, 3], z: out f32[N]) grid(i: N) { z[i] = x[i, 2]; }
+example threes { N = 4; x = arange; }
+END
+expect 0 "" run sized.tgl pairs --device=cpu --out x=x.npy --out y=y.npy
+expect 1 "dimension 1 of 'x' must be 3, not 2 \[E0527\]" run sized.tgl threes --device=cpu --arg x=x.npy
+expect 1 "dimension 0 of 'y' must be 2 \* N = 6, not 8 \[E0527\]" run sized.tgl pairs --device=cpu --arg y=y.npy -D N=3
 finish

@@ -29,7 +29,9 @@ check_dim(Binder *b, const KernelParam *p, int d, const ArgInfo *a, BoundParam *
 		return true;
 	Text t = {0};
 	expr_print(dim, &t);
-	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, d, p->name, (long long)a->dim[d], t.at, (long long)want);
+	if (dim->kind != EX_INT)
+		text_printf(&t, " = %lld", (long long)want);
+	diag_error(b->cx, dim->place, DIAG_DIM_MISMATCH, d, p->name, t.at, (long long)a->dim[d]);
 	text_close(&t);
 	return false;
 }
