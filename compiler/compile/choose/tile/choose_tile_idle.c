@@ -56,15 +56,15 @@ is_number(Idle x, double n)
 	return x.kind == IDLE_NUMBER && x.number == n;
 }
 
-/* Is a - times * b, and with it each of its elements, at least that much in such trips?  `rows`: of rows that are written;
- * NULL: of an operand that is 0. */
+/* Is sign * a - times * b, and with it each of its elements, at least that much in such trips?  `rows`: of rows that are
+ * written; NULL: of an operand that is 0. */
 static bool
-is_least_of(const Trip *x, const Value *a, const Value *b, int64_t times, const Pair *rows, int64_t least)
+is_least_of(const Trip *x, const Value *a, int64_t sign, const Value *b, int64_t times, const Pair *rows, int64_t least)
 {
 	const Value *index = &x->body->arg[0];
 	for (int k = 0; k < x->ends; k++) {
 		Linear d = {.pair = rows};
-		if ((a && !linear_add_value(&d, a, 1, 0)) || (b && !linear_add_value(&d, b, -times, 0)))
+		if ((a && !linear_add_value(&d, a, sign, 0)) || (b && !linear_add_value(&d, b, -times, 0)))
 			return false;
 		int64_t by = linear_factor(&d, index);
 		if ((x->is_before ? by >= 0 : by <= 0) || by % x->per || !linear_add_term(&d, index, -by) ||
@@ -80,7 +80,7 @@ is_least_of(const Trip *x, const Value *a, const Value *b, int64_t times, const 
 static bool
 is_least(const Trip *x, const Value *a, const Value *b, const Pair *rows, int64_t least)
 {
-	return is_least_of(x, a, b, 1, rows, least);
+	return is_least_of(x, a, 1, b, 1, rows, least);
 }
 
 /* Is a comparison false of each index of such trips? */
@@ -94,7 +94,13 @@ is_false(const Trip *x, const Op *op)
 	if (op->kind != OP_LT && op->kind != OP_LE && !turned)
 		return false;
 	const Value *a = op->in[turned], *b = op->in[!turned];
-	return is_least(x, a, b, NULL, or_equal) || (x->pair && is_least(x, a, b, x->pair, or_equal));
+	bool both = a->def && a->def->kind == OP_ABS;   /* abs a <= b is false where a or -a is greater */
+	a = both ? a->def->in[0] : a;
+	for (int64_t sign = 1; sign >= (both ? -1 : 1); sign -= 2)
+		if (is_least_of(x, a, sign, b, 1, NULL, or_equal) ||
+		    (x->pair && is_least_of(x, a, sign, b, 1, x->pair, or_equal)))
+			return true;
+	return false;
 }
 
 /* Is an index at or behind a dimension's end?  So is one that counts n elements each, v / n, where v is at n times that. */
@@ -108,7 +114,7 @@ is_behind(const Trip *x, const Value *index, const Value *dim)
 		index = index->def->in[0];
 	const Op *op = index->def;
 	return op && (op->kind == OP_DIV || op->kind == OP_FLOORDIV) && value_int(op->in[1], &n) && n > 0 &&
-	    is_least_of(x, op->in[0], dim, n, NULL, 0);
+	    is_least_of(x, op->in[0], 1, dim, n, NULL, 0);
 }
 
 /* What a read gives that lies outside of its tensor along some dimension. */
