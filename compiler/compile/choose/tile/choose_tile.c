@@ -299,14 +299,17 @@ visit_first_alone(Pair *x, const Op *a, const Op *b)
 static bool
 visit_branch(Pair *x, const Op *a, const Op *b)
 {
-	bool ok = x->loops == 0 && !x->leaves;
+	bool ok = x->loops == 0 && !x->leaves, empty = is_empty(a->region[0]);
+	if (x->loops == 0 && x->leaves && a->nout == 0 && (a->nregion < 2 || is_empty(a->region[1]) != empty) &&
+	    tile_mirrors_branch(x, a, !empty))
+		return ALL_OF(i, a->nregion, visit_block(x, a->region[i], b->region[i]));
 	if (ok && is_first_alone(x, a))
 		return visit_first_alone(x, a, b);
 	if (ok && !tile_is_plain(x, a->in[0])) {
 		if (a->nout > 0)
 			return false;
 		x->leaves = a->in[0];
-		x->leaves_if = is_empty(a->region[0]);
+		x->leaves_if = empty;
 		ok = is_empty(a->region[!x->leaves_if]) != (a->nregion > 1 && is_empty(a->region[x->leaves_if]));
 	}
 	for (int i = 0; i < a->nregion; i++)

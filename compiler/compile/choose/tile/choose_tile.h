@@ -134,6 +134,8 @@ bool tile_leaves_rows(const Pair *x, const Op *write);
 /* choose_tile_mirror.c: of programs that leave on one side of a square's diagonal, is what a larger tile on it writes there
  * what programs of the other side write as transposes? */
 bool tile_mirrors_write(const Pair *x, const Op *write);
+/* Do all that stay, but for those on the diagonal, enter the branch if its condition is so? */
+bool tile_mirrors_branch(const Pair *x, const Op *branch, bool enters_if);
 /* Extents and numbers of programs follow from the size; constants are looked at by value. */
 bool tile_attrs_alike(const Op *a, const Op *b);
 

@@ -7,7 +7,8 @@
  *
  * A larger tile on the diagonal has elements of programs that left.  Others write these as transposes, and so does it, if t
  * is its own transpose where i is j: the sum of products of a matrix and its transpose, what both sides have alike, and
- * what follows from such elements, each by itself. */
+ * what follows from such elements, each by itself.  The second write may stand in `if i < j`: on the diagonal the first one
+ * covers both. */
 #include "compile/choose/tile/choose_tile_linear.h"
 
 #include <string.h>
@@ -109,21 +110,76 @@ is_mirrored_by(Mirror *m, const Op *a, const Op *b)
 	    mirrors(m, a->in[access_data(a)], b->in[access_data(b)], 0);
 }
 
-/* The axes whose indices the condition by which programs leave compares: strictly, of two that are cut alike. */
+/* The axes whose indices a condition compares: two that are cut alike. */
+static bool
+compares_axes(const Pair *x, const Op *op, int axis[2])
+{
+	bool compares = op && (op->kind == OP_LT || op->kind == OP_GT || op->kind == OP_LE || op->kind == OP_GE ||
+				  op->kind == OP_EQ || op->kind == OP_NE);
+	for (int i = 0; i < 2 && compares; i++) {
+		const Part *p = tile_part(x, op->in[i]);
+		compares = p->start >= 0 && p->start < MAX_AXES && p->from == 0 && !p->ends && !p->of && !p->is_local &&
+		    p->times[0] == 1 && p->times[1] == 1;
+		axis[i] = p->start;
+	}
+	return compares && axis[0] != axis[1] && x->by[axis[0]] == x->by[axis[1]] &&
+	    expr_same(x->count[axis[0]], x->count[axis[1]]);
+}
+
+/* Those by whose strict order programs leave. */
 static bool
 find_axes(const Pair *x, int axis[2])
 {
 	const Op *op = x->leaves->def;
 	bool is_strict = op &&
 	    (x->leaves_if ? op->kind == OP_LT || op->kind == OP_GT : op->kind == OP_LE || op->kind == OP_GE);
-	for (int i = 0; i < 2 && is_strict; i++) {
-		const Part *p = tile_part(x, op->in[i]);
-		is_strict = p->start >= 0 && p->start < MAX_AXES && p->from == 0 && !p->ends && !p->of && !p->is_local &&
-		    p->times[0] == 1 && p->times[1] == 1;
-		axis[i] = p->start;
+	return is_strict && compares_axes(x, op, axis);
+}
+
+static bool
+holds(OpKind compare, int a, int b)
+{
+	switch (compare) {
+	case OP_LT: return a < b;
+	case OP_LE: return a <= b;
+	case OP_GT: return a > b;
+	case OP_GE: return a >= b;
+	case OP_EQ: return a == b;
+	default: return a != b;
 	}
-	return is_strict && axis[0] != axis[1] && x->by[axis[0]] == x->by[axis[1]] &&
-	    expr_same(x->count[axis[0]], x->count[axis[1]]);
+}
+
+bool
+tile_mirrors_branch(const Pair *x, const Op *branch, bool enters_if)
+{
+	const Op *leave = x->leaves->def, *enter = branch->in[0]->def;
+	int of[2], in[2];
+	if (!find_axes(x, of) || !compares_axes(x, enter, in) || (in[0] != of[0] && in[0] != of[1]) ||
+	    (in[1] != of[0] && in[1] != of[1]))
+		return false;
+	for (int i = 0; i < 2; i++) {                   /* one on either side of the diagonal */
+		int index[MAX_AXES] = {0};
+		index[of[i]] = 1;
+		bool stays = holds(leave->kind, index[of[0]], index[of[1]]) != x->leaves_if;
+		if (stays && holds(enter->kind, index[in[0]], index[in[1]]) != enters_if)
+			return false;
+	}
+	return true;
+}
+
+/* What a block of an if is in; NULL: it is something else. */
+static const Block *
+around(const Block *b)
+{
+	return b->parent && b->parent->kind == OP_IF ? b->parent->home : NULL;
+}
+
+/* Do both stand where all programs that stay come, but for one that a branch there may have? */
+static bool
+is_beside(const Pair *x, const Op *a, const Op *b)
+{
+	const Block *all = a->home == around(b->home) ? a->home : b->home;
+	return around(all) && all->parent->in[0] == x->leaves && (a->home == all || around(a->home) == all);
 }
 
 bool
@@ -136,7 +192,7 @@ tile_mirrors_write(const Pair *x, const Op *write)
 		return false;
 	bool is_square = ALL_OF(d, 2, tile_part(x, tile)->axis[d] == axis[0] || tile_part(x, tile)->axis[d] == axis[1]) &&
 	    tile_part(x, tile)->axis[0] != tile_part(x, tile)->axis[1];
-	if (!is_square || !ANY_OP_HERE(op, write->home, is_mirrored_by(&m, write, op)))
+	if (!is_square || !ANY_OP(op, x->f->body, is_beside(x, write, op) && is_mirrored_by(&m, write, op)))
 		return false;
 	m.axis[0] = axis[0];
 	m.axis[1] = axis[1];
