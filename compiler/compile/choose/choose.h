@@ -210,7 +210,7 @@ bool choose_few(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
     bool is_merged, NamedConst *values, int *nvalues, Bill *header);
 
 /* choose_sizes.c: sizes for tiles that the header says as numbers and that only cut its grid. */
-enum { TILES_GROWN = 4, TILES_MOST = TILES_GROWN + 1, TILE_SIZES = 3 };
+enum { TILES_GROWN = 4, TILES_MOST = TILES_GROWN + 2, TILE_SIZES = 3 };
 typedef struct ChooseTile {
 	NamedConst value[TILE_SIZES];
 	int n;

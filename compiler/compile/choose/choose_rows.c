@@ -17,7 +17,7 @@
  * where those of 128 make 160: 1031 x 4096 x 4096 in bf16 takes 70.6 us on an H200 with powers of two, 58.6 with 160, and
  * 1536^3 15.7 and 13.1.  Rows become columns where the product is transposed (pass dot): for M = 131 there are tiles of 136
  * and 72 rows: 131 x 4096 x 4096 takes 19.3 us without, 13.9 with them, 257 x 4096 x 14336 80 and 50. */
-#include "compile/choose/choose.h"
+#include "compile/choose/tile/choose_tile.h"
 #include "pass/layout/dot.h"
 
 #include <limits.h>
@@ -27,12 +27,6 @@ enum { ROWS_MOST = 32, ROWS_BY_WARPS = 16, COLUMNS_LEAST = 32, COLUMNS_MOST = 25
 enum { PART_FEW = 24, PART_LEAST = 40, PART_LONE = 48, PART_MOST = 256, PARTS = 5, PARTS_ROUNDS = 4, ROW_PROGRAMS = 4,
        PARTS_FEW = 16, SLOTS_MOST = 8, SLOTS_FEW = 6, WARPGROUP = 2 };     /* the last: log2 of its warps */
 
-static bool
-is_name(const Expr *e, const char *name)
-{
-	return e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
-}
-
 /* The axis grid(…: cdiv(D, name)), and D, which may be B * P * Q; -1: there is none. */
 static int
 axis_divided(const Kernel *k, const Bound *b, const char *name, int64_t *size)
@@ -40,8 +34,8 @@ axis_divided(const Kernel *k, const Bound *b, const char *name, int64_t *size)
 	for (int i = 0; i < k->item->grid.n; i++) {
 		const Expr *e = k->item->grid.at[i].count;
 		Const c;
-		if (e->kind != EX_CALL || !is_name(e->a, "cdiv") || e->args.n != 2 || !is_name(e->args.at[1].e, name) ||
-		    expr_mentions(e->args.at[0].e, name) ||
+		if (e->kind != EX_CALL || !tile_is_name(e->a, "cdiv") || e->args.n != 2 ||
+		    !tile_is_name(e->args.at[1].e, name) || expr_mentions(e->args.at[0].e, name) ||
 		    !bound_eval((Kernel *)k, b, e->args.at[0].e, "a number of rows", &c) || c.kind != CONST_INT)
 			continue;
 		*size = c.i;

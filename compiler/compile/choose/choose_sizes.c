@@ -3,6 +3,7 @@
  *     B = 90 of f32                     =>      512, 1024 or 2048
  *     BH = 7, BW = 50 of f32            =>      8 and 64, 8 and 128, 16 and 128
  *     B = 128 of rows of 56             =>      64
+ *     B = 64 of 16 programs with loops  =>      8
  *
  * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
  * by the estimate of products (choose.c). */
@@ -13,62 +14,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-
-/* ---- the header ---- */
-
-static bool
-is_name(const Expr *e, const char *name)
-{
-	return e && e->kind == EX_NAME && !e->scope && strcmp(e->name, name) == 0;
-}
-
-/* c of the name, or of c times it; 0: it is something else. */
-static uint64_t
-times_name(const Expr *e, const char *name)
-{
-	if (is_name(e, name))
-		return 1;
-	if (!e || e->kind != EX_BINARY || e->bin != BIN_MUL)
-		return 0;
-	const Expr *c = e->a->kind == EX_INT ? e->a : e->b, *of = c == e->a ? e->b : e->a;
-	return c->kind == EX_INT && is_name(of, name) ? c->u : 0;
-}
-
-static bool
-is_mentioned(const Kernel *k, const char *name)
-{
-	return ANY_OF(i, k->item->tune.n, strcmp(k->item->tune.at[i].name, name) == 0) ||
-	    header_mentions_beside_grid(k, name);
-}
-
-/* What a size may be: cuts the grid; is the step of loops. */
-enum { SIZE_CUTS = 1, SIZE_STEPS = 2 };
-
-/* Is parameter i such a size by the header? */
-static bool
-open_pair(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, unsigned which)
-{
-	const CtParam *p = &k->item->ctparams.at[i];
-	bool any = false;
-	*x = (Pair){.k = k, .b = b, .name = p->name, .size = b->ct[i].value.i, .last_axis = AXIS_NONE};
-	x->given = x->size;
-	if (!p->value || p->value->kind != EX_INT || b->ct[i].value.kind != CONST_INT || x->size < 2 ||
-	    how->is_fixed(how->user, p->name) || is_mentioned(k, p->name))
-		return false;
-	for (int a = 0; a < k->item->grid.n; a++) {
-		const Expr *e = k->item->grid.at[a].count;
-		bool cuts = e->kind == EX_CALL && is_name(e->a, "cdiv") && e->args.n == 2 &&
-		    !expr_mentions(e->args.at[0].e, p->name);
-		x->by[a] = cuts ? times_name(e->args.at[1].e, p->name) : 0;
-		cuts = x->by[a] > 0;
-		if (!cuts && expr_mentions(e, p->name))
-			return false;
-		x->count[a] = cuts ? e->args.at[0].e : NULL;
-		any |= cuts;
-	}
-	x->is_step = !any;
-	return which & (any ? SIZE_CUTS : SIZE_STEPS);
-}
 
 /* ---- sizes ---- */
 
@@ -236,7 +181,7 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	*s = (Sizes){.programs = (int64_t)choose_programs(b)};
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!open_pair(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem))
+		if (!tile_opens(x, k, b, t, how, i, which) || !cuts_freely(x, k, t, how, mem))
 			continue;
 		Func *one = elaborate(k, b, t);
 		if (!one)
@@ -322,6 +267,22 @@ half_the_rows(const Sizes *s, ChooseTile *out)
 	return 1;
 }
 
+/* Of fewer programs than multiprocessors: tiles that leave none idle, of rows of a sector at least. */
+static int
+narrow(const Sizes *s, const Bound *b, const Target *t, ChooseTile *out)
+{
+	enum { SECTOR_BYTES = 32 };
+	double programs = (double)s->programs;
+	*out = (ChooseTile){.n = s->n};
+	for (int i = 0; i < s->n; i++) {
+		int64_t least = s->at[i].last_axis < 0 ? 1 : SECTOR_BYTES / s->element, size = s->at[i].size;
+		for (; programs < t->rates->multiprocessors && is_power_of_two(size) && size / 2 >= least; size /= 2)
+			programs *= elements_of(&s->at[i], b) > size / 2 ? 2 : 1;
+		out->value[i] = choose_number(s->at[i].name, size);
+	}
+	return programs > (double)s->programs;
+}
+
 int
 choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST])
@@ -349,6 +310,8 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
+	if (s.n > 0 && !s.at[0].multiplies)
+		n += narrow(&s, b, t, out + n);
 	return n + half_the_rows(&s, out + n);
 }
 

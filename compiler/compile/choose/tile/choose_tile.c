@@ -223,13 +223,13 @@ takes_steps(Pair *x, const Op *a, const Op *b)
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
 }
 
-/* Of kernels with products, or where loops step by the size.  What a loop carries has the parts that its body gives it:
- * the second look knows them. */
+/* Of kernels with products, of few programs, or where loops step by the size.  What a loop carries has the parts that its
+ * body gives it: the second look knows them. */
 static bool
 visit_loop(Pair *x, const Op *a, const Op *b)
 {
 	const Block *body = a->region[0], *other = b->region[0];
-	bool ok = x->multiplies || x->is_step;
+	bool ok = x->multiplies || x->is_step || x->is_few;
 	for (int i = 0; i < body->narg; i++)
 		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
 	bool steps = ok && takes_steps(x, a, b);

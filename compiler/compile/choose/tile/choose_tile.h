@@ -44,13 +44,21 @@ typedef struct Pair {
 	bool leaves_if;
 	bool by_number;                                 /* rows that are written have numbers (choose_tile_rows.c) */
 	bool multiplies;                                /* the kernel has products */
+	bool is_few;                                    /* programs leave multiprocessors idle */
 	bool is_alone;                                  /* the op is done by the first program of the axis alone */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
 	int last_axis;                                  /* of the last dimension that is written, or read; AXIS_NONE */
 } Pair;
 
-/* Are the modules of that size and of twice that alike, and the elements of each part apart? */
+/* choose_tile_header.c: is it that name alone? */
+bool tile_is_name(const Expr *e, const char *name);
+/* What a size may be: cuts the grid; is the step of loops. */
+enum { SIZE_CUTS = 1, SIZE_STEPS = 2 };
+/* Is parameter i such a size, by the header? */
+bool tile_opens(Pair *x, const Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, int i, unsigned which);
+
+/* choose_tile.c: are the modules of that size and of twice that alike, and the elements of each part apart? */
 bool tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem);
 
 /* The kernel of that size as it comes from the source, before all passes; NULL: the source refuses it. */
