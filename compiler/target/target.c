@@ -48,6 +48,7 @@ static const TargetRates figures_m3 = APPLE_FIGURES("M3", 10, 1380, 53);
 static const TargetRates rates_h200 = {
 	.card = "H200",
 	.multiprocessors = 132, .clock = 1750,          /* data sheet; under load */
+	.clustered = 120,                               /* seven GPCs of 16 to 18, one of 8: bench/results/h200-matmul.md */
 	.memory_rate = 2500,                            /* a copy's 4.4 TB/s, bench/results/h200-peers.md */
 	.l2_bytes = 60e6,                               /* what the driver says */
 	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */

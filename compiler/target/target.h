@@ -76,6 +76,7 @@ typedef struct TargetRates {
 	bool is_public;                                 /* by published figures, none measured here */
 	const char *card;                               /* "H200": the one that these are of */
 	int multiprocessors;
+	int clustered;                                  /* that clusters of four or eight can fill; 0: not known */
 	double clock;                                   /* cycles a microsecond */
 	double memory_rate;                             /* bytes a cycle, all multiprocessors together */
 	double l2_bytes;                                /* of the L2 cache */

@@ -26,6 +26,12 @@ explain_rounds(const Explain *s)
 		    "does not show.",
 		    places, x->blocks, units, explain_round(s, x->bill.launched / places),
 		    x->bill.launched);
+	int cluster = func_cluster(x->f), clustered = units ? x->t->rates->clustered / cluster : 0;
+	if (cluster > 2 && clustered > 0 && x->blocks == 1 && x->grid > cluster * clustered)
+		return arena_printf(s->mem,
+		    "%.0f clusters of %d blocks, each of which has a multiprocessor of its own, start whole in a GPC that "
+		    "has room: about %d at once, which makes %.0f rounds.",
+		    x->grid / cluster, cluster, clustered, ceil(x->grid / cluster / clustered));
 	if (rounds <= 1 || rounds >= ROUNDS ||
 	    choose_leaves(x->f)) /* how many programs stay is estimated */
 		return "";
