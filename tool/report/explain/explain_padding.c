@@ -61,6 +61,24 @@ is_whole(const Explain *s, const ExplainLine *l)
 		 : *range && range[strspn(range, "0123456789")] == '\0';
 }
 
+/* Of all times that a line's access runs: a loop's last trip may be apart, with all that is outside. */
+static double
+outside_of(const Explain *s, const ExplainLine *l)
+{
+	double runs = 0, outside = 0;
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *o = &s->lines.at[i];
+		if (o->line != l->line || o->col != l->col || strcmp(o->what, l->what) != 0 ||
+		    strcmp(o->tile, l->tile) != 0)
+			continue;
+		if (o->runs < 0)
+			return l->x->outside.share;
+		runs += o->runs;
+		outside += o->runs * o->x->outside.share;
+	}
+	return runs > 0 ? outside / runs : l->x->outside.share;
+}
+
 /* Of each access the tile with the most. */
 static ExplainLines
 padded(const Explain *s)
@@ -69,7 +87,7 @@ padded(const Explain *s)
 	for (int i = 0; i < s->lines.n; i++) {
 		const ExplainLine *l = &s->lines.at[i];
 		int k = 0;
-		if (l->x->outside.share < OUTSIDE || strncmp(l->what, "buffer", 6) == 0 ||
+		if (outside_of(s, l) < OUTSIDE || strncmp(l->what, "buffer", 6) == 0 ||
 		    strncmp(l->what, "mbarr", 5) == 0)
 			continue;
 		while (k < most.n && strcmp(most.at[k].what, l->what) != 0)
