@@ -414,7 +414,7 @@ typedef enum PathPart { PATH_MEMORY, PATH_BARRIER, PATH_EXCHANGE, PATH_PRODUCT, 
 void cost_pieces(const Op *op, const Target *t, double bytes, double *issue, double *shared);
 double cost_narrow(const Op *convert, const Target *t, double *shared);        /* of a conversion's sides: instructions */
 double cost_atomics(const TargetRates *r, double sectors, double lines, int lanes);   /* cycles of a warp's access */
-double cost_missed(const Op *op);       /* the share of a read's sectors that no read near it has left in the first cache */
+double cost_missed(const Op *op, bool placed);         /* the share of sectors that no read near has left in the L1 cache */
 double cost_fresh(const Op *op, double vector);         /* overlap/read_overlap.c: the share not made before */
 PathPart cost_path_part(const Op *op);                  /* work.c: of what its latency is */
 double cost_elements(const Value *v);                     /* elements of v that a thread holds: 1 without a layout */

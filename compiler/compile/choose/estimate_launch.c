@@ -340,7 +340,7 @@ static double
 launch_missed(void *user, const Op *op)
 {
 	const Launch *l = user;
-	return cost_missed(op) * estimate_missed(l->f, l->b, l->arg, l->t, op);
+	return estimate_missed(l->f, l->b, l->arg, l->t, op);
 }
 
 static CostFacts

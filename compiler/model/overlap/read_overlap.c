@@ -24,9 +24,10 @@ root_of(const Value *v, int64_t *by)
 	return c ? NULL : v;
 }
 
-/* Do both reads begin so near to each other that most sectors of one are the other's? */
+/* Do both reads begin so near to each other that most sectors of one are the other's?  `placed`: by data, so that what lies
+ * beside a place of one is no place of the other's. */
 static bool
-is_near(const Op *a, const Op *b)
+is_near(const Op *a, const Op *b, bool placed)
 {
 	enum { SECTOR = 32, FEW = 4 };
 	const char *index = attr_index(a);
@@ -34,7 +35,8 @@ is_near(const Op *a, const Op *b)
 	if (a->in[0] != b->in[0] || strcmp(index, attr_index(b)) != 0 || a->out[0].type != b->out[0].type)
 		return false;
 	for (int i = 0; i < rank; i++) {
-		int64_t x, y, reach = index[i] != 'i' ? FEW : i + 1 == rank ? SECTOR / bytes : 1;
+		bool apart = index[i] == 'g' ? placed : index[i] == 'i' && i + 1 < rank;
+		int64_t x, y, reach = apart ? 1 : index[i] != 'i' ? FEW : SECTOR / bytes;
 		if (root_of(a->in[1 + i], &x) != root_of(b->in[1 + i], &y) || x - y >= reach || y - x >= reach)
 			return false;
 	}
@@ -42,11 +44,11 @@ is_near(const Op *a, const Op *b)
 }
 
 double
-cost_missed(const Op *op)
+cost_missed(const Op *op, bool placed)
 {
 	static const double MISSED = 0.25;              /* fitted to stencils on an H200 */
 	for (const Op *x = op->kind == OP_READ ? op->prev : NULL; x; x = x->prev)
-		if (x->kind == OP_READ && is_near(x, op))
+		if (x->kind == OP_READ && is_near(x, op, placed))
 			return MISSED;
 	return 1;
 }
