@@ -118,7 +118,7 @@ void cli_assemble(const Target *t, CliCode *all, int n, int seconds);
 double cli_processor_seconds(void);
 void cli_code_close(CliCode *c);
 
-/* Is there a ptxas? */
+/* Is there a ptxas that runs? */
 bool cli_has_assembler(void);
 
 /* What ptxas says that a thread takes: registers, bytes of spills and of stack.  False, and nothing printed, where there is

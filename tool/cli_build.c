@@ -251,11 +251,12 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	if (code->has_resources) {
 		inspect_resources(out, code->registers, code->spills, code->stack);
 		spill_warn(m, t, b, code->spills);
-	} else if (t->kind == TARGET_PTX) {
+	} else {
 		ok = pressure_estimate(f, t, &out->pressure);
-		spill_warn_likely(m, t, b, out->pressure);
-	} else {                                        /* no assembler of Apple's is known, nor what a thread may have */
-		ok = pressure_estimate(f, t, &out->pressure);
+		if (t->kind == TARGET_PTX) {            /* no assembler of Apple's is known, nor what a thread may have */
+			spill_warn_likely(m, t, b, out->pressure);
+			out->asked = out->pressure.blocks;
+		}
 	}
 	if (is_billed) {
 		bill_built(f, b, m->cx->mem, out);
@@ -270,9 +271,10 @@ bool
 cli_inspect(Module *m, const Target *t, const Bound *b, Inspection *out)
 {
 	CliCode code = {.registers = 0};
-	bool ok = t->kind != TARGET_PTX || compile_text(m, t, STAGE_PTX, &code.ptx, NULL);
+	bool assembles = t->kind == TARGET_PTX && cli_has_assembler();
+	bool ok = !assembles || compile_text(m, t, STAGE_PTX, &code.ptx, NULL);
 	code.has_resources =
-	    ok && t->kind == TARGET_PTX &&
+	    ok && assembles &&
 	    cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
 	ok &= cli_inspect_code(m, t, b, &code, out);
 	cli_code_close(&code);

@@ -317,9 +317,9 @@ cli_has_assembler(void)
 	Text none = {.at = "", .n = 0};
 	if (!work_open(&w, &none))
 		return false;
-	bool found = has_tool(&w, "ptxas");
+	bool works = run(&w, "ptxas --version >/dev/null 2>&1", &none) == 0;
 	work_close(&w);
-	return found;
+	return works;
 }
 
 bool

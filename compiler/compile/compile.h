@@ -90,6 +90,7 @@ bool ptx_waits_late(const char *text);
 typedef struct Pressure {
 	int held, limit;
 	int sums;                                       /* of those held, what matrix instructions add to */
+	int blocks;                                     /* resident ones that the code asks for, or 0 */
 } Pressure;
 
 /* Of a function that went through the pipeline of `t`, with PTX: by its thread IR.  held 0: its roles give each other

@@ -133,7 +133,7 @@ pressure_estimate(Func *f, const Target *t, Pressure *out)
 {
 	Arena *mem = arena_open();
 	const ThreadModule *m = lower_func(f, t, mem);
-	*out = (Pressure){0};
+	*out = (Pressure){.blocks = m ? m->kernel.min_blocks : 0};
 	if (m && !func_role_registers(f)) {
 		int each = t->registers / (m->kernel.threads * MAX(m->kernel.min_blocks, 1)) / 8 * 8;
 		out->limit = MIN(each, t->max_registers);

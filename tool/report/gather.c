@@ -107,10 +107,11 @@ text_lines(const char *text)
 bool
 report_inspect(Module *m, const Target *t, const Bound *b, const char *source, Inspection *out)
 {
-	CliCode code;
+	CliCode code = {.registers = 0};
 	json_t *stages = json_array();
-	bool ok = make_code(m, t, REPORT_ASSEMBLE, &code);
-	if (ok && t->kind == TARGET_PTX && !code.has_resources)         /* an assembler of another kind */
+	bool assembles = t->kind == TARGET_PTX && cli_has_assembler();
+	bool ok = !assembles || make_code(m, t, REPORT_ASSEMBLE, &code);
+	if (ok && assembles && !code.has_resources)     /* an assembler of another kind */
 		code.has_resources = cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
 	ok = ok && cli_inspect_code(m, t, b, &code, out);
 	if (ok && code.listing.n) {
