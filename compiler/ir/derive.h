@@ -13,6 +13,9 @@ bool param_has_rows(const FuncParam *p);                        /* a tensor's la
 int param_dim(const FuncParam *p, int rank, int d);             /* the argument's dimension that is d of `rank` here */
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 
+/* type.c: but for dimensions of one element, which may come and go. */
+bool type_same_but_ones(const Type *a, const Type *b);
+
 /* build.c: a parameter behind the others, which move. */
 Value *func_add_param(Func *f, const FuncParam *param, const Type *type);
 
@@ -22,6 +25,16 @@ value_mapped(Value *const *map, Value *v)
 {
 	return map[v->id] ? map[v->id] : v;
 }
+
+static inline Value *
+value_with_layout(Value *v, const Layout *l)
+{
+	v->layout = l;
+	return v;
+}
+
+static inline bool value_is_dot(const Value *v) { return v->def && v->def->kind == OP_DOT; }
+static inline bool value_is_tile(const Value *v) { return v->type->kind == TYPE_TILE && v->type->rank > 0; }
 
 /* At the end of the op's region. */
 static inline Builder

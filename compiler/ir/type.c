@@ -3,7 +3,7 @@
  * A module keeps each distinct type once, in an open-addressed hash table, so that types are
  * compared by address everywhere else.  The table holds pointers into Compile.mem and never
  * shrinks; it is at most half full. */
-#include "ir/ir.h"
+#include "ir/derive.h"
 
 #include <string.h>
 
@@ -188,6 +188,22 @@ type_same_shape(const Type *a, const Type *b)
 {
 	return a->rank == b->rank &&
 	    memcmp(a->extent, b->extent, sizeof a->extent[0] * (size_t)a->rank) == 0;
+}
+
+bool
+type_same_but_ones(const Type *a, const Type *b)
+{
+	int i = 0, j = 0;
+	for (;;) {
+		while (i < a->rank && a->extent[i] == 1)
+			i++;
+		while (j < b->rank && b->extent[j] == 1)
+			j++;
+		if (i == a->rank || j == b->rank)
+			return i == a->rank && j == b->rank;
+		if (a->extent[i++] != b->extent[j++])
+			return false;
+	}
 }
 
 void

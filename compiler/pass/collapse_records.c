@@ -93,24 +93,18 @@ is_made_anew(const Value *v)
 	}
 }
 
-static bool
-is_tile(const Value *v)
-{
-	return v->type->kind == TYPE_TILE && v->type->rank > 0;
-}
-
 static void
 join_elements(Dense *d, const Op *op)
 {
 	for (int i = 0; i < op->nin; i++)
-		if (is_tile(op->in[i]) && !is_made_anew(op->in[i]))
+		if (value_is_tile(op->in[i]) && !is_made_anew(op->in[i]))
 			join(d, op->in[i], &op->out[0]);
 }
 
 static void
 keep_apart(Dense *d, const Value *v)
 {
-	if (is_tile(v) && !is_made_anew(v))
+	if (value_is_tile(v) && !is_made_anew(v))
 		d->is_apart[group_of(d, v->id)] = true;
 }
 
@@ -140,7 +134,7 @@ static bool
 is_dense(Dense *d, const Value *v)
 {
 	int of = group_of(d, v->id);
-	return is_tile(v) && !is_made_anew(v) && d->has_records[of] && !d->is_apart[of];
+	return value_is_tile(v) && !is_made_anew(v) && d->has_records[of] && !d->is_apart[of];
 }
 
 /* ---- the other form ---- */
@@ -218,7 +212,7 @@ change(Dense *d, Op *op)
 	if (is_access)
 		change_access(m, op);
 	for (int i = 0; i < op->nin; i++)
-		if (is_tile(op->in[i]) && is_made_anew(op->in[i]) && (!is_access || i == access_data(op))) {
+		if (value_is_tile(op->in[i]) && is_made_anew(op->in[i]) && (!is_access || i == access_data(op))) {
 			Builder b = build_before(op);
 			op_set_in(op, i, make_anew(&b, op->in[i]));
 		}

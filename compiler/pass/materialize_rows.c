@@ -43,12 +43,6 @@ is_offset(const MadeRows *r, const Value *v)
 	return true;
 }
 
-static bool
-is_tile(const Value *v)
-{
-	return v->type->kind == TYPE_TILE && v->type->rank > 0;
-}
-
 /* Numbers along columns from the loop's index on. */
 static bool
 is_position(const MadeRows *r, const Op *op)
@@ -56,7 +50,7 @@ is_position(const MadeRows *r, const Op *op)
 	for (int i = 0; i < 2 && op->kind == OP_ADD; i++) {
 		const Op *a = op->in[i]->def, *b = op->in[1 - i]->def;
 		if (a && a->kind == OP_IOTA && r->label[op->in[i]->id][attr_axis(a)] == COLUMN && b &&
-		    b->kind == OP_BROADCAST && !is_tile(b->in[0]) && is_offset(r, b->in[0]))
+		    b->kind == OP_BROADCAST && !value_is_tile(b->in[0]) && is_offset(r, b->in[0]))
 			return true;
 	}
 	return false;
@@ -70,7 +64,7 @@ static bool
 label(MadeRows *r, const Value *v, const signed char *want)
 {
 	signed char is[MAX_RANK] = {0};
-	if (!is_tile(v))
+	if (!value_is_tile(v))
 		return true;
 	for (int d = 0; d < v->type->rank; d++) {
 		is[d] = v->type->extent[d] == 1 ? 0 : want[d];
@@ -147,10 +141,10 @@ static bool
 is_part(const MadeRows *r, const Value *v)
 {
 	const Op *op = v->def;
-	if (!op || !is_tile(v))
+	if (!op || !value_is_tile(v))
 		return false;
 	return op->kind == OP_IOTA ? r->label[v->id][attr_axis(op)] == COLUMN
-	    : op->kind == OP_BROADCAST && !is_tile(op->in[0]) && varies(r, op->in[0]);
+	    : op->kind == OP_BROADCAST && !value_is_tile(op->in[0]) && varies(r, op->in[0]);
 }
 
 static bool
@@ -185,7 +179,7 @@ static const Type *
 type_of(const MadeRows *r, const Value *v, int64_t n)
 {
 	const Type *t = v->type;
-	for (int d = 0; is_tile(v) && d < v->type->rank; d++)
+	for (int d = 0; value_is_tile(v) && d < v->type->rank; d++)
 		if (r->label[v->id][d])
 			t = type_with_extent(r->f->module, t, d, r->label[v->id][d] == ROW ? 1 : n);
 	return t;

@@ -1,6 +1,7 @@
 /* What the choice asks of a function that went through all passes: of blocks (choose_blocks.c), and what no bill knows. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
+#include "ir/derive.h"
 
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
@@ -172,29 +173,12 @@ choose_computes(const Func *f)
 	return all_products(f, is_computed);
 }
 
-/* Are dimensions of one element all that it adds or drops? */
-static bool
-is_same_but_ones(const Type *a, const Type *b)
-{
-	int i = 0, j = 0;
-	for (;;) {
-		while (i < a->rank && a->extent[i] == 1)
-			i++;
-		while (j < b->rank && b->extent[j] == 1)
-			j++;
-		if (i == a->rank || j == b->rank)
-			return i == a->rank && j == b->rank;
-		if (a->extent[i++] != b->extent[j++])
-			return false;
-	}
-}
-
 bool
 choose_keeps_columns(const Op *op)
 {
 	switch (op->kind) {
 	case OP_RESHAPE:                                /* scales of rows and columns */
-		return is_same_but_ones(op->in[0]->type, op->out[0].type);
+		return type_same_but_ones(op->in[0]->type, op->out[0].type);
 	case OP_READ: case OP_WRITE: case OP_PERMUTE: case OP_BROADCAST: case OP_CONST: case OP_IOTA:
 	case OP_FOR: case OP_YIELD:
 		return true;

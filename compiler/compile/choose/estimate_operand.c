@@ -457,12 +457,6 @@ is_before(const Op *a, const Op *b)
 	return b != NULL;
 }
 
-static bool
-is_dot(const Value *v)
-{
-	return v->def && v->def->kind == OP_DOT;
-}
-
 /* What a product's result is added to, or taken off from (`minus`); NULL: nothing of the block. */
 static const Op *
 added_to(const Op *dot, const Op *user, bool minus)
@@ -481,7 +475,7 @@ estimate_continues_sum(const Op *dot)
 	for (const Op *op = dot->next; op && !is; op = op->next) {
 		const Op *other = added_to(dot, op, false);
 		is |= leaves_sum(other) || (other && other->kind == OP_DOT && is_before(other, dot));
-		is |= other && other->kind == OP_ADD && ANY_OF(k, other->nin, is_dot(other->in[k]));
+		is |= other && other->kind == OP_ADD && ANY_OF(k, other->nin, value_is_dot(other->in[k]));
 	}
 	return is;
 }
@@ -494,5 +488,5 @@ estimate_joins_sum(const Op *dot)
 	for (const Op *op = dot->next; op && !other; op = op->next)
 		other = added_to(dot, op, true);
 	return other && (other->kind == OP_DOT || ((other->kind == OP_ADD || other->kind == OP_SUB) &&
-	    ANY_OF(k, other->nin, is_dot(other->in[k]))));
+	    ANY_OF(k, other->nin, value_is_dot(other->in[k]))));
 }

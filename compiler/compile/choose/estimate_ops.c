@@ -456,7 +456,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
 		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
 		estimate_stores(e, op, in_loop, u);
-	} else if (op->nout > 0 && op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0) {
+	} else if (op->nout > 0 && value_is_tile(&op->out[0])) {
 		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type), slow;
 		double each = cost_of(e, op) + estimate_order(e, op), cycles = each * count / LANES;
 		bool is_after = !in_loop && e->dots > 0 && !is_stored(op), is_special = op_info[op->kind].cost == COST_SFU;

@@ -154,7 +154,6 @@ typedef struct Rearrangement {
 void rearrangement_make(const Worker *w, const Op *op, int result, Rearrangement *r);
 bool op_rearranges(OpKind k);
 static inline bool op_is_reshape(OpKind k) { return k == OP_RESHAPE || k == OP_CONVERT; }  /* the same elements in order */
-bool reshape_is_unit(const Type *from, const Type *to); /* dimensions of extent 1 come and go; the others stay in order */
 void const_element(const Op *op, char one[8]);
 
 /* memory.c: reads, writes and atomics on a tensor */

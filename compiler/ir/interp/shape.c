@@ -129,23 +129,6 @@ op_rearranges(OpKind k)
 	    op_is_reshape(k);
 }
 
-bool
-reshape_is_unit(const Type *from, const Type *to)
-{
-	int i = 0, j = 0;
-
-	for (;;) {
-		while (i < from->rank && from->extent[i] == 1)
-			i++;
-		while (j < to->rank && to->extent[j] == 1)
-			j++;
-		if (i == from->rank || j == to->rank)
-			return i == from->rank && j == to->rank;
-		if (from->extent[i++] != to->extent[j++])
-			return false;
-	}
-}
-
 static void
 match_units(const Type *from, const Type *to, Rearrangement *r)
 {

@@ -109,7 +109,7 @@ is_sunk(const Op *op, const int *uses)
 {
 	if (!op_has(op, PURE) || op->nregion || op->nout != 1 || op->out[0].nuses == 0)
 		return false;
-	return op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0 && uses[op->out[0].id] == 0;
+	return value_is_tile(&op->out[0]) && uses[op->out[0].id] == 0;
 }
 
 /* The first op behind the loop in its block that has the value, or holds one that has. */

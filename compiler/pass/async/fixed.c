@@ -69,9 +69,7 @@ is_shared(const Op *dot, const Value *v)
 static Value *
 get(Builder *b, Value *buffer, const Value *v)
 {
-	Value *out = &op_make(b, OP_GET, &buffer, 1, NULL, 0, &v->type, 1)->out[0];
-	out->layout = v->layout;
-	return out;
+	return value_with_layout(op_make(b, OP_GET, &buffer, 1, NULL, 0, &v->type, 1)->out, v->layout);
 }
 
 /* What is behind the loop takes it from the buffer, so that the loop's threads need not hold it. */

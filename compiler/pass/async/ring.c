@@ -327,9 +327,7 @@ get_slot(Pipeline *p, Builder *b, Value *slot, const Layout *required)
 	bool across = required->rank == 2 && dtype_info[slot->type->elem].bits == 8 && layout_across(required, fast, &got);
 	Op *get = op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0);
 	get->out[0].layout = across ? layout_intern(p->m, &got) : required;
-	Value *made = across ? build1(b, OP_CONVERT, &get->out[0], get->out[0].type) : &get->out[0];
-	made->layout = required;
-	return made;
+	return value_with_layout(across ? build1(b, OP_CONVERT, &get->out[0], get->out[0].type) : &get->out[0], required);
 }
 
 /* v rebuilt in layout `required` from a get of the ring, through the casts, permutes and reshapes between. */

@@ -264,9 +264,7 @@ turned(Module *m, const Func *f, Value *v, int k_dim)
 	own->out[0].layout = layout_intern(m, &got);
 	if (layout_equal(&got, &put))
 		return &own->out[0];
-	Value *made = build1(&b, OP_CONVERT, &own->out[0], v->type);
-	made->layout = layout_intern(m, &put);
-	return made;
+	return value_with_layout(build1(&b, OP_CONVERT, &own->out[0], v->type), layout_intern(m, &put));
 }
 
 /* A buffer with what v is; of as many slots as that of `turn`, NULL: one. */

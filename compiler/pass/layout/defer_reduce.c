@@ -164,13 +164,6 @@ find_column(Sums *s)
 /* ---- the new column ---- */
 
 static Value *
-placed(Value *v, const Layout *l)
-{
-	v->layout = l;
-	return v;
-}
-
-static Value *
 reshaped(Builder *b, Value *v, const int64_t *extent, int rank)
 {
 	int shape[LAYOUT_RANK] = {0};
@@ -178,7 +171,7 @@ reshaped(Builder *b, Value *v, const int64_t *extent, int rank)
 	for (int d = 0; d < rank; d++)
 		shape[d] = log2_ceil(extent[d]);
 	Layout l = layout_reshape(v->layout, rank, shape);
-	return placed(build1(b, OP_RESHAPE, v, t), layout_intern(b->m, &l));
+	return value_with_layout(build1(b, OP_RESHAPE, v, t), layout_intern(b->m, &l));
 }
 
 static Value *
@@ -196,13 +189,13 @@ reduced(const Sums *s, Builder *b, Value *v, int axis)
 	Op *op = op_make(b, OP_REDUCE, &v, 1, attr, s->reduce->nattr, NULL, 0);
 	Layout l = layout_slice(v->layout, axis);
 	l = layout_drop_broadcast(&l);
-	return v->type->rank == 1 ? op->out : placed(op->out, layout_intern(b->m, &l));
+	return v->type->rank == 1 ? op->out : value_with_layout(op->out, layout_intern(b->m, &l));
 }
 
 static Value *
 converted(Builder *b, Value *v, const Layout *l)
 {
-	return v->type->rank == 0 || v->layout == l ? v : placed(build1(b, OP_CONVERT, v, NULL), l);
+	return v->type->rank == 0 || v->layout == l ? v : value_with_layout(build1(b, OP_CONVERT, v, NULL), l);
 }
 
 /* A row's number for each of its lanes. */
@@ -218,7 +211,7 @@ spread(Builder *b, Value *v, const Value *like, int axis)
 		v = layout_equal(&l, v->layout) ? v : converted(b, v, layout_intern(b->m, &l));
 		v = reshaped(b, v, extent, like->type->rank);
 	}
-	return placed(build1(b, OP_BROADCAST, v, like->type), like->layout);
+	return value_with_layout(build1(b, OP_BROADCAST, v, like->type), like->layout);
 }
 
 /* The number in the first lane, in the others -0.0, which changes no sum. */
@@ -226,10 +219,11 @@ static Value *
 first_lane(const Sums *s, Builder *b, Value *init, const Value *like)
 {
 	const Type *number = type_tile(b->m, TY_I64, like->type->rank, like->type->extent);
-	Value *lane = placed(build_iota(b, number, s->axis), like->layout);
-	Value *first = placed(build2(b, OP_EQ, lane, placed(build_int(b, number, 0), like->layout)), like->layout);
-	Value *none = placed(build_identity(b, like->type, OP_ADD, false), like->layout);
-	return placed(build3(b, OP_SELECT, first, spread(b, init, like, s->axis), none), like->layout);
+	Value *lane = value_with_layout(build_iota(b, number, s->axis), like->layout);
+	Value *zero = value_with_layout(build_int(b, number, 0), like->layout);
+	Value *first = value_with_layout(build2(b, OP_EQ, lane, zero), like->layout);
+	Value *none = value_with_layout(build_identity(b, like->type, OP_ADD, false), like->layout);
+	return value_with_layout(build3(b, OP_SELECT, first, spread(b, init, like, s->axis), none), like->layout);
 }
 
 static Value *
@@ -239,7 +233,7 @@ begin(const Sums *s, Builder *b, Value *init, const Value *like)
 		return first_lane(s, b, init, like);
 	if (s->add->kind != OP_ADD)
 		return spread(b, init, like, s->axis);
-	return placed(build_identity(b, like->type, OP_ADD, false), like->layout);
+	return value_with_layout(build_identity(b, like->type, OP_ADD, false), like->layout);
 }
 
 /* The tile with its axis in three. */
@@ -265,7 +259,7 @@ static Value *
 joined(const Sums *s, Builder *b, Value *x, Value *y)
 {
 	Op *op = op_make(b, s->add->kind, (Value *[]){x, y}, 2, s->add->attr, s->add->nattr, NULL, 0);
-	return placed(op->out, x->layout);
+	return value_with_layout(op->out, x->layout);
 }
 
 /* What each lane has of the reduction; sets the axis of lanes. */
@@ -297,7 +291,7 @@ lane_part(Sums *s)
 		const Value *inner = (i + 1 < s->nbetween ? s->between[i + 1] : s->reduce)->out;
 		if (op->kind == OP_MUL) {
 			Value *factor = spread(&b, op->in[op->in[0] == inner], part, s->axis);
-			part = placed(build2(&b, OP_MUL, part, factor), part->layout);
+			part = value_with_layout(build2(&b, OP_MUL, part, factor), part->layout);
 		} else if (op->kind == OP_REDUCE) {
 			int axis = (int)attr_axis(op);
 			part = reduced(s, &b, part, axis + (axis >= s->axis));
@@ -319,7 +313,8 @@ keep_apart(Sums *s)
 
 	arg->name = p->body->arg[1 + s->column].name;
 	b = build_before(s->add);
-	Value *old = s->fade ? placed(build2(&b, OP_MUL, arg, spread(&b, s->fade, arg, s->axis)), arg->layout) : arg;
+	Value *old = !s->fade ? arg
+	    : value_with_layout(build2(&b, OP_MUL, arg, spread(&b, s->fade, arg, s->axis)), arg->layout);
 	Value *next = joined(s, &b, old, part);
 	pipeline_yield(p, &next, 1);
 	b = build_before(p->loop->next);

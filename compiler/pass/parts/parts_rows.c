@@ -20,12 +20,6 @@
 
 static bool label(PartRows *r, const Value *v, int d);
 
-static bool
-is_tile(const Value *v)
-{
-	return v->type->kind == TYPE_TILE && v->type->rank > 0;
-}
-
 /* It is needed as it is, and not of the loop. */
 static bool
 keep(PartRows *r, const Value *v)
@@ -106,7 +100,7 @@ follow(PartRows *r, const Op *op, int d)
 static bool
 label(PartRows *r, const Value *v, int d)
 {
-	if (!is_tile(v) || v->type->extent[d] == 1)
+	if (!value_is_tile(v) || v->type->extent[d] == 1)
 		return keep(r, v);
 	if (r->along[v->id] != ROWS_OPEN)
 		return r->along[v->id] == 1 + d;

@@ -162,9 +162,7 @@ moved_before(Builder *b, Module *m, const Op *c, const Value *v)
 		return c->in[0];
 	Value *in = moved_before(b, m, c, v->def->in[0]);
 	b->place = v->def->place;
-	Value *moved = build_like(b, v->def, &in, v->type);
-	moved->layout = layout_after(m, v->def, in->layout);
-	return moved;
+	return value_with_layout(build_like(b, v->def, &in, v->type), layout_after(m, v->def, in->layout));
 }
 
 static void

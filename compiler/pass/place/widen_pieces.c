@@ -64,16 +64,12 @@ in_layout(Builder *b, Value *v, const Layout *l, int depth)
 			if (!in[i])
 				return NULL;
 		}
-		Value *made = build_like(b, v->def, in, v->type);
-		made->layout = l;
-		return made;
+		return value_with_layout(build_like(b, v->def, in, v->type), l);
 	}
 	plan_convert(v->layout, l, element_bytes(v->type), &c);
 	if (c.scratch)
 		return NULL;
-	Value *made = build1(b, OP_CONVERT, v, NULL);
-	made->layout = l;
-	return made;
+	return value_with_layout(build1(b, OP_CONVERT, v, NULL), l);
 }
 
 typedef struct Pieces {

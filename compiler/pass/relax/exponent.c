@@ -84,12 +84,6 @@ operands_have(Property *holds, const Value *v, int depth, const Assumed *all)
  * pass slice_k) or blocks (split_put and split_get, pass split_k), are sums of as many.  Decode attention of 4096 keys
  * joins 16 parts with 30 exponentials a thread, of nine instructions each otherwise. */
 
-static bool
-is_dot(const Value *v)
-{
-	return v->def && v->def->kind == OP_DOT;
-}
-
 /* Does a loop add products to column i, in each iteration or where a mask holds? */
 static bool
 adds_products(const Op *loop, int i)
@@ -97,7 +91,7 @@ adds_products(const Op *loop, int i)
 	const Value *v = loop->region[0]->last->in[i];
 	while (v->def && v->def->kind == OP_SELECT)
 		v = v->def->in[1];
-	return is_dot(v) || (v->def && v->def->kind == OP_ADD && ANY_OF(k, 2, is_dot(v->def->in[k])));
+	return value_is_dot(v) || (v->def && v->def->kind == OP_ADD && ANY_OF(k, 2, value_is_dot(v->def->in[k])));
 }
 
 static bool

@@ -194,9 +194,7 @@ privatize_takes(const Func *f, const Op *op)
 static Value *
 neutral(Builder *b, const Value *like, OpKind kind)
 {
-	Value *v = build_identity(b, like->type, kind, false);
-	v->layout = like->layout;
-	return v;
+	return value_with_layout(build_identity(b, like->type, kind, false), like->layout);
 }
 
 void
@@ -239,9 +237,7 @@ lane_sum(Builder *b, const Value *v, OpKind join)
 		return part;
 	Value *holds = build1(b, OP_BROADCAST, guard->in[0], type_tile(b->m, TY_BOOL, 1, part->type->extent));
 	holds->layout = part->layout;
-	Value *all = build3(b, OP_SELECT, holds, part, neutral(b, part, join));
-	all->layout = part->layout;
-	return all;
+	return value_with_layout(build3(b, OP_SELECT, holds, part, neutral(b, part, join)), part->layout);
 }
 
 /* x adds what y does, too: of numbers behind the loop, that each is kept apart by lane; of tiles in it.  Sums of tiles are
@@ -314,13 +310,6 @@ typedef struct Tally {
 
 typedef VEC(Tally) Tallies;
 
-static Value *
-placed(Value *v, const Layout *l)
-{
-	v->layout = l;
-	return v;
-}
-
 /* What the copy has come to is added behind the loop; `op` says where.  Whatever its scope, other blocks add theirs there,
  * of a program whose loop several share, too. */
 static const Op *
@@ -334,7 +323,7 @@ add_tallied(Builder *b, const Op *op, Value *slot, const Type *tile, const Layou
 			index[d] = 'p';
 			in[1 + d] = build_index(b, 0);
 		}
-	in[access_data(op)] = placed(op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0)->out, held);
+	in[access_data(op)] = value_with_layout(op_make(b, OP_GET, &slot, 1, NULL, 0, NULL, 0)->out, held);
 	Attr attr[] = {attr_new_fn(m, attr_fn(op)), attr_new_order(m, attr_order(op)), attr_new_scope(m, "gpu"),
 	    attr_new_index(m, index), attr_new_extents(m, tile->extent, tile->rank)};
 	Op *sum = op_make(b, OP_ATOMIC, in, op->nin, attr, LEN(attr), NULL, 0);
@@ -356,11 +345,11 @@ static Value *
 begin(Builder *b, const Type *tile, OpKind kind, const Layout *l)
 {
 	if (!dtype_is_float(tile->elem) || (kind != OP_MAX && kind != OP_MIN))
-		return placed(build_identity(b, tile, kind, false), l);
+		return value_with_layout(build_identity(b, tile, kind, false), l);
 	bool wide = dtype_info[tile->elem].bits == 64;
 	const Type *bits = type_with_elem(b->m, tile, wide ? TY_I64 : TY_I32);
-	Value *v = placed(build_int(b, bits, kind == OP_MAX ? -1 : wide ? INT64_MAX : INT32_MAX), l);
-	return placed(build1(b, OP_BITCAST, v, tile), l);
+	Value *v = value_with_layout(build_int(b, bits, kind == OP_MAX ? -1 : wide ? INT64_MAX : INT32_MAX), l);
+	return value_with_layout(build1(b, OP_BITCAST, v, tile), l);
 }
 
 static Value *
@@ -383,7 +372,8 @@ tally_slot(Tallies *all, const Op *op, Op *loop, const Target *t)
 	while (outer->home->parent)
 		outer = outer->home->parent;
 	Builder b = build_before(outer);
-	Value *buffer = placed(build0(&b, OP_ALLOC, type_buffer(m, elem->elem, 1, n, extent)), layout_intern(m, &shared));
+	const Type *copy = type_buffer(m, elem->elem, 1, n, extent);
+	Value *buffer = value_with_layout(build0(&b, OP_ALLOC, copy), layout_intern(m, &shared));
 	b = build_before(loop);
 	Value *slot = build_slot(&b, buffer, build_index(&b, 0));
 	op_make(&b, OP_PUT, (Value *[]){slot, begin(&b, tile, join_of(op), l)}, 2, NULL, 0, NULL, 0);
@@ -405,7 +395,7 @@ tally(Tallies *all, Op *op, Op *loop, const Target *t)
 		Value *v = op->in[i];
 		bool is_data = i == access_data(op);
 		if (is_data || index[i - 1] == 'g')
-			in[n++] = v->layout == l ? v : placed(build1(&b, OP_CONVERT, v, NULL), l);
+			in[n++] = v->layout == l ? v : value_with_layout(build1(&b, OP_CONVERT, v, NULL), l);
 	}
 	Attr fn = attr_new_fn(b.m, attr_fn(op));
 	op_make(&b, OP_TALLY, in, n, &fn, 1, NULL, 0);

@@ -236,7 +236,7 @@ op_reason(Slice *s, const Op *op)
 	op_extend_slice(op, s->varies, any);
 	if (!any)
 		return op_has(op, PURE | READS) ? NULL : "an iteration has effects";
-	if (op->out[0].type->kind == TYPE_TILE && op->out[0].type->rank > 0)
+	if (value_is_tile(&op->out[0]))
 		return tile_reason(s, op);
 	if (op->out[0].type->kind == TYPE_TILE && !is_number(&op->out[0]))
 		return scalar_reason(s, op);

@@ -6,6 +6,7 @@
  * reduction, a sort …) makes it dense at its definition, so that it is copied once at most.  Reads of
  * `in` tensors stay in place because nothing in the launch may write them; a function that stores through
  * pointers might, so there they are copied.  An op without a step of its own takes and gives slots. */
+#include "ir/derive.h"
 #include "ir/interp/fast/fast.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ rearranged_storage(const Plan *p, const Op *op, const ValueInfo *v)
 			return (Storage){.kind = STORE_SLOT};
 		if (from.dense)
 			return (Storage){.kind = STORE_VIEW, .dense = true};
-		if (!reshape_is_unit(op->in[0]->type, op->out[0].type))
+		if (!type_same_but_ones(op->in[0]->type, op->out[0].type))
 			return (Storage){.kind = STORE_SLOT};
 	}
 	return (Storage){.kind = v->needs_dense ? STORE_SLOT : STORE_VIEW};
