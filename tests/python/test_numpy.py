@@ -31,13 +31,13 @@ def test_extent_of_a_name_and_a_constant(k):
     np.testing.assert_array_equal(k.lengths(np.array([0, 2, 5, 5], np.int32)), [2, 3, 0])
     with pytest.raises(tegula.LaunchError, match="B would be -1"):
         k.lengths(np.zeros(0, np.int32))
-    with pytest.raises(tegula.LaunchError, match="is 4, but B \\+ 1 is 3"):
+    with pytest.raises(tegula.LaunchError, match="must be B \\+ 1 = 3, not 4"):
         k.lengths(np.zeros(4, np.int32), y=np.zeros(2, np.int32))
 
 
 def test_extent_of_a_name_times_a_constant(k):
     np.testing.assert_array_equal(k.halves(np.arange(6, dtype=np.float32)), [0, 2, 4])
-    with pytest.raises(tegula.LaunchError, match="is 7, but 2 \\* N is 6"):
+    with pytest.raises(tegula.LaunchError, match="must be 2 \\* N = 6, not 7"):
         k.halves(np.zeros(7, np.float32))
 
 
