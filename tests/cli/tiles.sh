@@ -33,6 +33,10 @@ holds grep -q 'BM = 32, BN = 16' "$out"
 # a GPU chooses among the same, and takes the first without an estimate
 expect 0 'good' check tiles.tgl product --device=simt:sm_80 -D M=192 -D N=160 -D K=96
 expect 0 'f32.64, 64.' inspect tiles.tgl product -D BM=64 -D BN=64 -D parts=1
+# on one side of a square's diagonal and on it stay 136 of 256 programs, or 528 of 1024
+half="$top/tests/choose/halves.tgl gram_beside --example large -D M=2048 -D K=8192"
+expect 0 '136 programs for 132 multiprocessors: some execute 2' inspect $half -D BM=128
+expect 0 'chosen: BM = 64, ' inspect $half
 # Apple's GPUs: tiles that registers and threadgroup memory hold, by figures that others published
 cp "$top/dsl_examples/matmul.tgl" "$top/dsl_examples/conv2d.tgl" "$top/dsl_examples/softmax.tgl" .
 large="matmul.tgl -D M=2048 -D N=2048 -D K=2048"

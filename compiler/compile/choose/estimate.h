@@ -26,6 +26,9 @@ bool estimate_is_data(const Value *v, int depth);       /* is it made of what is
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);
 /* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
+/* That share, if it is known: programs leave by an order of two axes, and one side of a square's diagonal stays, with it or
+ * without; 0. */
+double estimate_half(const Func *f, const Bound *b);
 /* Of the times that a branch is reached those that take its first region, of programs all over the grid and trips all over
  * its loops; below 0: data says. */
 double estimate_taken(const Func *f, const Bound *b, const Op *branch);

@@ -9,7 +9,7 @@
  * output has tiles, 64 x 16 here.  Where one axis counts tiles of groups of which the others say the number (e), groups
  * count as of evenly distributed sizes, from 0 rows to twice the mean: each has half a tile more than it has rows for, and
  * not less than one if it has a row.  What programs add by atomics says nothing; groups of rows that lie one behind the
- * other have no more tiles than that axis has. */
+ * other have no more tiles than that axis has.  Of a square's half, by an order of two axes, the number is known. */
 #include "compile/choose/choose.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
@@ -89,6 +89,26 @@ tiles_of_group(double tiles, double rows)
 }
 
 double
+estimate_half(const Func *f, const Bound *b)
+{
+	const Op *leave = exit_of(f->body), *order = leave ? leave->in[0]->def : NULL;
+	bool stays_if = leave && has_dot(leave->region[0]);
+	bool is_strict = order && (order->kind == OP_LT || order->kind == OP_GT);
+	int axis[2];
+	if (!order || (!is_strict && order->kind != OP_LE && order->kind != OP_GE))
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		const Op *id = order->in[i]->def;
+		if (!id || id->kind != OP_PROGRAM_ID)
+			return 0;
+		axis[i] = (int)attr_axis(id);
+	}
+	double n = (double)b->grid[axis[0]];
+	bool is_square = axis[0] != axis[1] && b->grid[axis[1]] == b->grid[axis[0]] && n > 0;
+	return is_square ? (n + (is_strict == stays_if ? -1 : 1)) / (2 * n) : 0;
+}
+
+double
 estimate_acting(const Func *f, const Bound *b, double *planes)
 {
 	const Op *leave = exit_of(f->body);
@@ -97,6 +117,9 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 	*planes = 0;
 	if (!leave)
 		return 1;
+	double half = estimate_half(f, b);
+	if (half > 0)
+		return half;
 	find_sources(leave->in[0], 1, 0, &s);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
 	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;

@@ -19,7 +19,8 @@ static const double PART_OF_LINES = 0.75, PART_BY_MAPS = 0.94;
  * 132 blocks has, by the normal distribution, over their mean.  4096 x 4096 of which half is left out takes 202 us parted,
  * 164 flat. */
 static const double UNEVEN_EXITS = 2.6;
-/* How many programs stay is estimated: within such a share. */
+/* How many programs stay is estimated: within such a share.  Where it is known, no block has fewer than the most: by 136 of
+ * 256 programs for 132 blocks a Gram matrix of 8192 x 2048 in tf32 takes 362 us, by 528 of 1024 328. */
 static const double DYNAMIC_SHARE = 0.2;
 enum { LINE = 128 };
 
@@ -93,7 +94,8 @@ estimate_uneven_exits(const Estimate *e)
 	if (e->fetched <= 0)
 		return 1;
 	double least = e->fetched * (1 - DYNAMIC_SHARE), most = e->fetched * (1 + DYNAMIC_SHARE);
-	return (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->fetched);
+	double share = (sum_of_ceilings(most) - sum_of_ceilings(least)) / (most - least) / ceil(e->fetched);
+	return estimate_half(e->f, e->b) > 0 ? fmax(share, 1) : share;
 }
 
 bool
