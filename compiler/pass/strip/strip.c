@@ -16,9 +16,11 @@
  *
  * What a loop needs of the row is read and computed again in it: the second time it comes from a cache.  Ops along the row
  * are in the loop that follows the last reduction they depend on; what has no element of the row stands between the loops.
- * Elements are the same to the bit, sums are in another order, as everywhere where threads share them.
+ * A row that is written where it was read, as a residual, is written in the last loop.  Elements are the same to the
+ * bit, sums are in another order, as everywhere where threads share them.
  *
- * The row is the longest last dimension.  Reads of tensors that the kernel only reads, writes of tensors that it only
+ * The row is the longest last dimension of what is read, or the longest that is reduced: of columns, and of rows of a
+ * transposed view, another than the last.  Reads of tensors that the kernel only reads, writes of tensors that it only
  * writes, once, elementwise ops, indices, random numbers, and sums, maxima, minima, where those are, and the greatest few
  * (strip_topk.c) along the row can be walked so; with anything else of the row the kernel stays as it is, and
  * Func.strip_reason says why. */
@@ -26,29 +28,13 @@
 
 #include <string.h>
 
-enum { SUM_BITS = 32 };
-
 typedef VEC(const Op *) OpList;
-
-/* Where the greatest, the greatest few or the least element is, which loops carry beside that element. */
-static bool
-finds_place(const Op *reduce)
-{
-	return reduce->kind == OP_TOPK || strncmp(attr_fn(reduce), "arg", 3) == 0;
-}
-
-static bool
-is_of(const Op *reduce, const char *fn)
-{
-	const char *of = reduce->kind == OP_TOPK ? "max" : attr_fn(reduce) + (finds_place(reduce) ? 3 : 0);
-	return strcmp(of, fn) == 0;
-}
 
 /* What joins two parts: the op of sums, maxima, minima. */
 static OpKind
 joined_by(const Op *reduce)
 {
-	return is_of(reduce, "sum") ? fn_kind("sum") : is_of(reduce, "max") ? fn_kind("max") : fn_kind("min");
+	return strip_is_of(reduce, "sum") ? fn_kind("sum") : strip_is_of(reduce, "max") ? fn_kind("max") : fn_kind("min");
 }
 
 static bool
@@ -61,133 +47,6 @@ static Value *
 reduced_row(const Strip *s, const Op *reduce)
 {
 	return reduce->kind == OP_TOPK ? strip_topk_source(s, reduce) : reduce->in[0];
-}
-
-/* ---- what can be walked ---- */
-
-static int64_t
-longest_row(const Func *f)
-{
-	int64_t most = 0;
-	for (const Op *op = f->body->first; op; op = op->next) {
-		const Value *v = op->kind == OP_READ ? access_tile(op) : NULL;
-		if (v && v->type->rank > 0)
-			most = MAX(most, v->type->extent[v->type->rank - 1]);
-	}
-	return most;
-}
-
-/* The operand that is the start of the row in the tensor; 0: another dimension of the tile is the last. */
-static int
-row_index(const Op *op)
-{
-	const char *index = attr_index(op), *last = strrchr(index, 'p');
-	return last && !strchr(index, 'g') ? 1 + (int)(last - index) : 0;
-}
-
-static bool
-is_shared(const Func *f, const Op *access)
-{
-	int n = COUNT_OPS_HERE(op, f->body, op_is_access(op) && op->in[0] == access->in[0]);
-	return n > 1;
-}
-
-static const char *
-access_reason(const Strip *s, const Op *op)
-{
-	if (!row_index(op))
-		return "it reaches its rows through tiles of indices";
-	if (op->kind == OP_READ && s->f->param[op->in[0]->index].access != ACCESS_IN)
-		return "it reads a row that it may write";
-	return attr_valid(op) ? "its rows have parts without elements" : NULL;
-}
-
-static const char *
-reduce_reason(const Op *op)
-{
-	const Type *t = op->in[0]->type;
-	if (attr_axis(op) != t->rank - 1)
-		return NULL;
-	if (!is_of(op, "sum") && !is_of(op, "max") && !is_of(op, "min"))
-		return "it reduces its row by more than sums, maxima and minima";
-	if (is_of(op, "sum") && dtype_info[t->elem].bits < SUM_BITS)
-		return "it sums elements of fewer than 32 bits";
-	return NULL;
-}
-
-/* Rows one after the other are for a topk alone. */
-static const char *
-reshape_reason(const Strip *s, const Op *op)
-{
-	int n = 0;
-	if (strip_is_row(s, op->in[0]) && strip_is_row(s, op->out))
-		return NULL;
-	for (const Op *use = op->next; use; use = use->next)
-		n += strip_topk_source(s, use) && use->in[0] == op->out;
-	return n && n == op->out->nuses ? NULL : "its row becomes several dimensions";
-}
-
-static const char *
-row_reason(const Strip *s, const Op *op)
-{
-	switch (op->kind) {
-	case OP_READ: case OP_WRITE: return access_reason(s, op);
-	case OP_REDUCE: return reduce_reason(op);
-	case OP_IOTA: case OP_BROADCAST: case OP_PHILOX: return NULL;
-	case OP_CONST: return attr_value(op)->kind == KIND_INTS ? "it has a table as long as its row" : NULL;
-	case OP_RESHAPE: return reshape_reason(s, op);
-	case OP_TOPK: return strip_topk_reason(s, op);
-	default: break;
-	}
-	bool walks = op_has(op, ELEM) || strip_is_pick(s, op);
-	return walks ? NULL : "it does more with its row than read, compute, reduce and write";
-}
-
-static bool
-touches_row(const Strip *s, const Op *op)
-{
-	bool does = ANY_OF(i, op->nin, strip_is_row(s, op->in[i])) || strip_topk_source(s, op);
-	for (int i = 0; i < op->nout; i++)
-		does |= strip_is_row(s, &op->out[i]);
-	return does;
-}
-
-/* Another dimension that is as long would be mistaken for the row. */
-static bool
-is_ambiguous(const Strip *s, const Value *v)
-{
-	return v->type->kind == TYPE_TILE && ANY_OF(d, v->type->rank - 1, v->type->extent[d] == s->row);
-}
-
-/* Accesses and effects anywhere in the kernel: their order changes. */
-static const char *
-order_reason(const Strip *s, const Op *op)
-{
-	if (op->nregion || op_has(op, EFFECT) || op_family(op) == FAMILY_ATOMIC)
-		return "it has loops, branches or effects";
-	if (!op_is_access(op))
-		return NULL;
-	if (!access_is_tensor(op))
-		return "it has accesses through pointers";
-	bool is_input = s->f->param[op->in[0]->index].access == ACCESS_IN;
-	return !is_input && is_shared(s->f, op) ? "it accesses a tensor that it writes more than once" : NULL;
-}
-
-static const char *
-reason(const Strip *s)
-{
-	if (s->row <= s->part)
-		return "it reduces no row that is longer than that";
-	for (const Op *op = s->f->body->first; op; op = op->next) {
-		const char *why = order_reason(s, op);
-		if (!why && touches_row(s, op))
-			why = row_reason(s, op);
-		for (int i = 0; i < op->nout && !why; i++)
-			why = is_ambiguous(s, &op->out[i]) ? "its tiles have two dimensions as long" : NULL;
-		if (why)
-			return why;
-	}
-	return NULL;
 }
 
 /* ---- levels ---- */
@@ -204,7 +63,7 @@ find_levels(Strip *s)
 {
 	int *level = NEW_ARRAY(s->m->cx->tmp, int, s->f->nvalues);
 	for (Op *op = s->f->body->first; op; op = op->next) {
-		RowOp r = {.op = op, .on_row = touches_row(s, op)};
+		RowOp r = {.op = op, .on_row = strip_touches(s, op)};
 		for (int i = 0; i < op->nin; i++)
 			r.level = MAX(r.level, level[op->in[i]->id]);
 		r.is_sink = r.on_row && (op->kind == OP_WRITE || is_full_reduce(s, op));
@@ -214,6 +73,9 @@ find_levels(Strip *s)
 		s->levels = MAX(s->levels, r.level + is_full_reduce(s, op));
 		vec_push(s->m->cx->tmp, &s->ops, r);
 	}
+	for (int i = 0; i < s->ops.n; i++)              /* a row that is read in all loops is written in the last one */
+		if (s->ops.at[i].op->kind == OP_WRITE && strip_is_renewed(s, s->ops.at[i].op))
+			s->ops.at[i].level = s->levels;
 }
 
 static bool
@@ -242,9 +104,9 @@ find_needed(Strip *s, int level)
 /* ---- loops ---- */
 
 static const Type *
-with_row(const Strip *s, const Type *t, int64_t row)
+of_part(const Strip *s, const Type *t)
 {
-	return type_with_extent(s->m, t, t->rank - 1, row);
+	return type_with_extent(s->m, t, strip_dim(s, t), s->part);
 }
 
 /* As the op, of a part of its row. */
@@ -254,9 +116,9 @@ copy_op(Strip *s, Builder *b, const Op *op)
 	Arena *tmp = s->m->cx->tmp;
 	Value **in = MAP_OF(tmp, Value *, i, op->nin, value_mapped(s->map, op->in[i]));
 	const Type **want = MAP_OF(tmp, const Type *, i, op->nout,
-	    strip_is_row(s, &op->out[i]) ? with_row(s, op->out[i].type, s->part) : op->out[i].type);
+	    strip_is_row(s, &op->out[i]) ? of_part(s, op->out[i].type) : op->out[i].type);
 	b->place = op->place;
-	int at = op_is_access(op) ? row_index(op) : 0;
+	int at = op_is_access(op) ? strip_row_index(s, op) : 0;
 	if (at)
 		in[at] = value_is_int(in[at], 0) ? s->k : build2(b, OP_ADD, in[at], s->k);
 	return op_clone_as(b, op, in, op->attr, want, s->map);
@@ -268,7 +130,7 @@ copy_access(Strip *s, Builder *b, const Op *op)
 	const IntList *old = attr_extents(op);
 	int64_t *extent = NEW_COPY(s->m->cx->tmp, old->at, old->n);
 	Op part = *op;
-	extent[old->n - 1] = s->part;
+	extent[strip_dim(s, access_tile(op)->type)] = s->part;
 	part.attr = NEW_COPY(s->m->cx->tmp, op->attr, op->nattr);
 	for (int i = 0; i < part.nattr; i++)
 		if (part.attr[i].name == ATTR_EXTENTS)
@@ -280,10 +142,10 @@ copy_access(Strip *s, Builder *b, const Op *op)
 static void
 copy_iota(Strip *s, Builder *b, Builder *before, const Op *op)
 {
-	const Type *t = with_row(s, op->out->type, s->part);
+	const Type *t = of_part(s, op->out->type);
 	Op *made = copy_op(s, before, op);
 	b->place = op->place;
-	if (attr_axis(op) != t->rank - 1)
+	if (attr_axis(op) != strip_dim(s, op->out->type))
 		return;
 	Value *k = t->elem == TY_I64 ? s->k : build1(b, OP_CAST, s->k, type_scalar(s->m, t->elem));
 	s->map[op->out->id] = build2(b, OP_ADD, made->out, build1(b, OP_BROADCAST, k, t));
@@ -309,7 +171,7 @@ combine(const Strip *s, Builder *b, const Op *reduce, Value *carried, Value *par
 static Value *
 takes_place(Builder *b, const Op *reduce, Value *found, Value *next)
 {
-	Value *better = build1(b, OP_NOT, build2(b, is_of(reduce, "max") ? OP_LE : OP_GE, next, found), NULL);
+	Value *better = build1(b, OP_NOT, build2(b, strip_is_of(reduce, "max") ? OP_LE : OP_GE, next, found), NULL);
 	Value *number = nan_wins(reduce) ? found : next;
 	return build2(b, OP_AND, better, build2(b, OP_EQ, number, number));
 }
@@ -339,11 +201,12 @@ static Value *
 first_place(const Strip *s, Builder *b, const Op *reduce, Value *found)
 {
 	const Type *t = found->type;
-	Value *most = reduced(s, b, reduce, found, is_of(reduce, "max") ? "max" : "min");
+	int axis = (int)attr_axis(reduce);
+	Value *most = reduced(s, b, reduce, found, strip_is_of(reduce, "max") ? "max" : "min");
 	if (t->rank > 1)
-		most = build1(b, OP_RESHAPE, most, with_row(s, t, 1));
+		most = build1(b, OP_RESHAPE, most, type_with_extent(s->m, t, axis, 1));
 	Value *all = build1(b, OP_BROADCAST, most, t), *is = build2(b, OP_EQ, found, all);
-	Value *place = build2(b, OP_ADD, found + 1, build_iota(b, found[1].type, t->rank - 1));
+	Value *place = build2(b, OP_ADD, found + 1, build_iota(b, found[1].type, axis));
 	if (dtype_is_float(t->elem))
 		is = build2(b, OP_OR, is, build2(b, OP_AND, build2(b, OP_NE, all, all), build2(b, OP_NE, found, found)));
 	return reduced(s, b, reduce, build3(b, OP_SELECT, is, place, build_int(b, place->type, INT32_MAX)), "min");
@@ -359,9 +222,9 @@ make_loop(Strip *s, Builder *b, const OpList *reduce)
 	bounds[2] = build_index(b, s->part);
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
-		const Type *t = finds_place(op) ? with_row(s, reduced_row(s, op)->type, s->part) : op->out->type;
+		const Type *t = strip_finds_place(op) ? of_part(s, reduced_row(s, op)->type) : op->out->type;
 		init[n++] = build_identity(b, t, joined_by(op), nan_wins(op));
-		if (finds_place(op))
+		if (strip_finds_place(op))
 			init[n++] = build_int(b, type_with_elem(s->m, t, TY_I32), 0);
 	}
 	Op *loop = build_for(b, bounds, init, n, NULL);
@@ -379,7 +242,7 @@ fill_loop(Strip *s, int level)
 			continue;
 		if (op->kind == OP_IOTA)
 			copy_iota(s, &b, &before, op);
-		else if (is_full_reduce(s, op) && finds_place(op))
+		else if (is_full_reduce(s, op) && strip_finds_place(op))
 			continue;
 		else if (op_is_access(op))
 			copy_access(s, &b, op);
@@ -409,14 +272,14 @@ end_loop(Strip *s, const OpList *reduce)
 	for (int i = 0; i < reduce->n; i++) {
 		const Op *op = reduce->at[i];
 		Value *carried = &body->arg[1 + n], *all[2] = {&s->loop->out[n]};
-		if (finds_place(op))
+		if (strip_finds_place(op))
 			carry_place(s, &b, op, carried, out + n++);
 		else
 			out[n] = combine(s, &b, op, carried, s->map[op->out->id]);
 		n++;
 		if (op->kind == OP_TOPK)
 			strip_topk_end(s, &behind, op, all[0], all);
-		else if (finds_place(op))
+		else if (strip_finds_place(op))
 			all[0] = first_place(s, &behind, op, all[0]);
 		replace(op, all);
 	}
@@ -478,10 +341,10 @@ void
 pass_strip(Func *f, const Target *t)
 {
 	Module *m = f->module;
-	Strip s = {.m = m, .f = f, .row = longest_row(f), .part = f->schedule.strip};
+	Strip s = {.m = m, .f = f, .row = strip_longest_row(f), .part = f->schedule.strip};
 	if (!s.part)
 		return;
-	f->strip_reason = reason(&s);
+	f->strip_reason = strip_reason(&s);
 	if (f->strip_reason) {
 		f->schedule.strip = 0;
 		return;

@@ -25,13 +25,31 @@ typedef struct Strip {
 	Value *k;                                       /* its index */
 } Strip;
 
-/* The last dimension is the row. */
+/* The dimension that is the row; -1: none is. */
+static inline int
+strip_dim(const Strip *s, const Type *t)
+{
+	return t->kind == TYPE_TILE ? FIRST_OF(d, t->rank, t->extent[d] == s->row) : -1;
+}
+
 static inline bool
 strip_is_row(const Strip *s, const Value *v)
 {
-	const Type *t = v->type;
-	return t->kind == TYPE_TILE && t->rank > 0 && t->extent[t->rank - 1] == s->row;
+	return strip_dim(s, v->type) >= 0;
 }
+
+/* strip_reason.c */
+
+/* The longest last dimension of what is read, or dimension that is reduced. */
+int64_t strip_longest_row(const Func *f);
+/* The operand that is the start of the row in the tensor; 0: there is none. */
+int strip_row_index(const Strip *s, const Op *op);
+/* Where the greatest, the greatest few or the least element is, which loops carry beside that element. */
+bool strip_finds_place(const Op *reduce);
+bool strip_is_of(const Op *reduce, const char *fn);
+bool strip_touches(const Strip *s, const Op *op);               /* has it elements of the row? */
+bool strip_is_renewed(const Strip *s, const Op *access);
+const char *strip_reason(const Strip *s);                       /* why the kernel cannot be walked; NULL: it can */
 
 /* strip_topk.c: the greatest few of a row, or of several rows one after the other */
 

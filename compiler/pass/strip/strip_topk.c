@@ -22,7 +22,7 @@ strip_topk_source(const Strip *s, const Op *op)
 	Value *v = op->kind == OP_TOPK ? op->in[0] : NULL;
 	if (v && !strip_is_row(s, v) && v->def && v->def->kind == OP_RESHAPE)
 		v = v->def->in[0];
-	return v && strip_is_row(s, v) ? v : NULL;
+	return v && strip_is_row(s, v) && strip_dim(s, v->type) == v->type->rank - 1 ? v : NULL;
 }
 
 const char *
@@ -177,6 +177,10 @@ sampled(const Sample *x, Value *v, Value *const *at)
 	case OP_READ: return sample_read(x, op, at);
 	case OP_IOTA: return cast(x->s, x->b, at[attr_axis(op)], v->type->elem);
 	case OP_BROADCAST: return sample_broadcast(x, op, at);
+	case OP_PERMUTE:
+		for (int d = 0; d < v->type->rank; d++)
+			from[attr_dims(op)->at[d]] = at[d];
+		return sample(x, op->in[0], from);
 	case OP_RESHAPE:
 		part_place(x, op->in[0]->type, joined_place(x, v->type, at), from);
 		return sample(x, op->in[0], from);
