@@ -161,6 +161,10 @@ int64_t
 assumption_of_dim(const Bound *b, int symbol)
 {
 	int64_t v = b->symbol[symbol].value.i, most = v > 0 ? assumption_of((uint64_t)v) : 1, least = 0;
+	const Item *item = b->kernel->item;
+	bool on_grid = ANY_OF(i, item->grid.n, expr_mentions(item->grid.at[i].count, b->symbol[symbol].name));
+	int64_t batch = on_grid ? MAX(b->schedule.at[SCHEDULE_BATCH], 1) : 1;   /* programs, of a row or c each, as one */
+	most = v > 0 && v % batch == 0 ? MAX(most, batch) : most;
 	for (int i = 0; i < b->nct && v > 0; i++) {
 		int64_t c = b->ct[i].value.kind == CONST_INT ? b->ct[i].value.i : 0;
 		bool is_made_for = expr_mentions(b->kernel->item->ctparams.at[i].value, b->symbol[symbol].name);
@@ -170,9 +174,9 @@ assumption_of_dim(const Bound *b, int symbol)
 			least = MAX(least, least_eighths(v, c));
 		if (!is_power_of_two(c) || c >= INT64_C(1) << 31)
 			continue;
-		for (int twice = 0; twice < 2; twice++, c *= 2)
-			if (c > most && v % c == 0)
-				most = c;
+		for (int64_t times = 1; times <= MAX(batch, 2); times *= 2)
+			if (c * times > most && v % (c * times) == 0)
+				most = c * times;
 	}
 	most = v > 0 ? MAX(most, multiple_of_parts(b, symbol)) : most;
 	if (least == 0 && v > 0 && v <= UNFOLDED_MOST && is_unfolded(b, symbol))

@@ -34,9 +34,11 @@ typedef struct Coarsen {
 	Value **map[PROGRAMS_MOST];
 } Coarsen;
 
-/* Why blocks do not run several programs, together or one after another. */
+/* Why blocks do not run several programs, one after another, or together, or as one. */
+typedef enum Together { IN_TURN, TOGETHER, AS_ONE } Together;
+
 static const char *
-reason_but_products(const Func *f, bool together)
+reason_but_products(const Func *f, Together how)
 {
 	if (f->naxis == 0)
 		return "it has one program";
@@ -51,7 +53,7 @@ reason_but_products(const Func *f, bool together)
 		case FAMILY_BUFFER: return "it has buffers";
 		default: break;
 		}
-		if (together ? op_is_control(op) : op_is_loop(op))
+		if (how == TOGETHER ? op_is_control(op) : how == IN_TURN && op_is_loop(op))
 			return "it has loops or branches";
 		if (op->kind == OP_NUM_PROGRAMS)
 			return "it counts programs";
@@ -59,20 +61,32 @@ reason_but_products(const Func *f, bool together)
 	return NULL;
 }
 
-const char *
-coarsen_reason(const Func *f)
+static const char *
+reason_for(const Func *f, Together how)
 {
-	const char *reason = reason_but_products(f, true);
+	const char *reason = reason_but_products(f, how);
 	for (const Op *op = f->body->first; op && !reason; op = op_after(op, f->body))
 		if (op_family(op) == FAMILY_DOT || op_family(op) == FAMILY_DOT_ASYNC)
 			reason = "it multiplies matrices";
 	return reason;
 }
 
+const char *
+coarsen_reason(const Func *f)
+{
+	return reason_for(f, TOGETHER);
+}
+
+const char *
+batch_reason(const Func *f)
+{
+	return reason_for(f, AS_ONE);
+}
+
 bool
 coarsen_stays(const Func *f)
 {
-	return coarsen_reason(f) && !reason_but_products(f, false);
+	return coarsen_reason(f) && !reason_but_products(f, IN_TURN);
 }
 
 bool

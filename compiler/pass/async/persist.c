@@ -206,7 +206,7 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 			op_move(op, p.body, NULL);
 	}
 	end_programs(&p);
-	if (together > 1 ? coarsen_guards(f) : p.ranks > 1)
+	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1 && f->schedule.batch <= 1)
 		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
 	Value *exists = is_asked || p.ranks > 1 || p.shares ? NULL : order_programs(m, p.loop);

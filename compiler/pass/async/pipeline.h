@@ -222,6 +222,7 @@ bool program_grows(const Value *v, const Block *body);
 /* coarsen.c: why a block cannot run several programs at once, or NULL; if it does, are the writes of a program that runs
  * once more left out? */
 const char *coarsen_reason(const Func *f);
+const char *batch_reason(const Func *f);        /* why it cannot compute for several as for one, as far as ops say */
 bool coarsen_stays(const Func *f);              /* it may run one after another, though not several at once */
 bool coarsen_guards(const Func *f);
 

@@ -440,6 +440,18 @@ rule_integer(const Op *op, const Type *t)
 	}
 }
 
+/* The first of programs that a block computes as one tile (pass batch) or runs together has a multiple of as many for its
+ * index, and is on the grid; others of them, and blocks of a cluster, may have any. */
+static AxisInfo
+rule_program(const Op *op, const Type *t)
+{
+	AxisInfo x = rule_index(t, 0, MAX(attr_count(op), 1) - 1);
+	int together = log2_floor(attr_ranks(op));
+	if (op->kind == OP_PROGRAM_ID || (attr_axis(op) == attr_along(op) && axis_div(axis_of(op->in[0]), 0) >= together))
+		x.div[0] = MAX(x.div[0], together);
+	return x;
+}
+
 AxisInfo
 axis_rule(const Op *op, const Value *out)
 {
@@ -448,7 +460,7 @@ axis_rule(const Op *op, const Value *out)
 	switch (op->kind) {
 	case OP_CONST: return rule_const(op, t);
 	case OP_IOTA: return rule_iota(op, t);
-	case OP_PROGRAM_ID: case OP_PROGRAM_AT: return rule_index(t, 0, MAX(attr_count(op), 1) - 1);
+	case OP_PROGRAM_ID: case OP_PROGRAM_AT: return rule_program(op, t);
 	case OP_NUM_PROGRAMS: case OP_NUM_BLOCKS: return rule_index(t, 1, INT32_MAX);
 	case OP_BLOCK_ID: return rule_index(t, 0, INT32_MAX - 1);
 	case OP_SPLIT_RANK: return rule_index(t, 0, SPLIT_MOST - 1);

@@ -160,7 +160,8 @@ program_of(const Value *v, int64_t *times, int64_t *more)
 	return op && (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT) ? op : NULL;
 }
 
-/* The grid has as many parts as the dimension has.  The last one is whole if the dimension is divisible. */
+/* The grid has as many parts as the dimension has.  The last one is whole if the dimension is divisible, and so are the
+ * last ones that are computed as one tile (pass batch). */
 bool
 below_by_program(const Value *start, int dim, int div, int64_t record, int64_t extent)
 {
@@ -168,8 +169,12 @@ below_by_program(const Value *start, int dim, int div, int64_t record, int64_t e
 	const Op *program = program_of(start, &times, &more);
 	if (!program || attr_dim(program) != dim)
 		return false;
+	bool is_first = axis_div(axis_of(&program->out[0]), 0) >= log2_floor(attr_ranks(program));
 	per = attr_per(program) * record;
-	if (times != per || more < 0 || extent > per - more)
+	if (times != per)
+		return false;
+	per *= is_first ? attr_ranks(program) : 1;
+	if (more < 0 || extent > per - more)
 		return false;
 	per /= record;
 	return (more == 0 && extent <= 1) || per == 1 || (div < 62 && (INT64_C(1) << div) % per == 0);

@@ -17,181 +17,9 @@
  * the first one's and says where an access starts; or different in each, with a dimension for them.  The axis is the first
  * that is known to be a multiple of the batch, by what is known of the dimension that it divides, and picks rows only; its
  * index says so by {ranks}. */
-#include "ir/derive.h"
-#include "pass/async/pipeline.h"
+#include "pass/batch/batch.h"
 
 #include <string.h>
-
-typedef enum Kind { SAME, START, EACH } Kind;
-
-typedef struct Batch {
-	Module *m;
-	Func *f;
-	int64_t n;                                      /* programs */
-	int axis;                                       /* of the grid, along which they are neighbours */
-	int64_t shared;                                 /* bytes of tiles of one program that is read for all of them */
-	Kind *kind;                                     /* of each value, by its id */
-	int64_t *step;                                  /* of a START */
-	Value **made;                                   /* of an EACH: for all programs; of a START, once it is asked for */
-} Batch;
-
-/* ---- what can be batched ---- */
-
-static bool
-depends(const Batch *x, const Op *op)
-{
-	return ANY_OF(i, op->nin, x->kind[op->in[i]->id] != SAME);
-}
-
-/* A start from an operation on one: its step from program to program; 0: it is none. */
-static int64_t
-step_of(const Batch *x, const Op *op)
-{
-	int64_t c;
-	if (op->nout != 1 || op->out->type->rank > 0 || !dtype_is_int(op->out->type->elem) || op->nin == 0)
-		return 0;
-	Kind a = x->kind[op->in[0]->id], b = op->nin > 1 ? x->kind[op->in[1]->id] : SAME;
-	int64_t of = a == START ? x->step[op->in[0]->id] : b == START ? x->step[op->in[1]->id] : 0;
-	switch (op->kind) {
-	case OP_CAST: return a == START && dtype_info[op->out->type->elem].bits == 64 ? of : 0;
-	case OP_ADD: return (a == START) != (b == START) && a != EACH && b != EACH ? of : 0;
-	case OP_SUB: return a == START && b == SAME ? of : 0;
-	case OP_MUL:
-		if (a == START && b == SAME && value_int(op->in[1], &c))
-			return of * c;
-		return a == SAME && b == START && value_int(op->in[0], &c) ? of * c : 0;
-	default: return 0;
-	}
-}
-
-typedef struct Indices {
-	int starts, each, at;                           /* how many there are; the only start, from 0 */
-	int64_t extent;                                 /* of its part; 0: an element */
-} Indices;
-
-static Indices
-indices_of(const Batch *x, const Op *op)
-{
-	const char *index = attr_index(op);
-	Indices n = {0};
-	for (int i = 0, e = 0; index[i]; i++) {
-		Kind k = x->kind[op->in[1 + i]->id];
-		int64_t extent = index[i] == 'p' ? attr_extents(op)->at[e++] : 0;
-		n.each += k == EACH;
-		n.starts += k == START;
-		if (k == START) {
-			n.at = i;
-			n.extent = extent;
-		}
-	}
-	return n;
-}
-
-/* One index goes on by its own part, or by one, from program to program. */
-static bool
-is_one_run(const Batch *x, const Op *op, const Indices *n)
-{
-	return n->starts == 1 && n->each == 0 && !strchr(attr_index(op), 'g') &&
-	    x->step[op->in[1 + n->at]->id] == MAX(n->extent, 1);
-}
-
-/* Elements of any programs: each index is one element, which becomes a tile of indices. */
-static bool
-can_gather(const Batch *x, const Op *op)
-{
-	const char *index = attr_index(op);
-	for (int i = 0; index[i]; i++)
-		if (index[i] == 'g' || (index[i] == 'p' && x->kind[op->in[1 + i]->id] != SAME))
-			return false;
-	return true;
-}
-
-static bool
-fits_access(const Batch *x, const Op *op)
-{
-	Indices n = indices_of(x, op);
-	int data = 1 + (int)strlen(attr_index(op));
-	if (!access_is_tensor(op) || op->in[0]->def || (op->kind != OP_READ && op->kind != OP_WRITE))
-		return false;
-	if (op->kind == OP_WRITE)
-		return is_one_run(x, op, &n);
-	bool fills = op->nin > data && (x->kind[op->in[data]->id] != SAME || op->in[data]->type->rank > 0);
-	return !fills && x->f->param[op->in[0]->index].access == ACCESS_IN && (is_one_run(x, op, &n) || can_gather(x, op));
-}
-
-static bool
-fits(const Batch *x, const Op *op)
-{
-	if (op->kind == OP_WRITE || (op_is_access(op) && depends(x, op)))
-		return fits_access(x, op);
-	if (!depends(x, op))
-		return true;
-	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].type->ptr != PTR_NONE || op->out[i].type->rank >= KERNEL_RANK)
-			return false;
-	switch (op->kind) {
-	case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE: case OP_FLIP: case OP_JOIN: case OP_SPLIT:
-		return true;
-	case OP_REDUCE: case OP_SCAN:
-		return !op_has_fn(op);
-	default:
-		return op_has(op, ELEM) && op->nregion == 0;
-	}
-}
-
-/* Is the axis of so many programs for certain? */
-static bool
-is_multiple(const Batch *x, const Op *id)
-{
-	int64_t dim = attr_dim(id), per = MAX(attr_per(id), 1);
-	if (dim < 0)
-		return op_attr(id, ATTR_COUNT) && attr_count(id) % x->n == 0;
-	int64_t multiple = x->f->param[dim].multiple;
-	return multiple > 0 && multiple % (per * x->n) == 0;
-}
-
-static const char *
-classify(Batch *x)
-{
-	bool rows = false;
-	x->shared = 0;
-	for (const Op *op = x->f->body->first; op; op = op->next) {
-		bool is_id = op->kind == OP_PROGRAM_ID && attr_axis(op) == x->axis;
-		if (is_id && !is_multiple(x, op))
-			return "programs along no axis are known to be a multiple of it";
-		if (!is_id && !fits(x, op))
-			return "it does more with its rows than read, compute, reduce and write";
-		int64_t step = is_id ? 1 : step_of(x, op);
-		for (int i = 0; i < op->nout; i++) {
-			x->kind[op->out[i].id] = step ? START : depends(x, op) ? EACH : SAME;
-			x->step[op->out[i].id] = step;
-		}
-		rows |= is_id;
-		if (op->kind == OP_READ && !depends(x, op))
-			x->shared += op->out->type->rank ? dtype_bytes(op->out->type->elem, type_count(op->out->type)) : 0;
-	}
-	return rows ? NULL : "its axes pick nothing";
-}
-
-/* The axis that can be batched along which neighbours read the most bytes of the same, `w[p * B +: B, j]` of a filter over
- * time, and of several the first; why there is none. */
-static const char *
-find_axis(Batch *x)
-{
-	const char *first = NULL;
-	int64_t most = -1;
-	int best = 0;
-	for (x->axis = 0; x->axis < x->f->naxis; x->axis++) {
-		const char *reason = classify(x);
-		if (!reason && x->shared > most) {
-			best = x->axis;
-			most = x->shared;
-		}
-		first = first ? first : reason;
-	}
-	x->axis = best;
-	return most >= 0 ? classify(x) : first ? first : "it has one program";
-}
 
 /* ---- the same for all programs at once ---- */
 
@@ -215,15 +43,17 @@ aligned(const Batch *x, Builder *b, Value *v, bool each, const Type *t)
 static Value *
 for_all(Batch *x, Builder *b, Value *v)
 {
-	const Type *t = batch_type(x, v->type);
 	if (x->made[v->id])
 		return x->made[v->id];
+	const Type *t = batch_type(x, v->type);
 	if (x->kind[v->id] == SAME)
 		return build1(b, OP_BROADCAST, v->type->rank ? aligned(x, b, v, false, v->type) : v, t);
 	Value *along = build_iota(b, t, 0);
 	Value *step = build1(b, OP_BROADCAST, build_int(b, v->type, x->step[v->id]), t);
 	Value *all = build2(b, OP_ADD, build1(b, OP_BROADCAST, v, t), build2(b, OP_MUL, along, step));
-	return x->made[v->id] = all;
+	if (b->block == x->f->body)                     /* before all that follows */
+		x->made[v->id] = all;
+	return all;
 }
 
 /* Dimension `at` becomes the first. */
@@ -342,29 +172,111 @@ compute(Batch *x, Builder *b, const Op *op)
 	op_clone_as(b, op, in, attrs_for(x, op), want, x->made);
 }
 
+static void rewrite_block(Batch *x, Block *b);
+
+/* The loop carries what differs for all programs at once. */
+static void
+rewrite_loop(Batch *x, Op *op)
+{
+	Block *body = op->region[0];
+	Builder before = build_before(op), end = {.m = x->m, .block = body, .before = body->last, .place = op->place};
+	for (int i = 0; i < op->nout; i++) {
+		Value *arg = &body->arg[1 + i], *out = &op->out[i];
+		if (x->kind[out->id] != EACH)
+			continue;
+		op_set_in(op, 3 + i, for_all(x, &before, op->in[3 + i]));
+		arg->type = out->type = batch_type(x, out->type);
+		x->made[arg->id] = arg;
+		x->made[out->id] = out;
+	}
+	rewrite_block(x, body);
+	for (int i = 0; i < op->nout; i++)
+		if (x->kind[op->out[i].id] == EACH)
+			op_set_in(body->last, i, for_all(x, &end, body->last->in[i]));
+}
+
+static void
+rewrite_op(Batch *x, Op *op)
+{
+	Builder b = build_before(op);
+	Indices n = op_is_access(op) ? batch_indices(x, op) : (Indices){0};
+	if (op_is_loop(op))
+		rewrite_loop(x, op);
+	else if (op->kind == OP_WRITE)
+		write_run(x, &b, op, &n);
+	else if (op->kind == OP_READ)
+		x->made[op->out->id] = batch_is_run(x, op, &n) ? read_run(x, &b, op, &n) : read_gathered(x, &b, op);
+	else
+		compute(x, &b, op);
+}
+
+static void
+rewrite_block(Batch *x, Block *block)
+{
+	VEC(Op *) old = {0};
+	for (Op *op = block->first; op; op = op->next)
+		if (batch_differs(x, op))
+			vec_push(x->m->cx->tmp, &old, op);
+	for (int i = 0; i < old.n; i++)
+		rewrite_op(x, old.at[i]);
+	for (int i = old.n - 1; i >= 0; i--)
+		if (!op_is_loop(old.at[i]))
+			vec_push(x->m->cx->tmp, &x->old, old.at[i]);
+}
+
 static void
 rewrite(Batch *x)
 {
-	VEC(Op *) old = {0};
-	for (Op *op = x->f->body->first; op; op = op->next)
-		if (op->kind == OP_WRITE || (op->nout > 0 && x->kind[op->out[0].id] == EACH))
-			vec_push(x->m->cx->tmp, &old, op);
-	for (int i = 0; i < old.n; i++) {
-		Op *op = old.at[i];
-		Builder b = build_before(op);
-		Indices n = op_is_access(op) ? indices_of(x, op) : (Indices){0};
-		if (op->kind == OP_WRITE)
-			write_run(x, &b, op, &n);
-		else if (op->kind == OP_READ)
-			x->made[op->out->id] = is_one_run(x, op, &n) ? read_run(x, &b, op, &n) : read_gathered(x, &b, op);
-		else
-			compute(x, &b, op);
-	}
-	for (int i = old.n - 1; i >= 0; i--)
-		op_erase(old.at[i]);
+	rewrite_block(x, x->f->body);
+	for (int i = 0; i < x->old.n; i++)
+		op_erase(x->old.at[i]);
 	for (Op *op = x->f->body->first; op; op = op->next)
 		if (op->kind == OP_PROGRAM_ID && attr_axis(op) == x->axis)
 			attr_set_ranks(x->m, op, x->n);
+}
+
+/* ---- branches ---- */
+
+static bool
+can_choose(const Op *branch)
+{
+	for (int r = 0; r < branch->nregion; r++)
+		for (const Op *op = branch->region[r]->first; op != branch->region[r]->last; op = op->next)
+			if (!op_has(op, PURE) || op->nregion > 0)
+				return false;
+	return true;
+}
+
+/* Both sides are computed, and results chosen from them. */
+static void
+choose_results(Module *m, Op *branch)
+{
+	Builder b = build_before(branch);
+	for (int r = 0; r < branch->nregion; r++)
+		while (branch->region[r]->first != branch->region[r]->last)
+			op_move(branch->region[r]->first, branch->home, branch);
+	for (int i = 0; i < branch->nout; i++) {
+		const Type *t = branch->out[i].type;
+		Value *is = branch->in[0];
+		if (t->rank > 0)
+			is = build1(&b, OP_BROADCAST, is, type_with_elem(m, t, TY_BOOL));
+		Value *v = build3(&b, OP_SELECT, is, branch->region[0]->last->in[i], branch->region[1]->last->in[i]);
+		v->name = branch->out[i].name;
+		value_replace(&branch->out[i], v);
+	}
+	op_erase(branch);
+}
+
+/* Programs that branch differently: what has neither accesses nor loops is computed for both sides. */
+static void
+flatten_branches(Module *m, Block *b)
+{
+	for (EACH_OP_HERE(op, b)) {
+		for (int r = 0; r < op->nregion; r++)
+			flatten_branches(m, op->region[r]);
+		if (op->kind == OP_IF && can_choose(op))
+			choose_results(m, op);
+	}
 }
 
 void
@@ -374,13 +286,14 @@ pass_batch(Func *f, const Target *t)
 	Arena *tmp = f->module->cx->tmp;
 	if (x.n <= 1)
 		return;
+	flatten_branches(x.m, f->body);
 	func_number(f);
 	x.kind = NEW_ARRAY(tmp, Kind, MAX(f->nvalues, 1));
 	x.step = NEW_ARRAY(tmp, int64_t, MAX(f->nvalues, 1));
 	x.made = NEW_ARRAY(tmp, Value *, MAX(f->nvalues, 1));
-	f->batch_reason = coarsen_reason(f);
+	f->batch_reason = batch_reason(f);
 	if (!f->batch_reason)
-		f->batch_reason = coarsen_guards(f) ? "it reads what it writes" : find_axis(&x);
+		f->batch_reason = batch_find_axis(&x);
 	if (f->batch_reason) {
 		f->schedule.batch = 0;
 		return;
