@@ -68,7 +68,7 @@ static double
 read_again(const ProgramCost *c, const TargetRates *r, double programs, int blocks)
 {
 	static const double HOLDS = 0.5, FULL = 0.9;
-	double rows = MIN(programs, (double)blocks * r->multiprocessors) * c->kept;
+	double rows = MIN(programs, (double)blocks * c->joined * r->multiprocessors) * c->kept;
 	double missed = r->l2_bytes > 0 ? (rows / r->l2_bytes - HOLDS) / (FULL - HOLDS) : 0;
 	return programs * c->again * MIN(MAX(missed, 0), 1);
 }
@@ -220,33 +220,35 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	double turns = issue * between(c, r), waits = (c->stays ? 0 : r->start_latency) + c->path;
 	bool overlaps = c->again > 0 && c->warps >= MANY_WARPS;
 	double path = overlaps ? hypot(waits, turns) : waits + turns;
-	double share = programs / r->multiprocessors, fullest = ceil(share / c->share) * c->share;
+	double share = programs / r->multiprocessors, each = MAX(c->share, c->joined);
+	double fullest = ceil(share / each) * each, held = MIN(out->blocks, fullest / c->joined);
+	bool at_once = fullest <= out->blocks * c->joined;
 	double most = bytes * c->again / MAX(c->bytes - c->again, 1);
 	double more = MIN(read_again(c, r, programs, out->blocks), most);
 	out->reread = bytes > 0 ? more / (bytes + more) : 0;
 	bytes += more;
 	out->part[BILL_MEMORY] = in_pieces(c) * bytes / programs / (r->memory_rate / r->multiprocessors);
-	if (fullest <= out->blocks)
+	if (at_once)
 		out->part[BILL_MEMORY] *= drawn(c, share, fullest);
 	take_parts(c, issue, spilled, r, t->lanes, out->part);
-	if (fullest <= out->blocks)
+	if (at_once)
 		out->part[BILL_SECTORS] *= drawn_sectors(c, share, fullest);
 	out->part[BILL_ATOMICS] += c->atomics_once * MIN(out->blocks * r->multiprocessors / programs, 1);
 	out->part[BILL_START] = c->stays ? 0 : r->start_block / c->share;
 	out->stays = c->stays && c->products == 0;
 	out->in_turn = c->loops || (out->stays && c->atomics_once <= 0);
-	double waiting = path / MIN(out->blocks, fullest);
+	double waiting = path / held;
 	out->part[BILL_WAITING] = waiting * (1 + (out->in_turn ? 0 : LOADED) * MIN(out->part[BILL_MEMORY] / waiting, 1));
 	out->path = path;
 	out->spilled = spilled;
 	out->issued = issue;
-	out->programs = fullest <= out->blocks ? fullest : share;
+	out->programs = at_once ? fullest : share;
 	out->loops = c->loops && c->longest > 0 && c->products == 0;
-	out->fill = out->loops ? path / 4 : fullest <= out->blocks ? 0 : path / 2;
+	out->fill = out->loops ? path / 4 : at_once ? 0 : path / 2;
 	out->is_straight = c->is_straight;
 	out->live = c->registers;
 	out->likely = c->likely > 0 ? (int)c->likely : c->registers;
-	out->fewer = fewer_warps(c, t, MIN(out->blocks, fullest) * c->warps);
+	out->fewer = fewer_warps(c, t, held * c->warps);
 	bill_again(out);
 	return true;
 }

@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { SECTOR = 32, WIDE = 256, KEY_ISSUE = 6 };        /* bytes; of a value and its index (lower/across/combine.c) */
+enum { SECTOR = 32, KEY_ISSUE = 6 };                    /* bytes; of a value and its index (lower/across/combine.c) */
 /* Trips whose reads ptxas starts together, where a loop writes nothing, has no barrier and is not unrolled here. */
 enum { OVERLAP = 4 };
 /* Cycles that a block which stays takes between programs, and to find the next one's place along an axis. */
@@ -125,8 +125,8 @@ access(Walk *w, const Op *op, double times)
 	w->c->requests += times * n * MAX(ceil(asked / 4), vector * bits / 8 * w->t->lanes / 128) * w->warps;
 	w->c->sectors += times * n * sectors * w->warps * missed;
 	w->c->bytes += times * held;
-	if (is_read && t->rank > 0 && walks_rows(w, op))
-		w->c->narrow += times * held * MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
+	if (t->rank > 0 && (w->f->schedule.batch > 1 || (is_read && walks_rows(w, op))))
+		w->c->narrow += times * held * cost_halvings(op, sectors);
 	if (is_read)
 		note_again(w, op, times * held);
 	/* all multiprocessors wait for memory at once, each for its share; sent: as built, choices count its latency */
@@ -477,7 +477,8 @@ cost_program(Func *f, const Target *t, const CostFacts *facts, Arena *mem, Progr
 {
 	Walk w = {.f = f, .t = t, .r = t->rates, .facts = facts, .c = out, .warps = MAX(func_warps(f), 1), .overlap = 1,
 	    .mem = mem};
-	*out = (ProgramCost){.warps = w.warps, .share = MAX(f->schedule.share, 1), .stays = func_stays(f),
+	*out = (ProgramCost){.warps = w.warps, .share = MAX(f->schedule.share, 1),
+	    .joined = MAX(f->schedule.batch, 1), .stays = func_stays(f),
 	    .loops = f->schedule.batch > 1};
 	func_number(f);
 	w.ready = NEW_ARRAY(mem, double, MAX(f->nvalues, 1));

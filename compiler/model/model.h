@@ -386,7 +386,7 @@ typedef struct CostFacts {
 } CostFacts;
 
 typedef struct ProgramCost {
-	int warps, share;                               /* of a program; programs of a block */
+	int warps, share, joined;                       /* of a program; programs of a block; of a tile (pass batch) */
 	bool stays;                                     /* a block runs one program after another */
 	double issue, integer;                          /* instructions of a warp; of these the integers' pipe's, if … */
 	bool is_counted, is_straight;                   /* … by the thread IR; which has neither loops nor products */

@@ -210,10 +210,40 @@ expect 0 "estimated 2[0-9]* us: device memory 2" inspect spread.tgl table
 expect 0 "estimated 1[0-9]* us: instructions 1" inspect spread.tgl chunk
 expect 0 "estimated .* us: .*L2 cache 834" inspect spread.tgl triangle -D warps=4 -D unroll=8 -D split=1
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
-expect 0 "chosen: .*persistent = true, coarsen = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
+expect 0 "chosen: batch = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1
 refuse "chosen"
 expect 0 "chosen: share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D persistent=false -D B=64
+
+# rows of a transposed view are of several programs' tile, in parts, whose accesses are wide; a loop's trips are, too, by
+# fewer elements of each, and so are tiles that only cut the grid
+cat >turned.tgl <<'END'
+kernel soft<B = pow2ceil(C)>(x: in strided bf16[R, C], y: out strided bf16[R, C]) grid(r: R) {
+    let v = (x[r, 0 +: B] else -inf) as f32;
+    let e = exp(v - max(v));
+    y[r, 0 +: B] = e / sum(e);
+}
+example soft { R = 8192; C = 4096; x.strides = [1, R]; y.strides = [1, R]; x = normal; }
+kernel greatest<B = 2048>(x: in strided f32[R, C], at: out i32[R]) grid(r: R) tune(B = {256, 512, 1024, 2048}) {
+    var best = -inf;
+    var place = 0;
+    for c in range(0, C, B) {
+        let v = x[r, c +: B] else -inf;
+        let m = max(v);
+        if m > best { best = m; place = (c + argmax(v)) as i32; }
+    }
+    at[r] = place;
+}
+example greatest { R = 4096; C = 8192; x.strides = [1, R]; x = normal; }
+kernel twice<BN = 64, BM = 64>(x: in strided bf16[L, M, N], y: out strided bf16[L, M, N]) grid(n: cdiv(N, BN), m: cdiv(M, BM), l: L) {
+    y[l, m * BM +: BM, n * BN +: BN] = 2 * x[l, m * BM +: BM, n * BN +: BN];
+}
+example twice { L = 64; M = 512; N = 1024; x.strides = [1, L * N, L]; y.strides = [1, L * N, L]; x = normal; }
+END
+expect 0 "chosen: .*batch = [0-9]*, strip = [0-9]*" inspect turned.tgl soft
+expect 0 "read x .* of 16 bytes a thread, 16 of 16 sectors" inspect turned.tgl soft
+expect 0 "chosen: B = [0-9]*, .*batch = [0-9]*" inspect turned.tgl greatest
+expect 0 "chosen: BN = [0-9]*, BM = [0-9]*, .*batch = [0-9]*" inspect turned.tgl twice
 
 # records of three of rows of any width stay in threads, and histograms have larger tiles where those behind the end do not count
 expect 0 "extract  *u8.*of each thread's registers" inspect "$top/tests/semantics/interleaved.tgl" gray --example "odd rows"
@@ -224,7 +254,7 @@ expect 0 'chosen: B = [0-9]*, warps = [0-9]*; the default would take .*: atomics
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64
 holds test "$(lines | grep -c '(chosen)')" = 1
-holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*persistent = true, coarsen = 4\(, ranked as [0-9.]* us\)*  (chosen)'"
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*batch = [0-9]*\(, ranked as [0-9.]* us\)*  (chosen)'"
 holds grep -q "us: starting blocks .*; the header's own" "$out"
 expect 0 'chosen' inspect blocks.tgl -D B=64
 refuse 'compared'

@@ -220,6 +220,10 @@ typedef struct ChooseTile {
 } ChooseTile;
 int choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[TILES_MOST]);
+/* The same, of a half to a 64th of the header's elements, for blocks that compute several programs as one tile. */
+enum { SMALLER_MOST = 6 };
+int choose_smaller(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    ChooseTile out[SMALLER_MOST]);
 /* The same of a size by which its loops step, where it has no products. */
 enum { STEPS_MOST = 3 };
 int choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,

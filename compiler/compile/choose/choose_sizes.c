@@ -5,8 +5,7 @@
  *     B = 128 of rows of 56             =>      64
  *     B = 64 of 16 programs with loops  =>      8
  *
- * The model says which, if any (choose_blocks.c).  Of products, their rows and columns: 64, 128 or 256 beside the header's,
- * by the estimate of products (choose.c). */
+ * The model says which, if any (choose_blocks.c).  Of products: tile/choose_sides.c. */
 #include "compile/choose/tile/choose_tile.h"
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
@@ -18,14 +17,6 @@
 /* ---- sizes ---- */
 
 enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, SMALL = 2048 };
-enum { FEW = 2 };                                       /* of the sides, those for groups of few rows */
-
-typedef struct Sizes {
-	int n;
-	Pair at[TILE_SIZES];
-	int64_t programs, bytes;                        /* as the header says; of the largest tile that moves */
-	int element;                                    /* bytes */
-} Sizes;
 
 static Func *
 elaborate(Kernel *k, const Bound *b, const Target *t)
@@ -101,13 +92,13 @@ elaborate_only(void *user, int64_t size)
 
 /* By all sizes that may be taken: powers of two, and of products multiples of 8 (choose_rows.c). */
 static bool
-only_places(const Pair *x, Source *source, Arena *mem)
+only_places(const Pair *x, Source *source, unsigned which, Arena *mem)
 {
 	enum { EACH = 8, POWERS = 17 };
 	int64_t sizes[POWERS + SIDE_MOST / EACH];
 	int n = 0;
 	for (int i = 0; i < POWERS && (!x->multiplies || 1 << i <= x->most); i++)
-		if (x->multiplies || x->is_step || 1 << i > x->given || 1 << i == x->least)
+		if (x->multiplies || x->is_step || which & SIZE_SHRINKS || 1 << i > x->given || 1 << i == x->least)
 			sizes[n++] = 1 << i;
 	for (int64_t size = EACH; x->multiplies && !x->is_step && size <= SIDE_MOST; size += EACH)
 		if (!is_power_of_two(size))
@@ -126,7 +117,7 @@ say_stays(const Pair *x, const ChooseBinding *how)
 
 /* The same where the others are as large as those that are tried: `x + (BM >= 128 && BN >= 128)`. */
 static bool
-only_places_beside(const Sizes *s, int i, const Source *only, Arena *mem)
+only_places_beside(const Sizes *s, int i, const Source *only, unsigned which, Arena *mem)
 {
 	bool ok = true;
 	for (int64_t beside = SIDE_MOST / 2; beside <= s->at[i].most && s->n > 1 && ok; beside *= 2) {
@@ -134,18 +125,18 @@ only_places_beside(const Sizes *s, int i, const Source *only, Arena *mem)
 		for (int j = 0; j < s->n; j++)
 			if (j != i)
 				source.size[source.n++] = choose_number(s->at[j].name, beside);
-		ok = only_places(&s->at[i], &source, mem);
+		ok = only_places(&s->at[i], &source, which, mem);
 	}
 	return ok;
 }
 
 static void
-keep_joint(Sizes *s, const Source *only, const ChooseBinding *how, Arena *mem)
+keep_joint(Sizes *s, const Source *only, const ChooseBinding *how, unsigned which, Arena *mem)
 {
 	bool stays[TILE_SIZES];
 	int kept = 0;
 	for (int i = 0; i < s->n; i++)
-		stays[i] = !only_places_beside(s, i, only, mem);
+		stays[i] = !only_places_beside(s, i, only, which, mem);
 	for (int i = 0; i < s->n; i++)
 		if (stays[i])
 			say_stays(&s->at[i], how);
@@ -173,8 +164,8 @@ takes_wide_side(const Pair *x, Func *f, const Target *t)
 	    estimate_beside_pieces(x->b, t, op) > 0);
 }
 
-static void
-find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
+void
+tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
     Sizes *s)
 {
 	const Source only = {.k = k, .t = t, .how = how};
@@ -189,14 +180,14 @@ find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 		x->least = least_that_holds(x, k, b);
 		x->most = takes_wide_side(x, one, t) ? SIDE_WIDE : SIDE_MOST;
 		Source source = only;
-		if (!only_places(x, &source, mem)) {
+		if (!only_places(x, &source, which, mem)) {
 			say_stays(x, how);
 			continue;
 		}
 		measure(s, one);
 		s->n++;
 	}
-	keep_joint(s, &only, how, mem);
+	keep_joint(s, &only, how, which, mem);
 }
 
 /* Elements of the dimension that the parameter cuts, about. */
@@ -289,7 +280,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 {
 	Sizes s;
 	int n = 0;
-	find_sizes(k, b, t, how, SIZE_CUTS, mem, &s);
+	tile_find_sizes(k, b, t, how, SIZE_CUTS, mem, &s);
 	for (int i = 0; i < TILES_GROWN && s.n > 0 && !s.at[0].multiplies; i++) {
 		int64_t size[TILE_SIZES];
 		bool is_twice = i == TILES_GROWN - 1;
@@ -315,129 +306,53 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	return n + half_the_rows(&s, out + n);
 }
 
+/* Of rows first, then of what memory runs along. */
+static int
+next_to_shrink(const Sizes *s, const int64_t *size)
+{
+	int next = -1;
+	for (int i = 0; i < s->n; i++) {
+		bool is_row = s->at[i].last_axis < 0, was_row = next >= 0 && s->at[next].last_axis < 0;
+		bool is_next = next < 0 || is_row > was_row || (is_row == was_row && size[i] > size[next]);
+		next = size[i] > 1 && is_next ? i : next;
+	}
+	return next;
+}
+
+int
+choose_smaller(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
+    ChooseTile out[SMALLER_MOST])
+{
+	Sizes s;
+	int64_t size[TILE_SIZES];
+	tile_find_sizes(k, b, t, how, SIZE_CUTS | SIZE_SHRINKS, mem, &s);
+	for (int i = 0; i < s.n; i++)
+		size[i] = INT64_C(1) << log2_ceil(s.at[i].size);
+	for (int n = 0; n < SMALLER_MOST; n++) {
+		int largest = next_to_shrink(&s, size);
+		if (largest < 0 || s.at[0].multiplies)
+			return n;
+		size[largest] /= 2;
+		out[n] = (ChooseTile){.n = s.n};
+		for (int i = 0; i < s.n; i++)
+			out[n].value[i] = choose_number(s.at[i].name, size[i]);
+	}
+	return SMALLER_MOST;
+}
+
 /* Less than the header's step, for rows that are short, and more. */
 int
 choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[STEPS_MOST])
 {
 	Sizes s;
 	int n = 0;
-	find_sizes(k, b, t, how, SIZE_STEPS, mem, &s);
+	tile_find_sizes(k, b, t, how, SIZE_STEPS, mem, &s);
 	if (s.n != 1 || s.at[0].multiplies)
 		return 0;
 	for (int64_t size = s.at[0].size / 2; size <= 4 * s.at[0].size; size *= 2)
 		if (size != s.at[0].size && size >= t->lanes)
 			out[n++] = (ChooseTile){.value = {choose_number(s.at[0].name, size)}, .n = 1};
 	return n;
-}
-
-/* ---- products ---- */
-
-/* Rows or columns that one of the size is: of cdiv(N, 8 * BW) eight, as words of eight nibbles have. */
-static int64_t
-each_of(const Pair *x)
-{
-	return VALUE_OF(a, MAX_AXES, x->count[a], (int64_t)MIN(x->by[a], SIDE_MOST), 1);
-}
-
-/* Rows or columns of some product that one of the size is, or of what a step of all products' loop sums over: each_of, or
- * as many rows as heads share; 0: it is none of these. */
-static int64_t
-times_in_product(const Func *f, const Pair *x)
-{
-	enum { HEADS_MOST = 16 };
-	int64_t times = 0, each = each_of(x), size = x->size * each;
-	bool is_depth = x->is_step && !ANY_OP(op, f->body, op->kind == OP_DOT &&
-	    op->in[0]->type->extent[op->in[0]->type->rank - 1] != x->size);
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
-		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size || is_depth))
-			return each;
-		bool has_parts = t && !x->is_step && t->extent[t->rank - 2] % x->size == 0;
-		int64_t rows = has_parts ? t->extent[t->rank - 2] / x->size : 0;
-		times = rows > 1 && rows <= HEADS_MOST ? rows : times;
-	}
-	return times;
-}
-
-/* Groups may have few rows each, and few rows may weigh few keys a trip: sides of 16 and 32 then, too.  Of chains with
- * several ends steps may be short, at last: the results of all products fit. */
-static TuneName
-sides_of(const Pair *x, const Func *f, int64_t times, Arena *mem)
-{
-	static const int64_t all[] = {16, 32, 64, 128, SIDE_MOST, 32};
-	bool is_merged = x->is_step && choose_merges_few(f), are_several = x->is_step && dots_part(f) > 1;
-	int64_t each = each_of(x), longest = choose_is_nest(f) ? SIDE_MOST : STEP_MOST;
-	int first = x->by_number || is_merged ? 0 : FEW - (each > 1), n = LEN(all) - first - !are_several;
-	const int64_t *sides = all + first;
-	TuneName name = {.name = x->name, .value = NEW_ARRAY(mem, Const, n + 2)};
-	name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->size};
-	if (x->most > SIDE_MOST && each == 1)
-		name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->most};
-	for (int i = 0; i < n; i++)
-		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= longest))
-			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / times};
-	return name;
-}
-
-/* Is it part of what a product behind it multiplies, as nibbles that are joined? */
-static bool
-precedes_product(const Op *op)
-{
-	while (op && op->kind != OP_DOT)
-		op = op->next;
-	return op != NULL;
-}
-
-/* Do neighbours of the results come apart?  Those that lie in one thread do in registers, in one layout of the tile; the
- * estimate does not know what another costs (a rotation of pairs: 219 us, 243 in tiles that were chosen).  What is only put
- * side by side, as the two parts of a complex product, each thread has. */
-static bool
-parts_neighbours(const Func *f)
-{
-	return ANY_OP(op, f->body, op->kind == OP_SPLIT && !precedes_product(op));
-}
-
-/* Products of 8-bit floats: attention in such took 478 us with 128 keys a trip, and 594 with the 64 that the estimate takes
- * for better. */
-static bool
-adds_apart(const Func *f)
-{
-	return dots_are_chained(f, f->body) && ANY_OP(op, f->body, op->kind == OP_DOT && wgmma_adds_apart(op));
-}
-
-/* Not where the header gives a word of the schedule, which was laid out for its tile. */
-static void
-add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
-    TuneName **all, int *n)
-{
-	Sizes s;
-	if (ANY_OF(i, k->item->ctparams.n, schedule_named(k->item->ctparams.at[i].name) >= 0) ||
-	    parts_neighbours(f) || choose_writes_by_number(f))
-		return;
-	find_sizes(k, b, t, how, SIZE_CUTS | (adds_apart(f) ? 0 : SIZE_STEPS), mem, &s);
-	TuneName *more = NEW_ARRAY(mem, TuneName, *n + s.n + 1);
-	memcpy(more, *all, sizeof *more * (size_t)*n);
-	*all = more;
-	for (int i = 0; i < s.n; i++) {
-		int64_t times = times_in_product(f, &s.at[i]);
-		if (times > 0)
-			more[(*n)++] = sides_of(&s.at[i], f, times, mem);
-	}
-}
-
-/* Up to 128 rows in one tile, beside the header's, by which the rest of the search knows the product: in two, weights are
- * decoded twice.  An H200, two tiles of 64 and one of as many as there are: 96 x 9216 x 2304 of int4 25.2 us and 16.9,
- * 88 x 3072 x 8192 of f4e2m1 with scales of 16 40.5 and 23.4. */
-static void
-keep_all_rows(const Kernel *k, const Bound *b, TuneName *name)
-{
-	enum { ONE = 64, MOST = 128 };
-	int64_t rows = choose_divided(k, b, name->name);
-	int kept = 0;
-	for (int v = 0; v < name->nvalue && rows > ONE && rows <= MOST; v++)
-		if (v == 0 || (name->value[v].kind == CONST_INT && name->value[v].i >= rows))
-			name->value[kept++] = name->value[v];
-	name->nvalue = kept ? kept : name->nvalue;
 }
 
 bool
@@ -448,16 +363,5 @@ choose_only_places(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 		return true;
 	const Pair x = {.name = name, .given = b->ct[i].value.i, .multiplies = true, .most = SIDE_MOST};
 	Source source = {.k = k, .t = t, .how = how};
-	return only_places(&x, &source, k->program->cx->mem);
-}
-
-void
-choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, const Func *f, Arena *mem,
-    TuneName **all, int *n)
-{
-	for (int i = 0; i < *n; i++)
-		(*all)[i].is_value = !choose_only_places(k, b, t, how, (*all)[i].name);
-	add_sides(k, b, t, how, f, mem, all, n);
-	for (int i = 0; i < *n && choose_decodes(f) && !choose_pads_depth(f); i++)
-		keep_all_rows(k, b, &(*all)[i]);
+	return only_places(&x, &source, 0, k->program->cx->mem);
 }

@@ -14,6 +14,8 @@ double cost_inside_tensor(const Op *access, const Value *v);
 double cost_inside(const uint32_t *varies, const double *inside, const Op *op, const Value *v);
 
 const Op *cost_main_loop(const Op *loop);
+/* What makes an access slower for the shortness of its pieces of memory (bill.c). */
+double cost_halvings(const Op *op, double sectors);
 /* How often loops around the one that a read's index goes along have the same elements read; *apart: trips between. */
 typedef double (*CostTrips)(void *user, const Op *loop);
 double cost_passes(const Op *read, CostTrips trips, void *user, double *apart);

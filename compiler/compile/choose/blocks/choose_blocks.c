@@ -89,7 +89,7 @@ programs_most(const Blocks *s, const Bound *first, const Func *f, const TuneName
 }
 
 /* With what a row's first loop reads kept for the others, which leaves room for fewer blocks: of more warps. */
-static void
+void
 try_kept(Blocks *s, const Bound *first, Form form, int least, int most)
 {
 	static const int reads[] = {0, 4, 8, 16};
@@ -143,18 +143,6 @@ try_strips(Blocks *s, const Bound *first, bool warps_open)
 		s->best = before;
 }
 
-/* Short rows, of which a block is to compute several: lanes then reduce for several at once.  By the warps that the larger
- * tile has, and by those of a program. */
-static void
-try_batches(Blocks *s, const Bound *first, bool warps_open)
-{
-	if (!blocks_is_open(s, SCHEDULE_BATCH) || first->schedule.batch > 0)
-		return;
-	for (int batch = 2; batch <= schedule_info[SCHEDULE_BATCH].most; batch *= 2)
-		for (int warps = 0; warps <= (warps_open ? s->rule : 0); warps += s->rule)
-			try_form(s, first, (Form){.batch = batch, .warps = warps});
-}
-
 static void
 try_blocks(Blocks *s, const Bound *first, int most)
 {
@@ -164,8 +152,8 @@ try_blocks(Blocks *s, const Bound *first, int most)
 		for (int warps = blocks_fewest_warps(s, 4); warps <= MIN(4 * s->rule, WARPS_MOST); warps *= 2)
 			if (blocks_may_have(s, warps) || warps == s->rule)
 				try_form(s, first, (Form){.warps = warps == s->rule ? 0 : warps, .programs = programs});
-	if (most > 0 && (starts || bill_most(&s->bill) == BILL_SECTORS))
-		try_batches(s, first, any_warps);
+	if ((most > 0 && starts) || s->joins)
+		try_batches(s, first);
 	if (!blocks_is_open(s, SCHEDULE_STRIP) || first->schedule.strip)
 		return;
 	if (s->picks)
@@ -200,6 +188,8 @@ try_loops(Blocks *s, const Bound *first, const TuneName *all, int n)
 				    .unroll = unroll > 1 ? unroll : 0});
 	if (any_warps)
 		try_fewer(s, first, least);
+	if (s->joins)
+		try_batches(s, first);
 	if (unroll_open)
 		try_kept(s, first, (Form){0}, any_warps ? MAX(s->rule, 2) : s->rule, any_warps ? WARPS_MOST : s->rule);
 	Form best = s->form;
@@ -243,7 +233,7 @@ try_tile(Blocks *s, int most, Arena *apart)
 	if (s->loops && s->warps_open && !s->warps)
 		try_fewer(s, &with, MAX(rule / 2, 1));
 	else if (!s->loops && starts && most > 0 && !tile->is_twice && !tile->is_half)
-		try_batches(s, &with, s->warps_open && !s->warps);
+		try_batches(s, &with);
 	if (s->form.split > 1)
 		try_form(s, &with, s->form);
 }
@@ -293,6 +283,7 @@ try_tiles(Blocks *s, const Bound *first, int most, const TuneName *all, int list
 		try_tile(s, most, apart);
 	for (n += listed_tiles(s, all, listed, s->tile + n); s->now <= n; s->now++)
 		try_tile(s, most, apart);
+	try_batches_smaller(s, first, apart, all, listed);
 	s->now = 0;
 	s->rule = rule;
 	s->k->program->cx->mem = keep;
@@ -452,6 +443,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	int most = programs_most(s, first, f, all, n, &reason);
 	s->several = most > 1;
 	s->loops = blocks_loop(f);
+	s->joins = batches_join(f, &s->bill);
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
 	s->multiplies = choose_count_dots(f) > 0;
 	s->is_fitted = s->loops || s->multiplies;

@@ -118,9 +118,10 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 		return CHOOSE_NO_BLOCK;
 	if (bill->spilled > 0)
 		return CHOOSE_SPILLS;
-	if (x.batch > 1 && x.warps > 0 && blocks_elements(f) > BATCH_ELEMENTS)
+	if (x.batch > 1 && x.warps > 0 && !s->joins && blocks_elements(f) > BATCH_ELEMENTS)
 		return "a thread would hold many elements";
-	bool together = f->schedule.batch > 1 ? bill->likely > REGISTERS_BATCH
+	int given = MIN(s->t->registers / (f->schedule.warps * s->t->lanes), REGISTERS_BATCH);
+	bool together = f->schedule.batch > 1 ? bill->likely > given
 	                                      : x.programs > 1 && bill->live > REGISTERS_TOGETHER;
 	return together ? "so many programs at once would take too many registers" : NULL;
 }
@@ -178,7 +179,7 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= TWICE;
 	if (s->now > 0 && s->tile[s->now - 1].is_half)
 		cycles *= HALF;
-	if (s->warps && x.warps && !s->loops)
+	if (s->warps && x.warps && !x.batch && !s->loops)
 		cycles *= LISTED;
 	if (x.strip && x.unroll && !x.keep)
 		cycles *= UNKEPT;

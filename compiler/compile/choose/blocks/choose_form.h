@@ -6,7 +6,7 @@
 #include "compile/choose/estimate.h"
 #include "compile/compile.h"
 
-enum { VALUES_MOST = TILE_SIZES + 9, LISTS_MOST = 24 };
+enum { VALUES_MOST = TILE_SIZES + 9, LISTS_MOST = 24, SHRUNK_MOST = 16 };
 
 /* A candidate; 0: as it is. */
 typedef struct Form {
@@ -32,10 +32,11 @@ typedef struct Blocks {
 	const TuneName *warps;                          /* the header's list; NULL: there is none */
 	bool is_fitted, multiplies;                     /* loops or products, of which estimates are rougher; products */
 	bool shares, several;                           /* programs of one warp may share a block; a warp may run several */
+	bool joins;                                     /* neighbours have parts of the same sectors */
 	bool loops, picks;                              /* it has loops; takes the greatest few of a row */
 	int full;                                       /* bits: warps that read too many trips at once */
 	Form form;                                      /* of that */
-	ChooseTile tile[TILES_MOST + STEPS_MOST + LISTS_MOST];
+	ChooseTile tile[TILES_MOST + STEPS_MOST + LISTS_MOST + SHRUNK_MOST];
 	int with, now;                                  /* the tile of the best, of what is tried, from 1 on; 0: as it is */
 } Blocks;
 
@@ -53,6 +54,13 @@ void try_form(Blocks *s, const Bound *first, Form x);
 /* The same with its programs of one warp sharing blocks, and whether that may be faster than apart. */
 bool may_share(const Blocks *s, const Func *f, const Bill *bill, Form x);
 void try_shares(Blocks *s, const Bound *first, Form x);
+/* choose_blocks.c: with what a row's first loop reads kept for the others, by so many warps. */
+void try_kept(Blocks *s, const Bound *first, Form form, int least, int most);
+/* choose_batch.c: several programs as one tile; do they have parts of the same sectors? */
+void try_batches(Blocks *s, const Bound *first);
+bool batches_join(const Func *f, const Bill *b);
+/* The same of smaller tiles, by sizes that only cut a grid or that tune(...) lists. */
+void try_batches_smaller(Blocks *s, const Bound *first, Arena *apart, const TuneName *all, int n);
 /* The values that a candidate is, at most VALUES_MOST.  Returns how many. */
 int form_values(const Blocks *s, int tile, Form x, NamedConst *out);
 

@@ -54,7 +54,7 @@ typedef struct Pair {
 /* choose_tile_header.c: is it that name alone? */
 bool tile_is_name(const Expr *e, const char *name);
 /* What a size may be: cuts the grid; is the step of loops. */
-enum { SIZE_CUTS = 1, SIZE_STEPS = 2 };
+enum { SIZE_CUTS = 1, SIZE_STEPS = 2, SIZE_SHRINKS = 4 };   /* the last one: it may be less than the header's, too */
 /* Is parameter i such a size, by the header? */
 bool tile_opens(Pair *x, const Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, int i, unsigned which);
 
@@ -125,6 +125,8 @@ typedef struct Factors {
 } Factors;
 
 void expr_factors(Factors *f, const Expr *e);
+/* What the header says of dimension d of a parameter's tensor, which may stand elsewhere there (compile/arg_strides.c). */
+const Expr *tile_dim(const Pair *x, const Value *tensor, int d);
 /* Have dimensions `first` to `last` of a parameter's tensor the elements that an axis cuts into parts of that scale? */
 bool tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale);
 /* choose_tile_rows.c: is each row of a part along the axis written where its number says, dimension i of the tensor, and
@@ -146,5 +148,16 @@ bool tile_mirrors_write(const Pair *x, const Op *write);
 bool tile_mirrors_branch(const Pair *x, const Op *branch, bool enters_if);
 /* Extents and numbers of programs follow from the size; constants are looked at by value. */
 bool tile_attrs_alike(const Op *a, const Op *b);
+
+/* choose_sizes.c: such sizes of a kernel's header. */
+typedef struct Sizes {
+	int n;
+	Pair at[TILE_SIZES];
+	int64_t programs, bytes;                        /* as the header says; of the largest tile that moves */
+	int element;                                    /* bytes */
+} Sizes;
+
+void tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, unsigned which, Arena *mem,
+    Sizes *s);
 
 #endif

@@ -1,6 +1,7 @@
 /* What reads, writes and extracts do with parts of tiles (choose_tile.c): a read or write of a part begins where the
  * program's part of the dimension does, and what is written covers each dimension that a part cuts. */
 #include "compile/choose/tile/choose_tile.h"
+#include "ir/derive.h"
 
 #include <string.h>
 
@@ -36,14 +37,21 @@ expr_factors(Factors *f, const Expr *e)
 	}
 }
 
+const Expr *
+tile_dim(const Pair *x, const Value *tensor, int d)
+{
+	const FuncParam *p = &x->f->param[tensor->index];
+	return x->k->item->params.at[tensor->index].type->dims.at[param_dim(p, tensor->type->rank, d)];
+}
+
 /* Is the product of a tensor's dimensions, those from `first` to `last`, written as `count` is, in any order? */
 static bool
-is_extent(const TypeExpr *type, int first, int last, const Expr *count)
+is_extent(const Pair *x, const Value *tensor, int first, int last, const Expr *count)
 {
 	Factors a = {.number = 1}, b = {.number = 1};
 	bool used[FACTORS_MOST] = {false};
 	for (int d = first; d <= last; d++)
-		expr_factors(&a, type->dims.at[d]);
+		expr_factors(&a, tile_dim(x, tensor, d));
 	expr_factors(&b, count);
 	if (a.n != b.n || a.n > FACTORS_MOST || a.number != b.number)
 		return false;
@@ -60,10 +68,9 @@ is_extent(const TypeExpr *type, int first, int last, const Expr *count)
 bool
 tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale)
 {
-	const TypeExpr *type = x->k->item->params.at[tensor->index].type;
-	const Expr *count = x->count[axis], *dim = type->dims.at[last];
+	const Expr *count = x->count[axis], *dim = tile_dim(x, tensor, last);
 	if (scale == TILE_SCALE * (int64_t)x->by[axis])
-		return is_extent(type, first, last, count);
+		return is_extent(x, tensor, first, last, count);
 	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME &&
 	    !dim->a->scope && strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
 	return is_part && dim->args.at[1].e->u == x->by[axis] && expr_same(dim->args.at[0].e, count);

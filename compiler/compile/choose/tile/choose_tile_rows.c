@@ -236,9 +236,8 @@ is_first_digit(const Pair *x, const Op *write, int i, int axis)
 	const Op *op = v->def;
 	bool divides = op && (op->kind == OP_DIV || op->kind == OP_FLOORDIV) && access_merged(write, i) == 0;
 	const Op *spread = divides ? op->in[1]->def : NULL;
-	const TypeExpr *type = x->k->item->params.at[write->in[0]->index].type;
 	return spread && spread->kind == OP_BROADCAST && spread->in[0]->type->rank == 0 && x->by[axis] == 1 &&
-	    is_own_number(x, op->in[0], 0) && is_divisor(x, type->dims.at[i], spread->in[0], x->count[axis]);
+	    is_own_number(x, op->in[0], 0) && is_divisor(x, tile_dim(x, write->in[0], i), spread->in[0], x->count[axis]);
 }
 
 /* One of the dimensions that the tile of rows names has the first of their digits. */
