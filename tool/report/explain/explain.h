@@ -266,6 +266,9 @@ const char *explain_change(const Explain *s, BillPart p, Suggestions *all);
 
 const char *explain_moved(const Explain *s); /* bytes of device memory by lines; "" */
 const char *explain_least_mega(const Explain *s);
+/* "line 5 read x, at random 32 sectors of 4", of elements that data places: as many as lanes, where those in order take the
+ * fewest. */
+const char *explain_placed(const Explain *s, const ExplainLine *l, bool *bounds);
 bool explain_any_gathered(const Explain *s); /* has an access indices that are data, or a tile of them? */
 void explain_access_suggestions(const Explain *s, Suggestions *all);
 

@@ -197,7 +197,7 @@ say_sectors(const Explain *s, const ExplainLine *l)
 
 /* What accesses of a kernel are like: sentences of each sort. */
 typedef struct Accesses {
-	TextList wasted, slight, unknown, shared, good, mapped, narrow, banks;
+	TextList wasted, slight, unknown, random, shared, good, mapped, narrow, banks;
 	TextList bad, odd; /* lines: of those that weigh, and of all with more than the fewest */
 	double most;       /* times the fewest, of the slight ones */
 } Accesses;
@@ -353,7 +353,9 @@ add_access(const Explain *s, const ExplainLine *l, Accesses *a)
 		return;
 	add_narrow(s, l, a);
 	if (n < 0) {
-		explain_add(s, &a->unknown, arena_printf(s->mem, "line %d %s", l->line, l->what));
+		bool bounds;
+		explain_add(s, &a->unknown, explain_placed(s, l, &bounds));
+		explain_add(s, &a->random, bounds ? arena_printf(s->mem, "%d", l->line) : "");
 	} else if (n > least && is_shared(l)) {
 		explain_add(s, &a->shared,
 		    arena_printf(s->mem, "line %d %s, %s of %s", l->line, l->what,
@@ -442,6 +444,10 @@ brief_of(const Explain *s, const Accesses *a)
 	if (a->odd.n)
 		return arena_printf(s->mem, "All but %s, which do%s not bound the kernel%s%s.",
 		    explain_line_list(s, &a->odd), a->odd.n > 1 ? "" : "es", narrow, banks);
+	if (a->random.n)
+		return arena_printf(s->mem,
+		    "%s%s, where data says, at random a sector for each lane: that bounds the kernel%s%s.",
+		    any ? "Yes, but for " : "Not ", explain_line_list(s, &a->random), narrow, banks);
 	if (a->unknown.n)
 		return arena_printf(s->mem, "%s data says%s%s.",
 		    any ? "Yes, but for where" : "Where,", narrow, banks);

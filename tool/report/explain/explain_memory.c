@@ -312,3 +312,24 @@ explain_access_suggestions(const Explain *s, Suggestions *all)
 	wider_suggestions(s, all);
 	add_accesses(s, all);
 }
+
+/* Is it the only access of its line? */
+static bool
+is_alone(const Explain *s, const ExplainLine *l)
+{
+	return !ANY_OF(i, s->lines.n, s->lines.at[i].line == l->line && s->lines.at[i].x->bytes > 0 &&
+	    s->lines.at[i].x->kind == INSPECT_ACCESS && strcmp(s->lines.at[i].what, l->what) != 0);
+}
+
+const char *
+explain_placed(const Explain *s, const ExplainLine *l, bool *bounds)
+{
+	enum { SECTOR = 32 };
+	int lanes = s->x->t->lanes, bytes = l->x->bytes;
+	BillPart p = explain_longest(s, -1);
+	bool moves = p == BILL_SECTORS || p == BILL_REQUESTS || (p == BILL_MEMORY && is_alone(s, l));
+	*bounds = s->us > 0 && moves &&
+		  2 * explain_spent_us(s, explain_spent(s, l->line), p) >= explain_part(s, p);
+	return arena_printf(s->mem, "line %d %s, at random %d sectors of %d%s", l->line, l->what,
+	    lanes * MAX(bytes / SECTOR, 1), MAX(lanes * bytes / SECTOR, 1), *bounds ? ", which bounds the kernel" : "");
+}
