@@ -444,8 +444,11 @@ static void
 walk(Walk *w, const Block *b, double each)
 {
 	double end = w->now;
+	const Op *loop = NULL;                          /* the first of one place, as pass unroll leaves several */
 	bool is_once = b == w->f->body && w->c->stays;  /* for all programs of a block */
 	for (const Op *op = b->first; op; op = op->next) {
+		if (cost_is_next_loop(op, &loop))
+			w->now = MAX(w->now, end);
 		bool is_region = op->nregion && (op_is_control(op) || op->kind == OP_ROLES);
 		double start = ready_of(w, op), latency, times = is_once && !is_region ? 0 : each, waited = 0;
 		const ProgramCost before = *w->c;

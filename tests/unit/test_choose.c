@@ -1091,6 +1091,27 @@ test_reads_rows_again(void **state)
 	}
 }
 
+/* A loop behind one that writes begins when that has ended: trips read ahead in the first, though the second cannot. */
+static void
+test_loops_in_turn(void **state)
+{
+	static const char text[] =
+	    "kernel sweep<B = 32>(a: in f32[L, N], x: out f32[L, N]) grid(p: cdiv(N, B))\n"
+	    "{ var s = zeros([B]);\n"
+	    "  for i in range(L) {\n"
+	    "    s = a[i, p * B +: B] - 0.5 * s;\n"
+	    "    x[i, p * B +: B] = s; }\n"
+	    "  var v = zeros([B]);\n"
+	    "  for i in range(L - 1, -1, -1) {\n"
+	    "    v = x[i, p * B +: B] - 0.5 * v;\n"
+	    "    x[i, p * B +: B] = v; } }\n";
+	Case c = {.args = {{.given = true, .dtype = TY_F32, .rank = 2, .dim = {512, 16384}},
+	    {.given = true, .dtype = TY_F32, .rank = 2, .dim = {512, 16384}}}};
+	assert_true(choose_for(&c, text));
+	assert_true(value(&c, "unroll") >= 4);
+	compile_close(c.cx);
+}
+
 /* 64 programs that compute longer than they multiply draw .7 of what memory gives, twice as many all of it. */
 static void
 test_draws_memory(void **state)
@@ -1129,7 +1150,7 @@ main(void)
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),
 		cmocka_unit_test(test_listed_without_products), cmocka_unit_test(test_exchanges_alone), cmocka_unit_test(test_ends_by_data),
-		cmocka_unit_test(test_reads_rows_again), cmocka_unit_test(test_draws_memory),
+		cmocka_unit_test(test_reads_rows_again), cmocka_unit_test(test_loops_in_turn), cmocka_unit_test(test_draws_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,17 @@ cost_main_loop(const Op *loop)
 	return of ? of : loop;
 }
 
+bool
+cost_is_next_loop(const Op *op, const Op **loop)
+{
+	if (!op_is_loop(op) || op_is_over_programs(op))
+		return false;
+	bool is_next = *loop && ((*loop)->place.line != op->place.line || (*loop)->place.col != op->place.col);
+	bool writes = *loop && ANY_OP(in, (*loop)->region[0], op_has(in, WRITES));
+	*loop = op;
+	return is_next && writes;
+}
+
 /* Does v follow from what differs between the loop's trips: its index, what it carries, or what its body reads? */
 static bool
 follows_from(const Value *v, const Op *loop, int depth)

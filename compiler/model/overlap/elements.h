@@ -16,6 +16,9 @@ double cost_inside(const uint32_t *varies, const double *inside, const Op *op, c
 const Op *cost_main_loop(const Op *loop);
 /* What makes an access slower for the shortness of its pieces of memory (bill.c). */
 double cost_halvings(const Op *op, double sectors);
+/* Does the loop op begin behind the one before, `*loop`, which becomes op?  Where that has written: no read goes in front
+ * of a write.  The bill was fitted to other loops, and to the trips that unrolling leaves of one, side by side. */
+bool cost_is_next_loop(const Op *op, const Op **loop);
 /* How often loops around the one that a read's index goes along have the same elements read; *apart: trips between. */
 typedef double (*CostTrips)(void *user, const Op *loop);
 double cost_passes(const Op *read, CostTrips trips, void *user, double *apart);
