@@ -6,7 +6,7 @@
  * that are looked at fill the multiprocessors once with the largest tiles, whose operands ask the least of the L2 cache
  * and of shared memory: fewer blocks of larger tiles are what parts are for. */
 #include "compile/choose/choose.h"
-#include "compile/choose/estimate.h"
+#include "compile/choose/estimate_ops.h"
 #include "compile/compile.h"
 #include "model/digits/digits.h"
 
@@ -70,6 +70,27 @@ cycles_of(Kernel *k, const Bound *b, const Target *t)
 	return is_known ? bill.cycles : -1;
 }
 
+/* The share of what programs read for an operand that lies inside of its tensor. */
+static double
+inside(const Func *f, const Bound *b, Value *operand)
+{
+	bool flipped;
+	int at[KERNEL_RANK];
+	double share = 1;
+	const Op *read = dot_operand_root(operand, &flipped)->def;
+	const Value *tensor = read && read->kind == OP_READ ? read->in[0] : NULL;
+	if (!tensor || tensor->def || tensor->block->parent || tensor->index >= b->kernel->params.n)
+		return 1;
+	access_dims(read, at);
+	for (int d = 0; d < tensor->type->rank; d++) {
+		int64_t begin = attr_index(read)[d] == 'p' ? estimate_last(f, b, read->in[1 + d], 1, 0) : INT64_MIN;
+		if (begin != INT64_MIN)
+			share *= fmin((double)estimate_dim(b, tensor, d) /
+				(double)(begin + read->out[0].type->extent[at[d]]), 1);
+	}
+	return share;
+}
+
 /* Elements of all programs' sums; 0: their loop cannot be divided, or has too few iterations for so many parts. */
 static double
 elements_of(Kernel *k, const Open *o, const Target *t, double *trips)
@@ -82,7 +103,8 @@ elements_of(Kernel *k, const Open *o, const Target *t, double *trips)
 	if (!dot || !choose_sums(f) || choose_count_dots(f) != 1)
 		return 0;
 	*trips = o->parts * estimate_trips(f, &b, dot->home->parent);
-	return choose_programs(&b) / o->parts * (double)type_count(dot->out->type);
+	return choose_programs(&b) / o->parts * (double)type_count(dot->out->type) * inside(f, &b, dot->in[0]) *
+	    inside(f, &b, dot->in[1]);
 }
 
 /* What the estimate of the kernel before, with these values, is off by. */
