@@ -209,8 +209,9 @@ cli_add_other(Inspection *x, double cycles)
 
 static const char MIN_BLOCKS[] = ".minnctapersm ";
 
-/* The launch's bill by the registers of the code, where they are known; that of products of warpgroups counts no blocks. */
-static void
+/* The launch's bill by the registers of the code, where they are known; that of products of warpgroups counts no blocks.
+ * False: it does not fit, and the bill stays. */
+static bool
 bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
 {
 	LineCosts lines = {0};
@@ -220,6 +221,16 @@ bill_built(Func *f, const Bound *b, Arena *mem, Inspection *out)
 		out->bill = built;
 	out->bill.once = built.once;                                    /* as the lines' marks are counted */
 	bill_lines(&lines, out->t, &out->bill, mem, &out->spent);
+	return fits && out->bill.blocks > 0;
+}
+
+/* The bill of both kernels, where it is this one's alone, and what the other one adds. */
+static void
+add_first(const Bound *b, double first, bool is_own, Inspection *out)
+{
+	double own = out->bill.cycles;
+	out->bill.cycles = is_own ? choose_both_cycles(b, first, own) : own;
+	out->other = is_own ? out->bill.cycles - own : first;
 }
 
 /* Blocks that the code asks a multiprocessor to hold; 0: it says nothing. */
@@ -239,13 +250,12 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 	inspect_func(f, t, inspect_args(b, f, m->cx->mem), m->cx->mem, out);
 	bool is_second = t->rates && f->nmade && !inspect_is_first(f);
 	bool is_billed = choose_bill(b, f, t, m->cx->mem, &out->bill);
-	out->other = is_second && is_billed ? choose_first_cycles(b, t, m->cx->mem) : 0;
-	out->bill.cycles -= out->other;
+	double first = is_second && is_billed ? choose_first_cycles(b, t, m->cx->mem) : 0;
 	if (!is_billed && t->rates)                     /* the choice refuses its tiles: the bill of any other kernel */
 		is_billed = estimate_bill(f, b, t, m->cx->mem, NULL, &out->bill);
 	if (!is_billed)
 		out->bill.cycles = 0;
-	out->compared = out->bill.cycles + out->other;
+	out->compared = out->bill.cycles;
 	out->grid = out->bill.launched / MAX(MAX(f->schedule.coarsen, f->schedule.batch), 1);
 	out->asked = blocks_asked(&code->ptx);
 	if (code->has_resources) {
@@ -259,8 +269,9 @@ cli_inspect_code(Module *m, const Target *t, const Bound *b, const CliCode *code
 		}
 	}
 	if (is_billed) {
-		bill_built(f, b, m->cx->mem, out);
-		out->bill.cycles += out->other;
+		bool is_built = bill_built(f, b, m->cx->mem, out);
+		if (first > 0)
+			add_first(b, first, is_built, out);
 		estimate_guessed(f, b, t, m->cx->mem, &guessed);
 		out->guessed = text_take(&guessed, m->cx->mem);
 	}

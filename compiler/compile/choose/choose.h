@@ -52,13 +52,14 @@ bool choose_values(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 
 /* blocks/choose_materialize.c: the same again, if operands that are computed before, by a kernel of their own, take less
  * by the estimates than `values`, as `choose` chose them, or parts of its loop that are added up so (choose_parts.c).
- * Cycles of that kernel for a schedule that has it, or below 0; how it is bound. */
+ * Cycles of that kernel for a schedule that has it, or below 0; of both, by those of each; how it is bound. */
 typedef bool ChooseFor(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     NamedConst **values, int *n);
 typedef bool ChooseBefore(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem,
     NamedConst **values, int *n);
 ChooseBefore choose_before, choose_parts;
 double choose_first_cycles(const Bound *b, const Target *t, Arena *mem);
+double choose_both_cycles(const Bound *b, double first, double second);
 void choose_first(Bound *b);
 
 /* choose_parameters.c: the same for the cpu device of so many threads (0: the row's): compile-time parameters. */

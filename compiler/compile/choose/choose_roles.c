@@ -133,15 +133,28 @@ bill_of(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 	return simplified && estimate_cycles(simplified, b, t, out) > 0;
 }
 
+/* Cycles from one kernel's end to the next one's first products, which starts early.  What adds up parts begins while the
+ * last of them are made, and a kernel before that makes these keeps all multiprocessors busy: of 60 launches of 22 products
+ * on an H200, 512 x 512 x 8192 to 967 x 984 x 48952 in 2 to 64 parts, estimates are 7 % off so, 10 as a sum, which is 1.13
+ * of what short launches take and .92 of long ones; of 27 of 8 products kept aside 6 % and 10. */
+double
+choose_both_cycles(const Bound *b, double first, double second)
+{
+	static const double NEXT = 3500, BUSY = 1.075, JOIN = 0.3;
+	double next = NEXT + second;
+	return b->schedule.parts > 1 ? BUSY * first + JOIN * next : first + next;
+}
+
 /* With the kernel before, if it has one. */
 bool
 choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
 	if (!t->rates || !bill_of(b, f, t, mem, out))
 		return false;
-	bool is_made = f->nmade && b->schedule.materialize != MATERIALIZE_FIRST;
-	double first = is_made ? choose_first_cycles(b, t, mem) : 0;
-	out->cycles += fmax(first, 0);
+	if (!f->nmade || b->schedule.materialize == MATERIALIZE_FIRST)
+		return true;
+	double first = choose_first_cycles(b, t, mem);
+	out->cycles = choose_both_cycles(b, first, out->cycles);
 	return first >= 0;
 }
 

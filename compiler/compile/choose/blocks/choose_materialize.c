@@ -16,9 +16,8 @@
 #include "compile/compile.h"
 #include "model/digits/digits.h"
 
-/* Cycles from one kernel's end to the next one's first products, which starts early; what both may take of one's; bytes,
- * by those of the kernel's tensors, and of all. */
-static const double NEXT = 3500, GAIN = 0.95, ROOM = 4, ROOM_MOST = 2.0 * (1 << 30);
+/* What both kernels may take of one's; bytes, by those of the kernel's tensors, and of all. */
+static const double GAIN = 0.95, ROOM = 4, ROOM_MOST = 2.0 * (1 << 30);
 enum { SHARES = 3 };                                    /* programs that would compute an operand each, at least */
 
 static bool
@@ -45,7 +44,7 @@ choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 	choose_first(&first);
 	Func *f = choose_compile((Kernel *)b->kernel, &first, t, NULL);
 	bool is_known = f && f->nmade && choose_bill(&first, f, t, mem, &bill);
-	return is_known ? bill.cycles + NEXT : -1;
+	return is_known ? bill.cycles : -1;
 }
 
 /* Would several programs compute each?  One that is only copied may be few programs' beside others. */

@@ -13,12 +13,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Cycles of a launch below which what joins parts takes as much as they save.  Of 29 launches on an H200, 256 x 256 x
- * 65536 to 1200 x 400 x 20000, single kernels took 1.09 of their estimates in the mean, both kernels 1.00, of 170 forms:
- * 1.06 in tiles of 128 x 128 elements and less, 0.94 in larger ones.  What is chosen so takes 1.05 of the best number of
- * parts, or of none, in the mean, none longer than without; by the estimates as they are, 5 % less, 1.10. */
-static const double LONG = 18000, GAIN = 1.05, SMALL = 1.1;
-enum { PARTS_MOST = 64, TRIPS_LEAST = 4, SMALL_TILE = 128 * 128 };
+/* Cycles of a launch below which what joins parts takes as much as they save. */
+static const double LONG = 18000;
+enum { PARTS_MOST = 64, TRIPS_LEAST = 4 };
 
 typedef struct Open {
 	const ChooseBinding *how;
@@ -107,20 +104,10 @@ elements_of(Kernel *k, const Open *o, const Target *t, double *trips)
 	    inside(f, &b, dot->in[1]);
 }
 
-/* What the estimate of the kernel before, with these values, is off by. */
-static double
-off_by(Kernel *k, const Open *o, const Target *t, const NamedConst *values, int n)
-{
-	Bound b;
-	const Func *f = bind((void *)o, values, n, &b) ? choose_simplified(k, &b, t) : NULL;
-	const Op *dot = f ? block_find(f->body, OP_DOT) : NULL;
-	return dot && type_count(dot->out->type) > SMALL_TILE ? 1 : SMALL;
-}
-
 typedef struct Best {
 	NamedConst *values;
 	int n, parts;
-	double cycles, ranked;                          /* of both launches; that they are compared by */
+	double cycles;                                  /* of both launches */
 	ChooseWhy why;
 } Best;
 
@@ -133,7 +120,7 @@ try_parts(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choos
 	Bound first, both;
 	NamedConst *of;
 	int nof = 0, n = 0;
-	double cycles = -1, ranked = -1;
+	double cycles = -1;
 	if (bind(&open, NULL, 0, &first) && choose(k, &first, t, &with, mem, &of, &nof)) {
 		NamedConst *all = NEW_ARRAY(mem, NamedConst, nof + 1);
 		memcpy(all, of, sizeof *all * (size_t)nof);
@@ -142,15 +129,14 @@ try_parts(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choos
 		all[n].name = intern(k->program->cx->names, all[n].name);
 		n += !choose_is_said(k, how, SCHEDULE_PARTS);
 		cycles = how->bind(how->user, all, n, &both) ? cycles_of(k, &both, t) : -1;
-		ranked = cycles * off_by(k, &open, t, of, nof);
 		of = all;
 	}
-	if (cycles < 0 || (best->cycles >= 0 && ranked >= best->ranked)) {
+	if (cycles < 0 || (best->cycles >= 0 && cycles >= best->cycles)) {
 		text_close(&why.chosen);
 		return;
 	}
 	text_close(&best->why.chosen);
-	*best = (Best){of, n, parts, cycles, ranked, why};
+	*best = (Best){of, n, parts, cycles, why};
 }
 
 /* alone: cycles of the kernel without parts; below 0: not known. */
@@ -192,7 +178,7 @@ choose_best(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *cho
 			try_parts(k, t, how, choose, mem, parts, &best);
 		last = parts;
 	}
-	if (best.cycles < 0 || best.ranked > GAIN * alone) {
+	if (best.cycles < 0 || best.cycles > alone) {
 		text_close(&best.why.chosen);
 		return false;
 	}
