@@ -196,6 +196,15 @@ assumption_few_programs(const Bound *b)
 	return n < FEW;
 }
 
+unsigned
+assumption_short_axes(const Bound *b, int ranks)
+{
+	unsigned all = (1u << b->naxis) - 1, few = 0;
+	for (int i = 0; i < b->naxis; i++)
+		few |= b->grid[i] < ranks ? 1u << i : 0;
+	return few == all ? 0 : few;
+}
+
 static ArgStrides
 bound_strides(const Bound *b, int param)
 {
@@ -218,7 +227,7 @@ assumptions_of_dims(Arena *mem, const Bound *b)
 		symbol[i] = b->symbol[i].value.kind == CONST_INT ? assumption_of_dim(b, i) : 0;
 	ArgStrides *strides = MAP_OF(mem, ArgStrides, i, b->kernel->params.n, bound_strides(b, i));
 	return (ArgAssumptions){.param = param, .symbol = symbol, .strides = strides,
-	    .few_programs = assumption_few_programs(b)};
+	    .few_programs = assumption_few_programs(b), .short_axes = assumption_short_axes(b, b->schedule.ctas)};
 }
 
 static int64_t
@@ -443,4 +452,5 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 	 * one spilled 92 bytes for the inverses. */
 	bool divides = f->naxis > 1 && !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
 	f->few_programs = p && p->few_programs && divides;
+	f->short_axes = p ? p->short_axes : 0;
 }

@@ -47,7 +47,8 @@ specialise(const TglKernel *k, const Binding *b, Arena *mem, ArgAssumptions *out
 	int64_t *symbol = MAP_OF(mem, int64_t, i, b->bound.nsymbol, assumption_of_dim(&b->bound, i));
 	ArgStrides *strides = MAP_OF(mem, ArgStrides, i, nparams, param_strides(&k->k->params.at[i], b->tensor[i]));
 	*out = (ArgAssumptions){.param = param, .symbol = symbol, .strides = strides,
-	    .few_programs = assumption_few_programs(&b->bound)};
+	    .few_programs = assumption_few_programs(&b->bound),
+	    .short_axes = assumption_short_axes(&b->bound, b->bound.schedule.ctas)};
 }
 
 /* Keys are bytes, compared whole; what varies in length carries its length. */
@@ -84,6 +85,7 @@ specialise_key(const TglKernel *k, const Bound *b, const ArgAssumptions *assumpt
 	text_putn(key, (const char *)assumptions->strides, sizeof *assumptions->strides * (size_t)nparams);
 	text_putn(key, assumptions->no_windows ? "g" : "w", 1);
 	text_putn(key, assumptions->few_programs ? "f" : "m", 1);
+	text_putn(key, (const char *)&assumptions->short_axes, sizeof assumptions->short_axes);
 }
 
 /* A text and its end, so that two of them can't run together. */

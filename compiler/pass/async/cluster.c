@@ -4,7 +4,7 @@
  *     a[pm * 128 +: 128, k +: 64]                     copies its own           copies its own
  *     b[k +: 64, pn * 256 +: 256]                     copies half to both      copies half to both
  *
- * The axis is the one along which most bytes are common.  A read is common if its indices do not depend on that axis, nor
+ * The axis is the one along which most bytes are common, of those with programs for all blocks.  A read is common if its indices do not depend on that axis, nor
  * on memory that the kernel writes, and its loop runs as often in all blocks.  Copies and arrivals then cross blocks, which
  * therefore must step through slots alike: a block past the end of the axis runs as its peers do (persist.c), and what it
  * would do to memory must stand where it can be left out. */
@@ -222,7 +222,8 @@ cluster_axis(const Func *func, const Target *t, int *along)
 	if (!has_warpgroup_product(f->body))
 		return "it has no product of warpgroups, whose operands blocks could share";
 	for (int d = 0; d < f->naxis; d++) {
-		int64_t bytes = has_one_program(f, d) ? 0 : common_bytes(f, t, d);
+		bool is_short = has_one_program(f, d) || (f->short_axes >> d & 1);
+		int64_t bytes = is_short ? 0 : common_bytes(f, t, d);
 		if (bytes > most)
 			*along = d;
 		most = MAX(bytes, most);
