@@ -139,6 +139,17 @@ add_turned(Estimate *e, Value *v, bool across, Use *u)
 	u->arithmetic += 2 * bytes / WORD / LANES;
 }
 
+/* Of sums c that instructions of n columns add in steps: in roles, while one warpgroup adds, the other multiplies. */
+static void
+add_apart(Estimate *e, const Type *c, double n, Use *u)
+{
+	bool in_turn = !e->parted || e->warps == 1 << WARPGROUP;
+	u->arithmetic += (double)type_count(c) / LANES;
+	u->products += in_turn ? (double)type_count(c) / LANES : 0;
+	e->registers += MAX(n / 2 - e->apart, 0);       /* one product after the other */
+	e->apart = MAX(e->apart, n / 2), e->adds_apart = true;
+}
+
 /* The instruction's rate is for 16 bits; other widths scale it. */
 static void
 add_dot(Estimate *e, Op *op, Use *u)
@@ -158,6 +169,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 		u->shared += taken + bytes_of(a) * columns / 64 / SHARED_RATE;
 		if (turns)
 			add_turned(e, op->in[1], true, u);
+		if (wgmma_adds_apart(op))
+			add_apart(e, c, rows, u);
 		estimate_hold_turned(e, op);
 		return;
 	}
@@ -211,13 +224,8 @@ add_dot(Estimate *e, Op *op, Use *u)
 				add_turned(e, op->in[i], across, u);
 		u->shared += unpacks ? 2 * bytes_of(b) / SHARED_RATE : 0;
 		u->arithmetic += unpacks ? padded_count(b) * DECODED : 0;
-		if (wgmma_adds_apart(op)) {             /* in roles, while one warpgroup adds, the other multiplies */
-			bool in_turn = !e->parted || e->warps == 1 << WARPGROUP;
-			u->arithmetic += (double)type_count(c) / LANES;
-			u->products += in_turn ? (double)type_count(c) / LANES : 0;
-			e->registers += MAX((double)w.info->n / 2 - e->apart, 0);       /* one product after the other */
-			e->apart = MAX(e->apart, (double)w.info->n / 2), e->adds_apart = true;
-		}
+		if (wgmma_adds_apart(op))
+			add_apart(e, c, (double)w.info->n, u);
 		return;
 	}
 	if (estimate_is_fma(op, e->t)) {
