@@ -44,8 +44,9 @@ static const double CLUSTER_START = 3000;
  * next one land but nothing multiplies; a flat block's place is taken by another. */
 static const double NEXT_EPILOGUE = 0.42, NEXT_BLOCK = 1000;
 /* Blocks of a cluster go by the slowest copy of each slot, so that device memory brings them less: 96 x 14336 x 5120 in
- * 96 x 128 takes 39 us in blocks alone, 54 by two and 98 by four. */
-static const double CLUSTER_MEMORY = 0.2;
+ * 96 x 128 takes 39.5 us in blocks alone, 41.7 by two and 39.5 by four, 128 x 8192 x 8192 in 128 x 64 40.9 and 42.3.  Of 18
+ * products of 47 to 211 rows in 15 forms each what is put first takes 1.034 of the fastest, 1.048 by .2 for each block. */
+static const double CLUSTER_MEMORY = 0.03;
 /* More, of a row outside, where a block of a cluster has no program and copies nothing but such rows, for which the others
  * wait: 256 x 4096 x 4096 in 128 x 96 by four, 43 columns of programs, takes 41 us for 26. */
 static const double IDLE_ROW = 3.75;
@@ -280,7 +281,7 @@ estimate_product(const ProductLaunch *p)
 		    : STREAM_SLOW * (p->outside > 0 ? STREAM_EDGES : 1);
 	if (p->split > 1 && !p->parted)
 		slow *= 1 + SPLIT_SLOT * fmax(p->stages - 4, 0);
-	double memory = p->bytes / MEMORY_RATE * (1 + CLUSTER_MEMORY * fmax(p->ranks - 1, 0));
+	double memory = p->bytes / MEMORY_RATE * (1 + (p->ranks > 1 ? CLUSTER_MEMORY : 0));
 	double most = fmax(cycles, memory) + BESIDE_MEMORY * cycles;
 	return (LAUNCH + (p->ranks > 1 ? CLUSTER_START : 0) + most + join_cycles(p)) * slow * SCALE;
 }
