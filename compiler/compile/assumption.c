@@ -196,12 +196,12 @@ assumption_few_programs(const Bound *b)
 	return n < FEW;
 }
 
-unsigned
+int
 assumption_short_axes(const Bound *b, int ranks)
 {
-	unsigned all = (1u << b->naxis) - 1, few = 0;
+	int all = (1 << b->naxis) - 1, few = 0;
 	for (int i = 0; i < b->naxis; i++)
-		few |= b->grid[i] < ranks ? 1u << i : 0;
+		few |= b->grid[i] < ranks ? 1 << i : 0;
 	return few == all ? 0 : few;
 }
 

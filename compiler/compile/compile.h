@@ -27,7 +27,7 @@ int64_t assumption_of_dim(const Bound *b, int symbol);
 /* Numbers of programs, and those that blocks of a cluster or loops that read ahead would have, have 31 bits. */
 bool assumption_few_programs(const Bound *b);
 /* Func.short_axes: for clusters whose blocks have neighbours along the others; 0 where there is no such axis. */
-unsigned assumption_short_axes(const Bound *b, int ranks);
+int assumption_short_axes(const Bound *b, int ranks);
 /* Above so many bits: what the dimension is at least, where it ends between two eighths of such a parameter. */
 enum { ASSUMED_LEAST = 32 };
 int64_t assumption_multiple(int64_t assumed);           /* without that */
@@ -50,7 +50,7 @@ typedef struct ArgAssumptions {
 	const ArgStrides *strides;                      /* of strided tensors; NULL: nothing is known of any */
 	bool no_windows;                                /* maps of windows have other limits: Func.no_windows */
 	bool few_programs;                              /* Func.few_programs */
-	unsigned short_axes;                            /* Func.short_axes */
+	int short_axes;                                 /* Func.short_axes */
 	bool alone;                                     /* no kernel is launched before it that computes operands */
 } ArgAssumptions;
 

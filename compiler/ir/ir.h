@@ -270,7 +270,7 @@ struct Func {
 	FuncParam *param;
 	int nparam;
 	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
-	int naxis, added;                               /* programs along the last axis, if a pass has added it; 0 */
+	int naxis, added, short_axes;                   /* programs of an axis that a pass added; bits: fewer than ctas */
 	Block *body;
 	Schedule schedule;
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */
@@ -278,7 +278,6 @@ struct Func {
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues, nmade;                             /* after func_number; tensors that a kernel before this one makes */
 	bool has_axes, no_windows, few_programs;        /* Value.axis is up to date; no map of windows; 31-bit numbers */
-	unsigned short_axes;                            /* bits of the grid's, of fewer programs than a cluster has blocks */
 	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
 	const char *split_reason, *parts_reason, *cluster_reason;       /* why no parts of a loop, no clusters; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */

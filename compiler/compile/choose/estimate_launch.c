@@ -167,11 +167,9 @@ estimate_along(Func *f, const Bound *b, int ranks)
 {
 	int64_t most = 0;
 	int along = -1;
-	unsigned few = assumption_short_axes(b, ranks);
-	for (int d = 0; d < b->naxis; d++) {
+	for (int d = 0, few = assumption_short_axes(b, ranks); d < b->naxis; d++) {
 		int64_t bytes = 0;
-		bool has_neighbours = b->grid[d] > 1 && !(few >> d & 1);
-		for (const Op *op = f->body->first; op && has_neighbours; op = op_after(op, f->body))
+		for (const Op *op = f->body->first; op && b->grid[d] > 1 && !(few >> d & 1); op = op_after(op, f->body))
 			if (op->kind == OP_READ && op->home->parent && estimate_sharers(op, ranks, d) > 1)
 				bytes += tile_bytes(op->out[0].type);
 		if (bytes > most)

@@ -4,10 +4,10 @@
  *     a[pm * 128 +: 128, k +: 64]                     copies its own           copies its own
  *     b[k +: 64, pn * 256 +: 256]                     copies half to both      copies half to both
  *
- * The axis is the one along which most bytes are common, of those with programs for all blocks.  A read is common if its indices do not depend on that axis, nor
- * on memory that the kernel writes, and its loop runs as often in all blocks.  Copies and arrivals then cross blocks, which
- * therefore must step through slots alike: a block past the end of the axis runs as its peers do (persist.c), and what it
- * would do to memory must stand where it can be left out. */
+ * The axis is the one along which most bytes are common, of those with programs for all blocks.  A read is common if its
+ * indices do not depend on that axis, nor on memory that the kernel writes, and its loop runs as often in all blocks.
+ * Copies and arrivals then cross blocks, which therefore must step through slots alike: a block past the end of the axis
+ * runs as its peers do (persist.c), and what it would do to memory must stand where it can be left out. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
