@@ -957,6 +957,35 @@ test_odd_strides(void **state)
 	}
 }
 
+/* As many parts as fill the multiprocessors with tiles of 24,576 elements, of those that the results have: 16 of 1886 x 208,
+ * where tiles of 128 x 128 would be 30; none where one launch is estimated to take little longer. */
+static void
+test_parts(void **state)
+{
+	static const struct { int64_t m, n, k, parts; } of[] = {{1886, 208, 10904, 8}, {521, 872, 9848, 6}, {192, 4096, 11008, 1}};
+	for (size_t i = 0; i < LEN(of); i++) {
+		int64_t m = of[i].m, n = of[i].n, k = of[i].k;
+		Case c = {.launches_both = true, .args = {{.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, k}},
+		    {.given = true, .dtype = TY_BF16, .rank = 2, .dim = {k, n}},
+		    {.given = true, .dtype = TY_BF16, .rank = 2, .dim = {m, n}}}};
+		assert_true(choose_for(&c, PRODUCT(PLAIN, SPACE)));
+		assert_int_equal(has_value(&c, "parts"), of[i].parts > 1);
+		assert_true(of[i].parts == 1 || value(&c, "parts") == of[i].parts);
+		compile_close(c.cx);
+	}
+}
+
+/* Of few rows blocks that share a loop join through memory. */
+static void
+test_few_join(void **state)
+{
+	Case c = {0};
+	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 16, 1024, 8192));
+	assert_int_equal(value(&c, "split"), 2);
+	assert_int_equal(value(&c, "ctas"), 1);
+	compile_close(c.cx);
+}
+
 /* A residual in rows of odd length is read by threads, all of it at once: beside sums of four warps there is no room. */
 static void
 test_odd_residual(void **state)
@@ -1145,7 +1174,7 @@ main(void)
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),
 		cmocka_unit_test(test_adapter), cmocka_unit_test(test_computed), cmocka_unit_test(test_groups), cmocka_unit_test(test_one_number), cmocka_unit_test(test_experts),
-		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_flat), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_steps_row), cmocka_unit_test(test_flat), cmocka_unit_test(test_parts), cmocka_unit_test(test_few_join), cmocka_unit_test(test_narrower), cmocka_unit_test(test_words), cmocka_unit_test(test_columns),
 		cmocka_unit_test(test_gathered_columns),
 		cmocka_unit_test(test_odd_strides), cmocka_unit_test(test_odd_residual),
 		cmocka_unit_test(test_sorted),

@@ -430,10 +430,10 @@ choose_whole(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 }
 
 /* Blocks share the loop of each program, where the best tiles make programs for less than half of the multiprocessors; or
- * two on each do, of what waits for memory.  What joining takes the bill knows little of.  They join through memory: blocks
- * of a cluster start and end together.  On an H200, so and in clusters, by two 16 x 1024 x 8192 7.6 us and 8.3, 8 x 1024 x
- * 12288 9.3 and 10.6, 5 x 1280 x 13440 12.9 and 14.9, 4 x 1024 x 28672 18.7 and 21.7, by four 13 x 512 x 16384 7.9 and 9.9;
- * of 22 forms of eleven products none is faster in a cluster. */
+ * two on each do, of what waits for memory.  What joining takes the bill knows little of.  Plain products join through
+ * memory, as blocks of a cluster start and end together: by two 16 x 1024 x 8192 takes an H200 7.6 us so and 8.3 in
+ * clusters, 8 x 1024 x 12288 9.3 and 10.6, 5 x 1280 x 13440 12.9 and 14.9, 4 x 1024 x 28672 18.7 and 21.7, by four 13 x 512
+ * x 16384 7.9 and 9.9; of 27 pairs of forms of eleven products none is faster in clusters. */
 static void
 try_parts(Whole *s, const Bound *first)
 {
@@ -452,7 +452,8 @@ try_parts(Whole *s, const Bound *first)
 	for (int64_t n = 2; programs > 0 && n <= SPLIT_CLUSTER && programs <= all && n / 2 * programs <= all; n *= 2) {
 		s->value[at] = choose_word(SCHEDULE_SPLIT, n);
 		s->n = at + 1;
-		if ((s->t->has & HAS_ATOMIC_ORDER) && s->n < NAMES_MOST && b.schedule.ctas == 0)
+		bool in_memory = s->is_plain ? (s->t->has & HAS_ATOMIC_ORDER) != 0 : choose_takes_turns(&b, s->t, n);
+		if (in_memory && s->n < NAMES_MOST && b.schedule.ctas == 0)
 			s->value[s->n++] = choose_word(SCHEDULE_CTAS, 1);
 		compare(s, (double)n * programs > all ? more * BESIDE : more, 1);
 		more += JOINED - 1;
