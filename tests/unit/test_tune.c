@@ -696,7 +696,7 @@ test_other_shapes(void **state)
 	TglTune t = tune(f, "sized", NULL, NULL);
 	assert_int_equal(t.n, 2);
 	assert_int_equal(t.candidate[1].state, TGL_TUNE_PRUNED);
-	assert_string_equal(t.candidate[1].why, "dimension 0 of 'y' is 16, but cdiv(N, B) is 32");
+	assert_string_equal(t.candidate[1].why, "dimension 0 of 'y' must be cdiv(N, B) = 32, not 16");
 	assert_int_equal(t.winner, 0);
 	tgl_tune_close(&t);
 }
