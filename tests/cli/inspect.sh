@@ -263,7 +263,7 @@ expect 0 'compared' inspect matmul.tgl --example large --explain -D ctas=1
 holds test "$(sed -n 's/^  estimated \([0-9.]* us\).*/\1/p' "$out")" = "$(sed -n 's/^ *[0-9.]*  \([0-9.]* us\): .*(chosen)/\1/p' "$out")"
 holds grep -q '^    refused [0-9]*: it needs more shared memory than a block has, as BM = ' "$out"
 holds grep -q '^    refused [0-9]*: the header refuses it' "$out"
-expect 0 "not the least: of several programs a multiprocessor, clusters of two are no slower" inspect matmul.tgl --example large --explain -D M=8192 -D N=8192 -D K=8192
+expect 0 "chosen: .*ctas = 2" inspect "$top/dsl_examples/attention.tgl" --example large --explain
 expect 0 '(chosen)' inspect matmul.tgl --example large --explain -D M=2048 -D N=2048 -D K=2048
 # least first, by what each is ranked as where that is not its estimate; those refused last
 awk '/^    [0-9][0-9.]*  [0-9.]+ us/ { print match($0, /ranked as [0-9.]+/) ? substr($0, RSTART + 10, RLENGTH - 10) : $2 }' "$out" >ranked
@@ -421,7 +421,7 @@ END
 expect 0 "estimated .*special functions" inspect f8.tgl
 expect 0 "estimated" inspect f8.tgl --target=sm_89
 refuse "special functions"
-expect 0 "chosen: BM = 128, BN = 256, .*specialize = true, ctas = 2; the default would take" inspect matmul.tgl --example large
+expect 0 "chosen: BM = 128, BN = 256, .*specialize = true; the default would take" inspect matmul.tgl --example large
 expect 0 '"chosen": "  chosen: B = ' inspect blocks.tgl --json
 expect 0 "twice for sm_86" inspect blocks.tgl --target=sm_86
 refuse "estimated"

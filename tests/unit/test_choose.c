@@ -144,9 +144,9 @@ test_binds_once(void **state)
 {
 	Case c = {0};
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
-	/* columns between powers of two (of so many rows none is between), which take two looks; as it is parted into roles,
-	 * in clusters; last programs shared; the bill of the launch; slots that fit */
-	assert_int_equal(c.binds, 3 * 7 * 3 + 2 + 4 + 1 + 1 + 2 * SOURCES);
+	/* columns between powers of two (of so many rows none is between), which take two looks; as it is parted into roles;
+	 * last programs shared; the bill of the launch; slots that fit */
+	assert_int_equal(c.binds, 3 * 7 * 3 + 2 + 3 + 1 + 1 + 2 * SOURCES);
 	assert_int_equal(value(&c, "BM"), 128);
 	assert_int_equal(value(&c, "BN"), 256);
 	assert_int_equal(value(&c, "warps"), 8);
@@ -161,7 +161,8 @@ test_specialize(void **state)
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
 	assert_int_equal(value(&c, "specialize"), 1);
 	assert_int_equal(value(&c, "stages"), 4);       /* what is written goes in pieces */
-	assert_int_equal(value(&c, "ctas"), 2);
+	for (int i = 0; i < c.n; i++)
+		assert_string_not_equal(c.chosen[i].name, "ctas");
 	compile_close(c.cx);
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 512, 512, 512));
 	for (int i = 0; i < c.n; i++) {
@@ -390,7 +391,7 @@ test_fixed(void **state)
 	assert_true(choose(&c, PRODUCT(PLAIN, SPACE), 8192, 8192, 8192));
 	for (int i = 0; i < c.n; i++)
 		assert_string_not_equal(c.chosen[i].name, "BN");
-	assert_int_equal(c.binds, 3 * 3 + 2 + 4 + 1 + 1 + SOURCES);     /* as in test_binds_once */
+	assert_int_equal(c.binds, 3 * 3 + 2 + 3 + 1 + 1 + SOURCES);     /* as in test_binds_once */
 	compile_close(c.cx);
 }
 

@@ -272,14 +272,14 @@ share_of_clusters(Search *s, int ranks, double common)
 	return f && func_cluster(f) == ranks && f->cluster_common >= common ? cluster_share(f, with.grid) : 0;
 }
 
-/* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs: 4096 x 14336 x 4096
- * takes 0.95 of the time on an H200, 4096^3 0.99 to 1.01.  Not for a small part of what they copy: attention whose heads
- * share 64 of 320 channels, causal, took 496 us in pairs, which take programs in a fixed order, and 340.  Nor where copies
- * wait for device memory: where it takes .16 to .21 of a launch pairs cost 2 to 5 %, at .5 4 to 19 %. */
+/* Clusters of two where the estimate sees no difference, but each multiprocessor has several programs of several products,
+ * as attention.  A lone product takes an H200 longer so: 8192^3 1.009 of the time, in e4m3 1.018.  Not for a small part of
+ * what they copy: attention whose heads share 64 of 320 channels, causal, took 496 us in pairs, which take programs in a
+ * fixed order, and 340.  Nor where copies wait for device memory: at .16 to .21 of a launch pairs cost 2 to 5 %. */
 static void
 add_cluster(Search *s, const Bound *b)
 {
-	if (stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->schedule.pingpong == 1 ||
+	if (s->is_one || stands(s, SCHEDULE_CTAS) || s->n == NAMES_MOST || b->schedule.pingpong == 1 ||
 	    choose_programs(b) <= PAIRS_EACH * s->t->rates->multiprocessors || !search_may_pair(s, b) ||
 	    search_waits_for_memory(s, b))
 		return;
@@ -458,7 +458,7 @@ choose_for(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how,
 	bool ok = false;
 	*n = 0;
 	bool is_shared = search_split(&s, true) > 1;        /* that of products knows no part of a loop with merge */
-	bool is_by_warps = s.is_whole && s.is_lone_decode;
+	bool is_by_warps = s.is_whole && s.is_one;
 	ChooseBinding quiet = *how;
 	quiet.why = NULL;
 	s.how = is_by_warps ? &quiet : how;             /* what it compares is not the last word */

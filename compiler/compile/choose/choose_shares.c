@@ -35,7 +35,7 @@ search_split(Search *s, bool merged)
 	candidates_next(&apart);
 	Func *f = choose_simplified(s->k, s->first, s->t);
 	s->products = f && choose_count_dots(f) > 0;
-	s->is_lone_decode = s->products && choose_count_dots(f) == 1;
+	s->is_one = s->products && choose_count_dots(f) == 1;
 	s->is_whole = f && choose_is_whole(s->k, f, s->first, s->t);
 	s->is_nest = s->products && choose_is_nest(f);
 	s->is_merged = s->products && choose_merges_few(f);

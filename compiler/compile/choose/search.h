@@ -17,7 +17,7 @@ typedef struct Search {
 	bool divides;                                           /* blocks can share a program's loop */
 	bool joins;                                             /* … that carries other states than sums */
 	bool products;                                          /* the kernel multiplies matrices */
-	bool is_lone_decode;                                    /* of one product, for which both choose */
+	bool is_one;                                            /* of one product */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
 	bool adds_roles, adds_split, adds_groups;               /* specialize, split, pingpong: no header lists them */
 	bool is_nest;                                           /* one product in a loop within another */
