@@ -185,6 +185,22 @@ target_gather_registers(const Target *t, int warpgroups)
 	return t->has & HAS_SETMAXNREG && warpgroups >= 1 && warpgroups <= LEN(split) ? split[warpgroups - 1] : NULL;
 }
 
+int
+target_registers(const Target *t, int warps)
+{
+	enum { UNIT = 8 };                              /* of 32 threads' registers: allocated by 256 (Programming Guide) */
+	return MIN(t->registers / (t->lanes * warps) / UNIT * UNIT, t->max_registers);
+}
+
+/* The sums, a left operand's fragment, and 26 more: ptxas 13.0 refuses n = 144, 160, 176, 192 and 208 with fewer than 98,
+ * 106, 114, 122 and 130, and with 4 more each where A is in registers (C7602). */
+int
+wgmma_registers(int n, bool register_a)
+{
+	enum { BESIDE = 26, FRAGMENT = 4 };
+	return n / 2 + BESIDE + (register_a ? FRAGMENT : 0);
+}
+
 bool
 target_has_function(const Target *t, const char *name)
 {

@@ -158,6 +158,10 @@ const WgmmaInfo *target_wgmma(const Target *t, DType a, DType b, DType acc, int6
 /* Registers of a thread of the producer and of so many warpgroups that consume (setmaxnreg); NULL: no such split. */
 const int *target_role_registers(const Target *t, int warpgroups);
 const int *target_gather_registers(const Target *t, int warpgroups);    /* where all of the producer's threads copy */
+/* Registers of a thread in a block of so many warps, as ptxas limits them: with roles too, whose consumers have more by
+ * setmaxnreg; what one instruction needs. */
+int target_registers(const Target *t, int warps);
+int wgmma_registers(int n, bool register_a);
 /* How a warpgroup holds the 64 rows and n columns of D. */
 Layout wgmma_layout_c(const WgmmaInfo *i);
 /* How each of its warps holds its 16 rows of A, if that is in registers. */

@@ -50,6 +50,15 @@ done
 # of an instruction of warpgroups whose sums leave a thread no register assemblers make nothing: warps multiply
 expect 0 "dot .* m16n8k16.bf16 .*: one instruction's sums take all registers that a thread has of so many$" \
     inspect mm.tgl --target=sm_90a -D BM=256 -D BN=256 -D warps=16
+expect 0 "m16n8k16.bf16 .*: one instruction's sums take all registers" inspect mm.tgl --target=sm_90a -D BM=256 -D BN=208 -D warps=16
+# beside a producer's warps ptxas compiles consumers for 96 registers, of which 136 columns take 94
+for n in 128 136; do
+	expect 0 "^  .* roles .*16 warps compute" inspect mm.tgl --target=sm_90a -D BM=256 -D BN=$n -D warps=16 -D specialize=true
+	refuse W1219
+done
+expect 0 "specialize = true. has no effect: one instruction's sums take all registers that a thread has beside the producer's .W1219" \
+    inspect mm.tgl --target=sm_90a -D BM=256 -D BN=144 -D warps=16 -D specialize=true
+holds grep -q 'wgmma.n144k16.bf16' "$out"
 # heads of 256 with a bias: sixteen warps would spill; in roles the results go through one buffer, for two have no room
 cat >att.tgl <<'END'
 kernel att<BM = 64, BN = 64, D = 256>(q: in bf16[S, D], k: in bf16[S, D], v: in bf16[S, D], bias: in bf16[H, S, S], o: out bf16[H, S, D])

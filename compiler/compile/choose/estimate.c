@@ -209,8 +209,8 @@ resident(const Estimate *e)
 	if (e->chained)
 		return shared <= t->shared_bytes && fits_role(e);
 	const int *roles = e->parted ? target_role_registers(t, e->warps / 4 * e->groups) : NULL;
-	double held = e->registers + e->loose_registers + e->sources;
-	if (roles && held + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM) > roles[1])
+	double held = e->registers + e->loose_registers + e->sources + (e->own_sums > 1 ? BESIDE_SUMS : BESIDE_SUM);
+	if (roles && (held > roles[1] || e->instruction > target_registers(t, e->warps * e->groups + 4)))
 		return 0;
 	bool is_apart = e->adds_apart || estimate_fills(e) > 0, is_known = roles && e->own_sums > 1;
 	if (shared > t->shared_bytes || (!is_known && registers > (is_apart ? REGISTERS_APART : REGISTERS_MOST)))

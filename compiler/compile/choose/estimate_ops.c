@@ -164,6 +164,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		bool flipped, turns = bits != 16 && dot_operand_root(op->in[1], &flipped)->def && !flipped;
 		e->warpgroup_dots++;
 		e->registers += (double)type_count(c) / threads;
+		e->instruction = MAX(e->instruction, wgmma_registers((int)rows, turns));
 		u->products += count / (e->t->rates->products_warpgroup * 16 / bits);
 		double taken = turns ? estimate_take_turned(e, op, u) : bytes_of(b) / SHARED_RATE;
 		u->shared += taken + bytes_of(a) * columns / 64 / SHARED_RATE;
@@ -186,6 +187,7 @@ add_dot(Estimate *e, Op *op, Use *u)
 		e->decodes_less |= w.decodes && e->warps > 1 << WARPGROUP && !dot_is_chained(e->f, op) &&
 		    dot_decodes_rows(op, e->t, WARPGROUP);
 		e->warpgroup_dots++;
+		e->instruction = MAX(e->instruction, wgmma_registers(w.info->n, w.register_a));
 		bool is_behind = op->home == e->f->body && e->trips > 0;        /* what loops have left */
 		e->loops += !is_behind && e->home != op->home, e->home = is_behind ? e->home : op->home;
 		e->rows = MAX(e->rows, rows);

@@ -79,6 +79,7 @@ typedef struct Estimate {
 	bool is_narrow;                                 /* a product of no more than 64 rows or columns */
 	bool is_fma;                                    /* the lone product is by multiplications */
 	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
+	int instruction;                                /* registers of the one with the most columns */
 	int own_sums;                                   /* products of warpgroups whose sums no other one adds to */
 	int loops;                                      /* blocks of the function that hold such products */
 	const Block *home;                              /* the last one's */

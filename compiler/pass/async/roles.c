@@ -313,6 +313,15 @@ roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read)
 	return is_of_program(&p, loop) && ALL_OF(i, read->in[0]->type->rank, need(&p, read->in[1 + i])) && need_loops(&p);
 }
 
+/* ptxas compiles consumers for what each thread has of all roles' warps, though setmaxnreg gives them more. */
+static bool
+fits_registers(const Parting *p)
+{
+	int most = target_registers(p->t, WARPGROUP * (1 + pingpong_warpgroups(p->f)));
+	return !ANY_OP(op, p->f->body, wgmma_named(attr_mma(op)) &&
+	    wgmma_registers(wgmma_named(attr_mma(op))->n, attr_register_a(op)) > most);
+}
+
 static bool
 can_part(Parting *p)
 {
@@ -323,6 +332,8 @@ can_part(Parting *p)
 		return false;
 	if (warps % WARPGROUP || !target_role_registers(p->t, pingpong_warpgroups(p->f)))
 		return refuse(p, "registers are divided between warpgroups, of which 1 to 4 compute");
+	if (!fits_registers(p))
+		return refuse(p, "one instruction's sums take all registers that a thread has beside the producer's");
 	if (ANY_OP(op, p->programs->region[0],
 		op_is_loop(op) && ANY_OF(i, op->nout, op->out[i].type->kind == TYPE_TOKEN)))
 		return refuse(p, "a loop carries tokens");

@@ -29,7 +29,6 @@
 #include <string.h>
 
 enum { WARPGROUP_BITS = 2, ROW_BITS = 6, COLUMN_BITS = 3, ROW_BYTES_LEAST = 32 };
-enum { BESIDE_SUMS = 12 };                              /* registers of an instruction: a left operand's, and addresses */
 enum { COLUMNS_APART = 128, PART_APART = 192 };        /* of an instruction summed apart: of a whole tile's columns */
 enum { DECODE_ROWS = 128, DECODE_DEPTH_LEAST = 32, DECODE_OPS = 128 };     /* the last one: that make an element */
 
@@ -223,7 +222,7 @@ dot_wgmma_reason(const Op *dot, const Target *t, int warps, bool chained, DotWgm
 	if (computed && is_byte && pays_for_putting(dot) && dot_decodes_rows(dot, t, warps))
 		right = NULL;
 	out->decodes = computed && !right;
-	if (out->info->n / 2 + BESIDE_SUMS > t->registers / t->lanes >> warps)
+	if (wgmma_registers(out->info->n, out->register_a) > target_registers(t, 1 << warps))
 		return "one instruction's sums take all registers that a thread has of so many";
 	return left ? left : right;
 }
@@ -242,6 +241,7 @@ dot_transposes(const Op *dot, int64_t rows, const Target *t, int warps)
 		return false;
 	const WgmmaInfo *info = target_wgmma(t, b->elem, a->elem, acc->elem, rows);
 	return info && info->n == rows && log2_ceil(rows) == log2_ceil(acc->extent[0]) && a->extent[1] >= info->k &&
+	    wgmma_registers(info->n, false) <= target_registers(t, 1 << warps) &&
 	    !operand_reason(dot, 0, t, &computed[0], &turns) && !operand_reason(dot, 1, t, &computed[1], &turns) &&
 	    !computed[0] && !computed[1];
 }
