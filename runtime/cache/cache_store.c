@@ -130,6 +130,13 @@ finish(Cache *c, int r)
 	return r;
 }
 
+/* Eviction leaves less than the limit, so that not every entry that comes makes one go. */
+static int64_t
+left_of(int64_t limit)
+{
+	return limit / 10 * 9;
+}
+
 static bool
 put_once(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size)
 {
@@ -139,7 +146,7 @@ put_once(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, 
 	int r = insert(c, key, about, bytes, size);
 	bool evicts = r == SQLITE_OK && total_bytes(c) > limit;
 	if (evicts)
-		r = evict(c, limit / 10 * 9); /* so that not every one that comes makes one go */
+		r = evict(c, left_of(limit));
 	r = finish(c, r);
 	if (r == SQLITE_OK && evicts)
 		cache_run(c, "PRAGMA incremental_vacuum");
@@ -150,7 +157,8 @@ void
 cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size)
 {
 	int before = cache_rebuilds(c);
-	if ((int64_t)size > cache_limit(c) || put_once(c, key, about, bytes, size))
+	bool evicts_itself = (int64_t)size > left_of(cache_limit(c));   /* and all others with it */
+	if (evicts_itself || put_once(c, key, about, bytes, size))
 		return;
 	if (cache_rebuilds(c) > before) /* a new one was begun */
 		put_once(c, key, about, bytes, size);

@@ -230,9 +230,11 @@ test_eviction(void **state)
 	assert_true(is_there(c, 20, 10000));
 	assert_true(is_there(c, 21, 25000));
 	assert_false(is_there(c, 2, 10000));
-	put(c, 22, 100001); /* more than all of it: not kept, and nothing goes for it */
-	assert_false(is_there(c, 22, 100001));
+	put(c, 22, 90001); /* more than what is left: not kept, and nothing goes for it */
+	assert_false(is_there(c, 22, 90001));
 	assert_true(is_there(c, 21, 25000));
+	put(c, 23, 90000);
+	assert_true(is_there(c, 23, 90000));
 	assert_null(cache_warning(c));
 	cache_close(c);
 }
