@@ -61,14 +61,14 @@ read_targets(Pack *p)
 	return p->targets.n + p->apples.n > 0 || (cli_misuse("--target names no GPU"), false);
 }
 
-/* The file's name without folder and ending, or of several files the folder's, as a name of C. */
+/* --name's, else the file's without folder and ending, or of several files the folder's, as a name of C. */
 static const char *
 choose_name(const Pack *p)
 {
+	if (cli_has(p->cli, OPT_NAME))
+		return p->cli->value[OPT_NAME];
 	const char *path = p->cli->args.n == 1 ? p->cli->args.at[0] : p->folder, *slash = strrchr(path, '/');
-	char *name = arena_strdup(p->cx->mem, cli_has(p->cli, OPT_NAME) ? p->cli->value[OPT_NAME]
-					      : slash                   ? slash + 1
-									: path);
+	char *name = arena_strdup(p->cx->mem, slash ? slash + 1 : path);
 	size_t n = strlen(name), end = strlen(".tgl");
 	if (n > end && strcmp(name + n - end, ".tgl") == 0)
 		name[n - end] = 0;
@@ -82,17 +82,25 @@ choose_name(const Pack *p)
 
 static const char *const ends[] = {"open", "open_cpu", "close", "error", "load", "sync"};
 
+/* Letters, digits and _, no digit first. */
+static bool
+begins_name(const char *word)
+{
+	return !char_is_digit(*word) &&
+	    ALL_OF(i, (int)strlen(word), char_is_letter(word[i]) || char_is_digit(word[i]) || word[i] == '_');
+}
+
 /* Names of functions that --name and --prefix make. */
 static bool
 are_names(const Pack *p)
 {
 	const char *prefix = cli_has(p->cli, OPT_PREFIX) ? p->cli->value[OPT_PREFIX] : "";
-	bool is_word = !char_is_digit(*prefix);
-	for (const char *s = prefix; *s; s++)
-		is_word &= char_is_letter(*s) || char_is_digit(*s) || *s == '_';
-	if (!is_word)
+	if (!begins_name(prefix))
 		return cli_misuse("--prefix goes before names of C: letters, digits and _, no digit first; found '%s'",
 			   prefix), false;
+	if (!*p->name || !begins_name(p->name))
+		return cli_misuse("--name begins names of C: letters, digits and _, no digit first; found '%s'", p->name),
+		       false;
 	for (int i = 0; i < LEN(ends); i++) {
 		const char *function = arena_printf(p->cx->mem, "%s_%s", p->name, ends[i]);
 		if (pack_is_reserved(function))
