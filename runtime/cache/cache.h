@@ -68,7 +68,7 @@ typedef struct CacheAbout {
 } CacheAbout;
 
 bool cache_get(Cache *c, const Hash *key, Text *bytes);
-void cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size);
+bool cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size);
 /* Every entry, used last first, until `each` returns false. */
 void cache_each(Cache *c, bool (*each)(void *user, const TglCacheEntry *e), void *user);
 /* Entries and their bytes in all. */

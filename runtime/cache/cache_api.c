@@ -165,8 +165,7 @@ copy_entry(void *user, const TglCacheEntry *e)
 	Text bytes = {0}, there = {0};
 	key_read(e->key, &key);
 	if (e->current && !cache_get(c->to, &key, &there) && cache_get(c->from, &key, &bytes)) {
-		cache_put(c->to, &key, &(CacheAbout){e->kernel, e->file, e->target, e->values}, bytes.at, bytes.n);
-		c->n++;
+		c->n += cache_put(c->to, &key, &(CacheAbout){e->kernel, e->file, e->target, e->values}, bytes.at, bytes.n);
 	}
 	text_close(&bytes);
 	text_close(&there);

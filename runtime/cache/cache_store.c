@@ -153,15 +153,15 @@ put_once(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, 
 	return r == SQLITE_OK;
 }
 
-void
+bool
 cache_put(Cache *c, const Hash *key, const CacheAbout *about, const void *bytes, size_t size)
 {
 	int before = cache_rebuilds(c);
 	bool evicts_itself = (int64_t)size > left_of(cache_limit(c));   /* and all others with it */
-	if (evicts_itself || put_once(c, key, about, bytes, size))
-		return;
-	if (cache_rebuilds(c) > before) /* a new one was begun */
-		put_once(c, key, about, bytes, size);
+	if (evicts_itself)
+		return false;
+	return put_once(c, key, about, bytes, size) ||
+	    (cache_rebuilds(c) > before && put_once(c, key, about, bytes, size));       /* a new one was begun */
 }
 
 /* ---- what there is ---- */

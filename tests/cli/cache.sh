@@ -43,6 +43,8 @@ expect 0 "^0 exported" cache export "$work/shared"
 expect 2 "cache export takes a folder" cache export
 : >"$work/file"
 expect 1 "warning: the folder .*/file' of the cache cannot be made" cache export "$work/file"
+holds grep -q "^0 exported" "$out"
+TEGULA_CACHE_LIMIT=1K TEGULA_CACHE_DIR="$work/small" expect 0 "^0 imported" cache import "$work/shared"
 TEGULA_CACHE_DIR="$work/there" expect 0 "^2 imported" cache import "$work/shared"
 TEGULA_CACHE_DIR="$work/there" expect 0 "^2 compiled kernels" cache list
 TEGULA_CACHE_DIR="$work/there" expect 0 '"imported": 0' cache import "$work/shared" --json
