@@ -164,6 +164,8 @@ bool session_checks(Session *s, TglCase *c, void (*each)(void *user, const TglCh
 /* Prints what the last call reported, as text or JSON; returns EXIT_WRONG, which is also the session's status. */
 int session_error(Session *s);
 void session_warnings(Session *s);                          /* prints warnings of a call that went well */
+/* Is it a kernel of the file, or of a file without kernels one that it imports? */
+bool session_is_chosen(TglProgram *p, TglKernel *k, const char *path);
 /* The kernel named, or the only one of the file; NULL after printing. */
 TglKernel *session_kernel(Session *s, TglProgram *p, const char *path, const char *name);
 /* -D and --arg as arguments for a case; false after printing.  Tensors read from files end up in *opened. */

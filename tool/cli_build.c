@@ -32,6 +32,14 @@ cli_no_kernel(const Cli *cli, const Program *p, const char *name)
 	return cli_wrong("there is no kernel '%s'; %s", name, name_advice(cli->mem, name, names, p->kernels.n));
 }
 
+bool
+cli_is_chosen(const Program *p, const Kernel *k, const char *name, int file)
+{
+	if (name)
+		return strcmp(k->name, name) == 0;
+	return k->item->place.file == file || !ANY_OF(i, p->kernels.n, p->kernels.at[i]->item->place.file == file);
+}
+
 /* A -D value as sema takes it. */
 static bool
 define(Compile *cx, const Pair *pair, NamedConst *out)

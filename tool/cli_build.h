@@ -13,6 +13,9 @@ int cli_source(const Cli *cli, Compile *cx);
 int cli_report(const Cli *cli, Compile *cx, int status);
 /* Prints that a file has no such kernel, and which it has; EXIT_WRONG. */
 int cli_no_kernel(const Cli *cli, const Program *p, const char *name);
+/* Is it the kernel of that name, without one (NULL) a kernel of the file, or of a file without kernels one that it
+ * imports? */
+bool cli_is_chosen(const Program *p, const Kernel *k, const char *name, int file);
 /* The row named by --target, NULL for the cpu device; false after an error. */
 bool cli_target(const Cli *cli, Compile *cx, const Target **out);
 /* A kernel after the pipeline of a target, with the sizes of `ex` (NULL: of --example, else the first one) and -D; *bound

@@ -150,6 +150,13 @@ session_checks(Session *s, TglCase *c, void (*each)(void *user, const TglCheck *
 	return true;
 }
 
+bool
+session_is_chosen(TglProgram *p, TglKernel *k, const char *path)
+{
+	return strcmp(tgl_kernel_file(k), path) == 0 ||
+	    !ANY_OF(i, tgl_program_kernels(p), strcmp(tgl_kernel_file(tgl_program_kernel(p, i)), path) == 0);
+}
+
 TglKernel *
 session_kernel(Session *s, TglProgram *p, const char *path, const char *name)
 {
@@ -164,7 +171,7 @@ session_kernel(Session *s, TglProgram *p, const char *path, const char *name)
 	int n = 0;
 	for (int i = 0; i < tgl_program_kernels(p); i++) {
 		TglKernel *k = tgl_program_kernel(p, i);
-		if (strcmp(tgl_kernel_file(k), path) != 0)
+		if (!session_is_chosen(p, k, path))
 			continue;
 		text_printf(&names, "%s%s", n++ ? ", " : "", tgl_kernel_name(k));
 		only = k;

@@ -67,20 +67,11 @@ put_stage(const Cli *cli, Module *m, const Target *t, Stage stage, const Bound *
 	return ok;
 }
 
-static bool
-is_chosen(const Kernel *k, const char *name, int file)
-{
-	return name ? strcmp(k->name, name) == 0 : k->item->place.file == file;
-}
-
 /* A cubin holds the code of one. */
 static bool
 is_one(const Program *p, const char *name, int file)
 {
-	int n = 0;
-	for (int i = 0; i < p->kernels.n; i++)
-		n += is_chosen(p->kernels.at[i], name, file);
-	return n <= 1;
+	return COUNT_OF(i, p->kernels.n, cli_is_chosen(p, p->kernels.at[i], name, file)) <= 1;
 }
 
 static int
@@ -102,7 +93,7 @@ build_kernels(const Cli *cli, Compile *cx, int file, Stage stage, const Target *
 		    cli->args.at[0]);
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && status == EXIT_GOOD; i++) {
 		Kernel *k = p->kernels.at[i];
-		if (!is_chosen(k, name, file))
+		if (!cli_is_chosen(p, k, name, file))
 			continue;
 		Bound bound;
 		Module *m = cli_bound_module(cli, k, NULL, t ? t->name : "cpu", &passes, &misuse, &bound, NULL);

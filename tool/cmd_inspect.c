@@ -289,7 +289,7 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		Inspection x;
 		Text out = {0};
 		ChooseWhy why = {.mem = cx->mem};
-		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
+		if (!cli_is_chosen(p, k, name, file))
 			continue;
 		n++;
 		Bound bound;

@@ -129,7 +129,7 @@ race_target(Session *s, TglProgram *p, const char *target, uint64_t seed, Tally 
 	}
 	for (int i = 0; i < tgl_program_kernels(p); i++) {
 		TglKernel *k = tgl_program_kernel(p, i);
-		if (strcmp(tgl_kernel_file(k), path) == 0 && !race_kernel(s, k, target, seed, t))
+		if (session_is_chosen(p, k, path) && !race_kernel(s, k, target, seed, t))
 			return false;
 	}
 	return true;

@@ -55,7 +55,7 @@ report_file(const Cli *cli, Compile *cx, int file, const Target *t)
 	}
 	for (int i = 0; i < p->kernels.n && cx->nerrors == 0 && ok; i++) {
 		Kernel *k = p->kernels.at[i];
-		if (name ? strcmp(k->name, name) != 0 : k->item->place.file != file)
+		if (!cli_is_chosen(p, k, name, file))
 			continue;
 		json_t *of = report_gather(cli, k, t, &misuse);
 		ok = of != NULL;

@@ -38,6 +38,29 @@ expect 1 "has no kernel" build empty.tgl
 expect 1 "no example to check" check empty.tgl
 holds "$tegula" fmt empty.tgl
 
+# Of a file that has none the kernels that it imports are taken, by every command; of one that has some, only those.
+mkdir lib
+for k in one two; do
+	echo "kernel $k(x: in f32[N], y: out f32[N]) grid(p: cdiv(N, 64)) { y[p * 64 +: 64] = 2.0 * x[p * 64 +: 64]; }
+example $k { N = 100; x = normal(0, 1); }"
+done >lib/both.tgl
+grep one lib/both.tgl >lib/one.tgl
+echo 'import "lib/one.tgl";' >imports.tgl
+expect 0 '^one on cpu' run imports.tgl
+expect 0 'kernel @one' build imports.tgl
+expect 0 '^one for sm_90a' inspect imports.tgl
+expect 0 '^one .*clean' race imports.tgl --target=sm_80
+expect 0 '' report imports.tgl -o imports.html
+expect 0 '^one: ' pack imports.tgl --target=cpu -o packed
+echo 'import "lib/both.tgl";' >imports.tgl
+expect 2 "has 2 kernels: name one of one, two" run imports.tgl
+expect 0 'kernel @two' build imports.tgl
+echo 'import "lib/one.tgl"; kernel own(y: out f32[N]) grid(p: cdiv(N, 64)) { y[p * 64 +: 64] = zeros([64]); }
+example own { N = 100; }' >imports.tgl
+expect 0 '^own on cpu' run imports.tgl
+expect 0 'kernel @own' build imports.tgl
+refuse '@one'
+
 # Noise, a line of 10 MB, a million levels of nesting.
 head -c 100000 "$tegula" >noise.tgl
 expect 1 "error: " build noise.tgl

@@ -217,7 +217,7 @@ read_file(Pack *p, const char *path)
 	Program *program = program_open(p->cx, file);
 	program_check(program);
 	for (int i = 0; i < program->kernels.n; i++)
-		if (program->kernels.at[i]->item->place.file == file)
+		if (cli_is_chosen(program, program->kernels.at[i], NULL, file))
 			vec_push(p->cx->mem, &p->found, program->kernels.at[i]);
 	return p->cx->nerrors == 0 && (p->found.n > n || (cli_wrong("'%s' has no kernel", path), false));
 }
