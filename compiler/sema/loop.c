@@ -167,6 +167,27 @@ elab_merge(Elab *e, const Stmt *s, Op *loop, const Carried *c)
 	bindings_take(e, &c->vars, op->out);
 }
 
+/* Trips of from .. end, INT64_MAX if there are more. */
+static int64_t
+trips(int64_t from, int64_t end, int64_t step)
+{
+	uint64_t span = step > 0 ? (uint64_t)end - (uint64_t)from : (uint64_t)from - (uint64_t)end;
+	uint64_t by = step > 0 ? (uint64_t)step : -(uint64_t)step;
+
+	if (step > 0 ? from >= end : from <= end)
+		return 0;
+	return (int64_t)MIN((span - 1) / by, (uint64_t)INT64_MAX - 1) + 1;
+}
+
+/* Over whole tensors all dimensions are known: a loop over one of extent 0 has no trip, and its body no index that is in
+ * range. */
+static bool
+has_no_trip(const Elab *e, const Val range[3])
+{
+	return e->whole && ALL_OF(i, 3, range[i].kind == VAL_INT) &&
+	    trips(range[0].i, range[1].i, range[2].i) == 0;
+}
+
 void
 elab_for(Elab *e, const Stmt *s)
 {
@@ -175,6 +196,8 @@ elab_for(Elab *e, const Stmt *s)
 	Value *bound[3];
 	bool ok = range_vals(e, s, range);
 
+	if (ok && has_no_trip(e, range))
+		return;
 	for (int i = 0; i < 3; i++) {
 		bound[i] = ok ? val_index(e, &range[i], what[i]) : NULL;
 		ok &= bound[i] != NULL;
@@ -234,18 +257,6 @@ elab_while(Elab *e, const Stmt *s)
 	region_end(e, &r);
 	run_body(e, s, op->region[1], 0, &c);
 	bindings_take(e, &c.vars, op->out);
-}
-
-/* Trips of from .. end, INT64_MAX if there are more. */
-static int64_t
-trips(int64_t from, int64_t end, int64_t step)
-{
-	uint64_t span = step > 0 ? (uint64_t)end - (uint64_t)from : (uint64_t)from - (uint64_t)end;
-	uint64_t by = step > 0 ? (uint64_t)step : -(uint64_t)step;
-
-	if (step > 0 ? from >= end : from <= end)
-		return 0;
-	return (int64_t)MIN((span - 1) / by, (uint64_t)INT64_MAX - 1) + 1;
 }
 
 static int64_t least_steps(const StmtList *body);

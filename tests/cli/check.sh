@@ -54,6 +54,25 @@ holds grep -q '^tegula: pairs on cpu takes about [0-9]* minutes here; --example=
 holds test "$(awk '/^pairs/ { print $2 }' "$out" | head -1)" = few
 holds test "$(grep -c 'takes about' "$err")" = 1
 rm own/large.tgl
+# a reference's loop over a dimension of extent 0 has no trip, and an index of one no error
+cat >own/none.tgl <<'END2'
+kernel mv(a: in f32[M, K], b: in f32[K], c: out f32[M]) grid(p: cdiv(M, 16)) {
+    var acc = zeros([16]);
+    for k in range(0, K, 16) { acc += sum(a[p * 16 +: 16, k +: 16] * b[k +: 16][new, :], axis = 1); }
+    c[p * 16 +: 16] = acc + 1.0;
+}
+reference mv {
+    let x = a[:, :];
+    var s = full([M], 1.0);
+    for k in range(K) { s += x[:, k] * b[k]; }
+    for k in range(K - 1, -1, -1) { s += 0.0 * x[0, k]; }
+    c[:] = s;
+}
+example mv { M = 20; K = 30; a = normal(0, 1); b = normal(0, 1); }
+example mv "none" { M = 20; K = 0; a = zeros; b = zeros; }
+END2
+expect 0 '^2 good, 0 wrong, 0 failed, 0 without' check own/none.tgl --device=cpu
+rm own/none.tgl
 # an error of the source is said once, whatever the number of devices
 echo 'kernel k(x: in f32[8], y: out f32[8]) { y[:] = z[:]; } example k { x = normal(0, 1); }' >wrong.tgl
 expect 1 '7 failed' check wrong.tgl --device=simt
