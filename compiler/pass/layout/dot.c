@@ -72,12 +72,16 @@ dot_mma(const Op *dot, const Target *t)
 	return !m && dtype_is_f8(a) && dtype_is_f8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
 
+/* Integers of 16 bits are bytes less a zero point as a rule: then a product of bytes is written as well. */
 static const char *
 no_instruction(const Op *dot, const Target *t)
 {
-	return arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s", t->name,
-	    dtype_info[dot->in[0]->type->elem].text, dtype_info[dot->in[1]->type->elem].text,
-	    dtype_info[dot->out[0].type->elem].text);
+	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
+	bool is_word = acc == TY_I32 && MAX(dtype_info[a].bits, dtype_info[b].bits) == 16;
+	return arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s%s", t->name,
+	    dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text,
+	    is_word && find_mma(t, TY_I8, TY_I8, TY_I32, 1) ? ", but for 8 bits: zero points come off the sums "
+							    "(docs/language.md, Products)" : "");
 }
 
 static const MmaInfo *
