@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { MOST_PROGRAMS = 12 };
+enum { MOST_INPUT = 1 << 24 };                          /* elements: 12.9 GB in five dimensions took 40 s to fill */
 
 /* ---- the grid ---- */
 
@@ -105,16 +106,22 @@ input_make(Maker *g, DType elem, int rank, Form form)
 {
 	Param *p = param_add(g, USE_READ, elem, "x");
 	const char *dims = "";
+	int64_t elements = 1;
 	p->rank = rank;
 	for (int d = 0; d < rank; d++) {
-		const char *dim = arena_printf(g->s->mem, "N%d", pick(g, MAX_SIZES));
+		int size = pick(g, MAX_SIZES), n = g->s->size[size];
+		const char *dim = arena_printf(g->s->mem, "N%d", size);
 		p->extent[d] = -1;
 		if (chance(g, 45)) {
 			p->extent[d] = form.rank && chance(g, 60)
 					   ? form.extent[pick(g, form.rank)]
 					   : extent_named(g);
 			dim = arena_printf(g->s->mem, "#%d#", p->extent[d]);
+			n = extent_value(g->s, p->extent[d]);
 		}
+		if (elements * n > MOST_INPUT)
+			dim = "1", n = 1, p->extent[d] = -1;
+		elements *= n;
 		dims = arena_printf(g->s->mem, "%s%s%s", dims, d ? ", " : "", dim);
 	}
 	bool strided = chance(g, 10) && !dtype_is_packed(elem);
