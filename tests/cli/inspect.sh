@@ -102,6 +102,22 @@ refuse 'fetch'
 expect 0 "'dynamic = true' has no effect: blocks of a cluster take neighbours together" inspect matmul.tgl --example large -D dynamic=true -D ctas=2 -D specialize=true
 
 # Batches of small products: blocks that take turns wait for their first operands, and warps divide no loop of one iteration.
+# two slots of 68 KB leave no room for a second block: a block has three
+cat >low.tgl <<'END'
+kernel low<BM = 128, BN = 128, BK = 128, R = 16, warps = 8, specialize = false>(x: in bf16[M, K], w: in bf16[K, N], a: in bf16[K, R], y: out bf16[M, N], z: out bf16[M, R])
+    grid(i: cdiv(M, BM), j: cdiv(N, BN)) {
+    var acc = zeros([BM, BN]);
+    var low = zeros([BM, R]);
+    for k in range(0, K, BK) {
+        let t = x[i * BM +: BM, k +: BK];
+        acc += t @ w[k +: BK, j * BN +: BN];
+        low += t @ a[k +: BK, :];
+    }
+    y[i * BM +: BM, j * BN +: BN] = acc;
+    if j == 0 { z[i * BM +: BM, :] = low; }
+}
+END
+expect 0 'buffer<3 x bf16.128, 128.>' inspect low.tgl -D M=4096 -D N=4096 -D K=4096
 cp "$top/dsl_examples/batched_matmul.tgl" .
 expect 0 'chosen: .*specialize = true' inspect batched_matmul.tgl -D B=16 -D M=512 -D N=2048 -D K=128
 expect 0 'chosen: BM = 64, BN = 64, BK = 64' inspect batched_matmul.tgl -D B=512 -D M=64 -D N=64 -D K=64

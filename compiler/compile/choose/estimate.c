@@ -175,8 +175,8 @@ shared_bytes(const Estimate *e)
 	return splits_in_cluster(e) ? MAX(shared, e->sums + SYSTEM_BYTES) : shared;
 }
 
-/* What pass pipeline makes slots for, where no header says how many: room for two blocks, if registers have it.  128 x 128
- * of f32 in steps of 64 has two, and takes 101 us of 128 x 14336 x 4096 in tf32, 67 with six of 32. */
+/* What pass pipeline makes slots for at least, where no header says how many: room for two blocks, if registers have it.
+ * 128 x 128 of f32 in steps of 64 with two takes 101 us of 128 x 14336 x 4096 in tf32, 67 with six of 32. */
 static double
 own_room(const Estimate *e)
 {

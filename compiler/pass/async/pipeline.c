@@ -291,24 +291,24 @@ fixed_bytes(const Pipeline *p)
 	return n + (puts && p->f->schedule.specialize == 1 ? result_bytes(p) : 0);
 }
 
-/* As asked, else as many as leave room for two blocks where registers do too, but two at least if one block has room
- * for them; more of a loop that waits for memory, until enough is under way. */
+/* As asked, else as many as leave room for two blocks, where two slots do and registers too, or as one block has room for;
+ * more of a loop that waits for memory, until enough is under way. */
 static int
 choose_stages(const Pipeline *p)
 {
 	int64_t each = pipeline_stage_bytes(p, false), scratch = scratch_bytes(p) + fixed_bytes(p);
-	int64_t decoded = decoded_bytes(p);
-	int64_t room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
+	int64_t decoded = decoded_bytes(p), room = p->t->shared_bytes_unit / 2 - SYSTEM_BYTES;
 	int n = DEFAULT_STAGES, threads = MAX(p->f->schedule.warps, 1) * p->t->lanes;
 
 	if (p->f->schedule.stages)
 		return MIN(p->f->schedule.stages, MAX_STAGES);
-	if (2 * threads * thread_registers(p) > p->t->registers || p->f->schedule.specialize == 1)
-		room = p->t->shared_bytes;
+	int64_t once = p->f->schedule.specialize == 1 ? pipeline_beside_bytes(p) : 0;
 	while (n < MAX_STAGES && each > 0 && (n + 1) * each <= STREAM_BYTES && pipeline_is_stream(p))
 		n++;
-	int64_t once = p->f->schedule.specialize == 1 ? pipeline_beside_bytes(p) : 0;
 	each -= once;
+	bool is_two = 2 * threads * thread_registers(p) <= p->t->registers && 2 * each + scratch <= room;
+	if (!is_two || p->f->schedule.specialize == 1)
+		room = p->t->shared_bytes;
 	while (n > 2 && n * each + once + scratch + (n >= DECODED_AHEAD ? decoded : 0) > room)
 		n--;
 	return n * each + once + scratch <= p->t->shared_bytes ? n : 1;
