@@ -119,6 +119,8 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 		diag_error(b->cx, place, DIAG_SLOT_KIND, s->name, want ? want : "a value", const_describe(b->cx, &c));
 		return slot_poison(b, s, place);
 	}
+	if (s->set && s->value.kind == CONST_NONE)      /* reported */
+		return false;
 	if (s->set && !const_equal(&s->value, &c)) {
 		if (b->lenient)
 			return true;
@@ -127,9 +129,7 @@ slot_set(Binder *b, Slot *s, const Const *value, Place place, const char *from)
 	}
 	if (s->kind == SLOT_SYMBOL && c.i < 0) {
 		diag_error(b->cx, place, DIAG_DIM_NEGATIVE, s->name, (long long)c.i);
-		scope_add(b->e, s->name, place, val_poison(place), false);
-		s->set = true;
-		return false;
+		return slot_poison(b, s, place);
 	}
 	if (s->set)
 		return true;
