@@ -131,7 +131,7 @@ path_beside(const Compile *cx, const Item *item, const char *path)
 static void
 odd_row(TglTensor *t, int64_t width)
 {
-	if (t->of_bytes && width % 2 && width == t->dim[t->rank - 1] - 1)
+	if (t->of_bytes && width > 0 && width % 2 && width == t->dim[t->rank - 1] - 1)
 		t->dim[t->rank - 1]--;
 }
 
@@ -302,6 +302,29 @@ add_value(TglCase *c, NamedConst *given, int *n, const char *name, Const value)
 	    .name = intern(c->k->program->compile->names, name), .value = value, .place = NOWHERE};
 }
 
+/* What a dimension is by its number or by a value that is given; 0: they do not say. */
+static int64_t
+said_of_dim(const NamedConst *given, int n, const Expr *dim)
+{
+	DimForm f = dim_form(dim);
+	const NamedConst *said = f.name ? named_const(given, n, f.name->name) : NULL;
+	if (dim->kind == EX_INT)
+		return (int64_t)MIN(dim->u, INT64_MAX);
+	bool is_known = said && said->value.kind == CONST_INT && llabs(said->value.i) <= INT32_MAX;
+	return is_known ? f.times * said->value.i + f.more : 0;
+}
+
+static void
+odd_row_by(TglCase *c, int i, const NamedConst *given, int n)
+{
+	const KernelParam *p = &c->k->k->params.at[i];
+	TglTensor *t = c->b.tensor[i];
+	if (p->kind != PARAM_TENSOR || p->rank == 0 || t->rank != p->rank)
+		return;
+	odd_row(t, said_of_dim(given, n, p->ast->type->dims.at[p->rank - 1]));
+	c->b.info[i].dim[p->rank - 1] = t->dim[p->rank - 1];
+}
+
 /* What the caller's tensors say of dimensions and types goes before the example, as if given by
  * name. */
 static void
@@ -309,20 +332,16 @@ values_of_tensor(TglCase *c, int i, NamedConst *given, int *n)
 {
 	const Kernel *k = c->k->k;
 	const KernelParam *p = &k->params.at[i];
-	TglTensor *t = c->b.tensor[i];
+	const TglTensor *t = c->b.tensor[i];
 	if (!p->dtype_known && p->dtype_param >= 0)
 		add_value(c, given, n, k->item->ctparams.at[p->dtype_param].name,
 		    (Const){.kind = CONST_DTYPE, .dtype = (DType)t->dtype});
 	if (p->kind != PARAM_TENSOR || t->rank != p->rank)
 		return;
+	odd_row_by(c, i, given, *n);
 	for (int d = 0; d < p->rank; d++) {
 		const Expr *dim = p->ast->type->dims.at[d];
 		DimForm f = dim_form(dim);
-		const NamedConst *said = f.name == dim && d == p->rank - 1 ? named_const(given, *n, f.name->name) : NULL;
-		if (said && said->value.kind == CONST_INT) {
-			odd_row(t, said->value.i);
-			c->b.info[i].dim[d] = t->dim[d];
-		}
 		if (f.name && (f.name == dim || symbol_named(k, f.name->name) >= 0))
 			add_value(c, given, n, f.name->name, (Const){.kind = CONST_INT, .i = dim_solve(f, t->dim[d])});
 	}
@@ -336,8 +355,11 @@ bind_example(TglCase *c)
 	int n = c->b.nvalue;
 	NamedConst *given = NEW_ARRAY(c->b.mem, NamedConst, n + k->params.n * (KERNEL_RANK + 2));
 	memcpy(given, c->b.value, sizeof *given * (size_t)n);
+	for (int i = 0; i < k->params.n; i++)
+		if (c->b.tensor[i] && !c->b.tensor[i]->of_bytes)
+			values_of_tensor(c, i, given, &n);
 	for (int i = 0; i < k->params.n; i++) {
-		if (c->b.tensor[i])
+		if (c->b.tensor[i] && c->b.tensor[i]->of_bytes)
 			values_of_tensor(c, i, given, &n);
 		if (k->params.at[i].kind == PARAM_SCALAR && c->b.info[i].given) {
 			add_value(c, given, &n, k->params.at[i].name, c->b.info[i].scalar);
@@ -353,6 +375,9 @@ case_bind(TglCase *c)
 	Compile *cx = c->k->program->compile;
 	if (!read_scalars(c))
 		return false;
+	for (int i = 0; i < c->k->k->params.n; i++)
+		if (c->b.tensor[i])
+			odd_row_by(c, i, c->b.value, c->b.nvalue);
 	Arena *keep = compile_into(cx, c->b.mem);
 	bool ok = c->example
 		      ? bind_example(c)

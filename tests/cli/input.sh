@@ -165,6 +165,25 @@ expect 0 'good' run packed.tgl --device=cpu --arg x=x.npy -D N=5 --out y=z.npy
 holds cmp y.npy z.npy
 expect 0 'N = 6' run packed.tgl --device=cpu --arg x=x.npy
 expect 1 "'N' is 4 by the command line, but 6 by dimension 1 of 'x' \[E0519\]" run packed.tgl --device=cpu --arg x=x.npy -D N=4
+# so with a width that is a number, follows from a name, or is a later parameter's, and without an example
+cat >odd.tgl <<'END'
+kernel fives(x: in i4[M, 5], y: out i8[M, 5]) grid(i: M) { y[i, 0 +: 8] = x[i, 0 +: 8] as i8; }
+example fives { M = 3; x = integers(-8, 8); }
+kernel more(x: in i4[M, N + 1], y: out i8[M, N + 1]) grid(i: M) { y[i, 0 +: 8] = x[i, 0 +: 8] as i8; }
+kernel scaled(x: in i4[M, N], w: in i8[N], y: out i8[M, N]) grid(i: M) { y[i, 0 +: 8] = w[0 +: 8] * (x[i, 0 +: 8] as i8); }
+example scaled { M = 3; N = 5; x = integers(-8, 8); w = ones; }
+END
+expect 0 '' run odd.tgl scaled --device=cpu --out w=w.npy
+expect 0 '' run odd.tgl fives --device=cpu --arg x=x.npy --out y=z.npy
+holds cmp y.npy z.npy
+expect 0 'N = 4' run odd.tgl more --device=cpu --arg x=x.npy -D N=4 --out y=z.npy
+holds cmp y.npy z.npy
+expect 0 'N = 5' run odd.tgl scaled --device=cpu --arg x=x.npy --arg w=w.npy --out y=z.npy
+holds cmp y.npy z.npy
+printf "\223NUMPY\001\000\166\000{'descr': '|u1', 'fortran_order': False, 'shape': (3, 0), }%58s\n" "" >none.npy
+expect 0 'N = 0' run packed.tgl --device=cpu --arg x=none.npy -D N=0
+expect 1 'N would be -1; a dimension is at least 0 \[E0526\]' run packed.tgl --device=cpu --arg x=none.npy -D N=-1
+refuse 'is nothing by'
 # a dimension that is a number or follows from others
 cat >sized.tgl <<'END'
 kernel pairs(x: in f32[N, 2], y: in f32[2 * N], z: out f32[N]) grid(i: N) { z[i] = x[i, 0] + y[i * 2]; }
