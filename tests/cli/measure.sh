@@ -40,5 +40,7 @@ expect 1 "runs code for 'sm_80' on cuda:0, and the page is of sm_90a: --target=s
 expect 0 '"target": "sm_80"' report soft.tgl add --measure --target=sm_80 --json
 unset MOCK_CUDA_CAPABILITY
 expect 2 'measured gives the time that --measure takes' report soft.tgl add --measure --measured 5 -o x.html
+# What an emulator takes is no time of a launch.
+expect 1 'measure takes times of a GPU, and simt.* has none' report soft.tgl add --measure --device=simt:sm_90a -o x.html
 [ ! -e x.html ] || { echo "FAIL a page in spite of an error"; failed=$((failed + 1)); }
 finish

@@ -52,6 +52,9 @@ open_all(Measure *m, const Cli *cli, const char *name, const Target *t, const Pl
 		return false;
 	if (tgl_device_info(m->s.dev, &info) != TGL_OK)
 		return session_error(&m->s), false;
+	if (strncmp(info.name, "simt", 4) == 0)
+		return cli_wrong("--measure takes times of a GPU, and %s has none: it runs a GPU's code on this machine",
+			   info.name), false;
 	if (strcmp(info.target, t->name) != 0)
 		return cli_wrong("--measure runs code for '%s' on %s, and the page is of %s: --target=%s", info.target,
 			   info.name, t->name, info.target), false;
