@@ -89,6 +89,8 @@ cmd_report(const Cli *cli)
 		return cli_misuse("--measured takes microseconds above 0, as in --measured=51.7");
 	if (cli_has(cli, OPT_MEASURED) && cli_has(cli, OPT_MEASURE))
 		return cli_misuse("--measured gives the time that --measure takes: one of them");
+	if (cli_has(cli, OPT_DEVICE) && !cli_has(cli, OPT_MEASURE))
+		return cli_misuse("--device says where --measure runs, which is not given; the page is of --target");
 	if (!cli_has(cli, OPT_OUTPUT) && !cli->json)
 		return cli_misuse("report writes a page: say where with -o, as in -o report.html");
 	Compile *cx = compile_open();

@@ -42,5 +42,6 @@ unset MOCK_CUDA_CAPABILITY
 expect 2 'measured gives the time that --measure takes' report soft.tgl add --measure --measured 5 -o x.html
 # What an emulator takes is no time of a launch.
 expect 1 'measure takes times of a GPU, and simt.* has none' report soft.tgl add --measure --device=simt:sm_90a -o x.html
+expect 2 'device says where --measure runs' report soft.tgl add --device=cuda -o x.html
 [ ! -e x.html ] || { echo "FAIL a page in spite of an error"; failed=$((failed + 1)); }
 finish
