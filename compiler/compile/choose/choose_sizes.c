@@ -190,6 +190,21 @@ tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
 	keep_joint(s, &only, how, which, mem);
 }
 
+/* May the header's sizes be the tile's less ones, one after the other?  `if B < 32` says otherwise, which larger sizes do
+ * not show. */
+static bool
+may_shrink(const Sizes *s, const ChooseTile *tile, Kernel *k, const Target *t, const ChooseBinding *how, Arena *mem)
+{
+	Source before = {.k = k, .t = t, .how = how};
+	bool ok = true;
+	for (int i = 0; i < s->n && ok; i++) {
+		Source source = before;
+		ok = only_places(&s->at[i], &source, SIZE_SHRINKS, mem);
+		before.size[before.n++] = tile->value[i];
+	}
+	return ok;
+}
+
 /* Elements of the dimension that the parameter cuts, about. */
 static int64_t
 elements_of(const Pair *x, const Bound *b)
@@ -242,7 +257,7 @@ bytes_with(const Sizes *s, const int64_t *size)
 }
 
 /* The header's tile by half of its rows, of one that has both. */
-static int
+static bool
 half_the_rows(const Sizes *s, ChooseTile *out)
 {
 	int row = -1;
@@ -253,13 +268,13 @@ half_the_rows(const Sizes *s, ChooseTile *out)
 			row = i;
 	}
 	if (row < 0 || s->n < 2 || s->at[0].multiplies)
-		return 0;
+		return false;
 	out->value[row].value.i /= 2;
-	return 1;
+	return true;
 }
 
 /* Of fewer programs than multiprocessors: tiles that leave none idle, of rows of a sector at least. */
-static int
+static bool
 narrow(const Sizes *s, const Bound *b, const Target *t, ChooseTile *out)
 {
 	enum { SECTOR_BYTES = 32 };
@@ -301,9 +316,9 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
-	if (s.n > 0 && !s.at[0].multiplies)
-		n += narrow(&s, b, t, out + n);
-	return n + half_the_rows(&s, out + n);
+	if (s.n > 0 && !s.at[0].multiplies && narrow(&s, b, t, out + n))
+		n += may_shrink(&s, out + n, k, t, how, mem);
+	return n + (half_the_rows(&s, out + n) && may_shrink(&s, out + n, k, t, how, mem));
 }
 
 /* Of rows first, then of what memory runs along. */
@@ -328,16 +343,14 @@ choose_smaller(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *
 	tile_find_sizes(k, b, t, how, SIZE_CUTS | SIZE_SHRINKS, mem, &s);
 	for (int i = 0; i < s.n; i++)
 		size[i] = INT64_C(1) << log2_ceil(s.at[i].size);
-	for (int n = 0; n < SMALLER_MOST; n++) {
-		int largest = next_to_shrink(&s, size);
-		if (largest < 0 || s.at[0].multiplies)
-			return n;
+	int n = 0, largest;
+	for (; n < SMALLER_MOST && (largest = next_to_shrink(&s, size)) >= 0 && !s.at[0].multiplies; n++) {
 		size[largest] /= 2;
 		out[n] = (ChooseTile){.n = s.n};
 		for (int i = 0; i < s.n; i++)
 			out[n].value[i] = choose_number(s.at[i].name, size[i]);
 	}
-	return SMALLER_MOST;
+	return n > 0 && may_shrink(&s, &out[n - 1], k, t, how, mem) ? n : 0;
 }
 
 /* Less than the header's step, for rows that are short, and more. */
