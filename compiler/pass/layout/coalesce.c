@@ -452,21 +452,28 @@ coalesce_op(Op *op, const Target *t, Near *n)
 }
 
 /* A tile lives in the threads' registers: some that spill are slow, very many would never be compiled. */
+const Value *
+coalesce_too_large(const Func *f, const Target *t)
+{
+	int64_t most = (int64_t)f->schedule.warps * t->lanes * REGISTERS_MOST;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		for (int i = 0; i < op->nout; i++)
+			if (value_is_placed(&op->out[i]) && type_count(op->out[i].type) > most)
+				return &op->out[i];
+	return NULL;
+}
+
 static bool
 tiles_fit(const Func *f, const Target *t)
 {
+	const Value *v = coalesce_too_large(f, t);
 	int threads = f->schedule.warps * t->lanes;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		for (int i = 0; i < op->nout; i++) {
-			int64_t n = value_is_placed(&op->out[i]) ? type_count(op->out[i].type) : 0;
-			if (n <= (int64_t)threads * REGISTERS_MOST)
-				continue;
-			diag_error(f->module->cx, op->place, DIAG_TILE_REGISTERS, (long long)n,
-			    pad_text(f->module, op->place, op->out[i].type), (long long)(n / threads), threads,
-			    REGISTERS_MOST);
-			return diag_help(f->module->cx, "take smaller tiles in a loop");
-		}
-	return true;
+	if (!v)
+		return true;
+	int64_t n = type_count(v->type);
+	diag_error(f->module->cx, v->def->place, DIAG_TILE_REGISTERS, (long long)n,
+	    pad_text(f->module, v->def->place, v->type), (long long)(n / threads), threads, REGISTERS_MOST);
+	return diag_help(f->module->cx, "take smaller tiles in a loop");
 }
 
 void

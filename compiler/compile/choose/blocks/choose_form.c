@@ -105,6 +105,8 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	for (int i = 0; i < LEN(reasons); i++)
 		if (reasons[i])
 			return reasons[i];
+	if (coalesce_too_large(f, s->t))                /* passes went on, as their errors are muted */
+		return "a thread would hold more of a tile than is possible";
 	double reads = blocks_reads_ahead(f);           /* before the estimate, which lowers it */
 	func_number(f);
 	bool is_long = reads > 0 && blocks_longest_loop(f) > LOOP_MOST;
