@@ -122,6 +122,9 @@ cp "$top/dsl_examples/batched_matmul.tgl" .
 expect 0 'chosen: .*specialize = true' inspect batched_matmul.tgl -D B=16 -D M=512 -D N=2048 -D K=128
 expect 0 'chosen: BM = 64, BN = 64, BK = 64' inspect batched_matmul.tgl -D B=512 -D M=64 -D N=64 -D K=64
 
+# heads of no elements take no time
+expect 0 '^    1.00  0 us: ' inspect "$top/dsl_examples/attention.tgl" --explain -D D=0
+refuse 'nan'
 sed 's/BM = 64, BN = 64/BM = 128, BN = 128/; /tune(/d' "$top/dsl_examples/attention.tgl" >chain.tgl
 expect 0 'chosen: BM = 128, BN = 128, warps = 8, stages = 2, specialize = true' inspect chain.tgl --example large
 # rows of chained products are open, too: a causal loop's end grows with them
@@ -226,7 +229,7 @@ expect 0 "estimated 2[0-9]* us: device memory 2" inspect spread.tgl table
 expect 0 "estimated 1[0-9]* us: instructions 1" inspect spread.tgl chunk
 expect 0 "estimated .* us: .*L2 cache 834" inspect spread.tgl triangle -D warps=4 -D unroll=8 -D split=1
 expect 0 "chosen: B = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl
-expect 0 "chosen: batch = [0-9]*; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
+expect 0 "chosen: batch = 4; the default would take .* us: starting blocks" inspect blocks.tgl -D B=64
 expect 0 "estimated .* us: starting blocks .*, then " inspect blocks.tgl -D persistent=false -D B=64 -D share=1
 refuse "chosen"
 expect 0 "chosen: share = [48]; the default would take .* us: starting blocks" inspect blocks.tgl -D persistent=false -D B=64
@@ -256,9 +259,9 @@ kernel twice<BN = 64, BM = 64>(x: in strided bf16[L, M, N], y: out strided bf16[
 }
 example twice { L = 64; M = 512; N = 1024; x.strides = [1, L * N, L]; y.strides = [1, L * N, L]; x = normal; }
 END
-expect 0 "chosen: .*batch = [0-9]*, strip = [0-9]*" inspect turned.tgl soft
+expect 0 "chosen: .*batch = 32, strip = 256" inspect turned.tgl soft
 expect 0 "read x .* of 16 bytes a thread, 16 of 16 sectors" inspect turned.tgl soft
-expect 0 "chosen: B = [0-9]*, .*batch = [0-9]*" inspect turned.tgl greatest
+expect 0 "chosen: B = [0-9]*, .*batch = 16" inspect turned.tgl greatest
 expect 0 "chosen: BN = [0-9]*, BM = [0-9]*, .*batch = [0-9]*" inspect turned.tgl twice
 
 # records of three of rows of any width stay in threads, and histograms have larger tiles where those behind the end do not count
@@ -270,7 +273,7 @@ expect 0 'chosen: B = [0-9]*, warps = [0-9]*; the default would take .*: atomics
 lines() { sed -n 's/^ *[0-9.]*  \([0-9.]* us: .*\)/\1/p' "$out"; }
 expect 0 'compared: [0-9]* combinations, [0-9]* of them refused' inspect blocks.tgl --explain -D B=64
 holds test "$(lines | grep -c '(chosen)')" = 1
-holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*batch = [0-9]*\(, ranked as [0-9.]* us\)*  (chosen)'"
+holds sh -c "sed -n '/compared:/,\$p' '$out' | sed -n 2p | grep -q '^    1.00  .*: .*; .*batch = 4\(, ranked as [0-9.]* us\)*  (chosen)'"
 holds grep -q "us: starting blocks .*; the header's own" "$out"
 expect 0 'chosen' inspect blocks.tgl -D B=64
 refuse 'compared'

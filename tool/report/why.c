@@ -185,7 +185,7 @@ put_rank(const Tried *c, const Target *t, Text *out)
 static void
 print_one(const Tried *c, double least, const Target *t, Text *out)
 {
-	text_printf(out, "    %.2f  ", c->bill.cycles / least);
+	text_printf(out, "    %.2f  ", least > 0 ? c->bill.cycles / least : 1.0);
 	bill_print(&c->bill, t, out);
 	text_put(out, "; ");
 	why_values(c, out);

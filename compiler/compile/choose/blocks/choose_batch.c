@@ -10,6 +10,8 @@
 
 /* Short rows are as fast by 16 as by more: an H200 took 1.02 and 1.03 of the time by 32 and 64 (next_part, dequant4). */
 enum { SHORT_MOST = 16 };
+/* What is compared: from so many programs and warps on; of rows in parts, elements of a thread, warps, and trips that are
+ * read ahead, or none (bench/results/h200-types.md has times of such forms). */
 enum { JOINED_LEAST = 4, WARPS_LEAST = 4, PART_ELEMENTS = 16, PART_WARPS_LEAST = 8, PART_WARPS_MOST = 16, TRIPS_AHEAD = 4 };
 
 /* Does the index follow from the program's? */
