@@ -70,7 +70,8 @@ put_memory(const InspectLine *x, Text *out)
 		text_printf(out, "; bounds tested along %s", x->tested);
 	const Func *f = x->op->home->func;
 	if (op_family(x->op) == FAMILY_ATOMIC && f->schedule.persistent > 0 && x->op->home == f->body)
-		text_put(out, "; a block adds up its programs in registers, and goes to memory once");
+		text_printf(out, "; a block adds up its programs in %s, and goes to memory once",
+		    ANY_OP(op, f->body, op->kind == OP_TALLY) ? "a table in shared memory" : "registers");
 }
 
 static void
@@ -167,7 +168,7 @@ put_line(const InspectLine *x, Text *out)
 static void
 longest(const Inspection *x, Text *out)
 {
-	BillPart most = bill_most(&x->bill);
+	BillPart most = bill_bound(&x->bill);
 	double lines = 0, all = x->bill.part[most];
 	const LineBill *line = NULL;
 	for (int i = 0; i < x->spent.n; i++) {

@@ -33,6 +33,12 @@ const char *const bill_part_names[BILL_PARTS] = {
 	[BILL_PRODUCTS] = "products", [BILL_START] = "starting blocks", [BILL_WAITING] = "waiting",
 };
 
+const char *const bill_wait_names[PATH_PARTS] = {
+	[PATH_MEMORY] = "memory's latency", [PATH_BARRIER] = "other warps, at a barrier",
+	[PATH_EXCHANGE] = "other threads' values", [PATH_PRODUCT] = "a product",
+	[PATH_ARITHMETIC] = "results of arithmetic",
+};
+
 /* A sector of which little is used brings its neighbour along: of 262,144 elements 2048 bytes apart an H200 read 64 bytes
  * each, of 4 M elements 16 bytes apart all 64 MB. */
 double
@@ -259,20 +265,18 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 static LineBill
 line_bill(const LineCost *l, const Target *t)
 {
-	static const char *const wait[] = {
-		[PATH_MEMORY] = "memory's latency", [PATH_BARRIER] = "other warps, at a barrier",
-		[PATH_EXCHANGE] = "other threads' values", [PATH_PRODUCT] = "a product",
-		[PATH_ARITHMETIC] = "results of arithmetic",
-	};
 	LineBill b = {.file = l->file, .line = l->line, .marks = l->marks, .products = l->products};
 	PathPart most = PATH_ARITHMETIC;
+	double all = SUM_OF(double, i, PATH_PARTS, l->path[i]);
 	take_parts(&l->used, l->used.issue, 0, t->rates, t->lanes, b.part);
 	b.part[BILL_MEMORY] = l->memory;
 	b.part[BILL_WAITING] = l->used.path + l->used.issue * t->rates->issue_alone;
 	for (int i = 0; i < PATH_PARTS; i++)
 		if (l->path[i] > l->path[most])
 			most = (PathPart)i;
-	b.wait = wait[most];
+	b.wait = bill_wait_names[most];
+	for (int i = 0; i < PATH_PARTS && all > 0; i++)
+		b.waits[i] = l->path[i] / all;
 	return b;
 }
 
@@ -309,6 +313,33 @@ double
 bill_us(const Bill *b, const Target *t, double cycles)
 {
 	return cycles * b->programs / target_rates(t)->clock;
+}
+
+/* How a part counts in the total: what moves through one unit together, of device memory what is beside it in turn. */
+double
+bill_term(const Bill *b, BillPart p)
+{
+	return b->each <= 0 ? b->part[p]
+	       : is_moved(b, p) ? b->part[BILL_REQUESTS] + b->part[BILL_SHUFFLES] + b->part[BILL_SHARED]
+				: taken(b, p);
+}
+
+/* Of a term's parts the longest. */
+BillPart
+bill_bound(const Bill *b)
+{
+	int most = 0;
+	for (int i = 0; i < BILL_PARTS; i++) {
+		double more = bill_term(b, (BillPart)i) - bill_term(b, (BillPart)most);
+		if (more > 0 || (more == 0 && b->part[i] > b->part[most]))
+			most = i;
+	}
+	/* beside device memory */
+	if (most == BILL_MEMORY && b->each > 0 && b->part[BILL_ATOMICS] > b->part[most])
+		most = BILL_ATOMICS;
+	if ((most == BILL_MEMORY || most == BILL_ATOMICS) && b->in_turn && b->part[BILL_WAITING] > b->part[most])
+		most = BILL_WAITING;
+	return (BillPart)most;
 }
 
 BillPart
@@ -355,35 +386,32 @@ void
 bill_total(const Bill *b, const Target *t, Text *out)
 {
 	double clock = target_rates(t)->clock, total = b->cycles / clock;
-	double longest = bill_us(b, t, b->part[bill_most(b)]), base = longest;
+	BillPart most = bill_bound(b);
+	bool moved = is_moved(b, most) && b->each > 0;
+	double longest = bill_us(b, t, moved ? bill_term(b, most) : b->part[most]), base = longest;
 	double waits = waits_in_turn(b);
 	double in_turn = bill_us(b, t, hypot(b->part[BILL_MEMORY], waits)), all = bill_us(b, t, taken(b, BILL_MEMORY));
 	text_put(out, "the total of ");
 	bill_put_time(total, out);
-	text_printf(out, " us is %.2f times the longest part, %s ", total / longest, bill_part_names[bill_most(b)]);
+	text_printf(out, " us is %.2f times the longest part, %s ", total / longest,
+	    moved ? "requests, shuffles and shared memory, which go through one unit and add," : bill_part_names[most]);
 	bill_put_time(longest, out);
 	if (b->each <= 0) {
 		put_added("what does not overlap, waits in a trip or for the first operands and the results behind "
 			  "products, adds", total - base, total, out);
 		return;
 	}
-	if (b->in_turn && in_turn > (1 + LITTLE) * longest) {
+	if (!moved && b->in_turn && in_turn > (1 + LITTLE) * longest) {
 		text_printf(out, "; device memory and %swaiting follow one another in a block's trips and add as the sides "
 		    "of a right triangle, to ", b->loops ? "half of the " : "");
 		bill_put_time(in_turn, out);
 		base = in_turn;
 	}
-	if (all > (1 + LITTLE) * MAX(base, in_turn)) {
+	if (!moved && all > (1 + LITTLE) * MAX(base, in_turn)) {
 		text_printf(out, "; atomics hold up what else goes to the L2 cache, and add to device memory%s as the "
 		    "sides of a right triangle, to ", waits > 0 ? " and waiting" : "");
 		bill_put_time(all, out);
 		base = all;
-	}
-	double moved = bill_us(b, t, b->part[BILL_REQUESTS] + b->part[BILL_SHUFFLES] + b->part[BILL_SHARED]);
-	if ((b->is_straight || b->loops) && moved > (1 + LITTLE) * base) {
-		text_put(out, "; requests, shuffles and shared memory go through one unit and add, to ");
-		bill_put_time(moved, out);
-		base = moved;
 	}
 	put_added("the other parts, which overlap imperfectly, add", bill_us(b, t, b->each) - base, total, out);
 	put_added("filling and draining the multiprocessors add", b->fill / clock, total, out);

@@ -469,7 +469,7 @@ typedef struct Bill {
 typedef struct LineBill {
 	int file, line;
 	double part[BILL_PARTS];                        /* as a bill's: over all lines at most what is there */
-	const char *wait;                               /* what its ops wait for, mostly */
+	const char *wait; double waits[PATH_PARTS];     /* what its ops wait for, mostly; the part of each, 0: not known */
 	double marks, products;                         /* the same: SASS has one instruction for each */
 } LineBill;
 
@@ -484,15 +484,15 @@ double cost_bytes(const ProgramCost *c);                /* of device memory, wit
 void bill_lines(const LineCosts *lines, const Target *t, const Bill *launch, Arena *mem, LineBills *out);
 /* False: a block has no room.  `bytes`: of device memory, for the whole launch. */
 bool bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, Bill *out);
-extern const char *const bill_part_names[BILL_PARTS];
+extern const char *const bill_part_names[BILL_PARTS], *const bill_wait_names[PATH_PARTS];
 /* "45.2 us: device memory 30.1, then waiting 28.3, L2 cache 12" */
 void bill_print(const Bill *b, const Target *t, Text *out);
-/* How the total comes about, in sentences. */
-void bill_total(const Bill *b, const Target *t, Text *out);
+void bill_total(const Bill *b, const Target *t, Text *out);     /* how it comes about, in sentences */
 /* Of a launch, 0.1 to 99.9 or more: "12.3", "123". */
 void bill_put_time(double us, Text *out);
 double bill_us(const Bill *b, const Target *t, double cycles);   /* of a part of one program: microseconds of the launch */
-BillPart bill_most(const Bill *b);                      /* the longest part */
+double bill_term(const Bill *b, BillPart p);            /* cycles of a part with those that it adds up with */
+BillPart bill_most(const Bill *b), bill_bound(const Bill *b);   /* the longest part; by what these add up to */
 
 int min_blocks_per_sm(Func *f, const Target *t, Arena *mem);    /* occupancy.c: on a multiprocessor; 0: not said */
 int blocks_by_shared(const Func *f, const Target *t);    /* that a multiprocessor has shared memory for */

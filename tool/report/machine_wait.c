@@ -59,19 +59,21 @@ latencies(const CodeWalk *w, Inspection *x, double *each_byte, Arena *mem)
 static void
 lines_wait(const CodeWalk *w, Inspection *x, CodePath *p, double each, bool alone)
 {
-	static const char *const name[CODE_WAITS] = {
-	    [WAIT_MEMORY] = "memory's latency", [WAIT_EXCHANGE] = "other threads' values",
-	    [WAIT_BARRIER] = "other warps, at a barrier", [WAIT_PRODUCT] = "a product",
-	    [WAIT_ARITHMETIC] = "results of arithmetic"};
+	static const PathPart of[CODE_WAITS] = {
+	    [WAIT_MEMORY] = PATH_MEMORY, [WAIT_EXCHANGE] = PATH_EXCHANGE, [WAIT_BARRIER] = PATH_BARRIER,
+	    [WAIT_PRODUCT] = PATH_PRODUCT, [WAIT_ARITHMETIC] = PATH_ARITHMETIC};
 	for (int k = 0; k < x->spent.n; k++) {
 		LineBill *l = &x->spent.at[k], *own = code_line_bill(w, x, k);
 		double most = 0, all = 0;
 		for (int i = 0; i < CODE_WAITS && own; i++) {
 			double cycles = p->of[i][l->line] + (alone ? p->filled[i][l->line] : 0);
 			all += cycles;
-			l->wait = cycles > most ? name[i] : l->wait;
+			l->wait = cycles > most ? bill_wait_names[of[i]] : l->wait;
+			l->waits[of[i]] = cycles;
 			most = MAX(most, cycles);
 		}
+		for (int i = 0; i < CODE_WAITS && all > 0; i++)
+			l->waits[i] /= all;
 		l->part[BILL_WAITING] = all * each;
 		p->barriers += own ? p->of[WAIT_BARRIER][l->line] * each : 0;
 	}

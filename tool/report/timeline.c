@@ -47,7 +47,8 @@ put_text(const Timeline *t, const TargetRates *r, Text *out)
 		text_printf(out, ": by themselves they would take %.2f times as long, ", 1 / t->scale);
 		text_put(out, "and the estimate overlaps those that do not depend on each other");
 	}
-	text_put(out, ". The bill's waiting is more: each instruction that needs the one before counts there.");
+	text_put(out, ". The waiting that the estimate has (what bounds it) is more: each instruction that needs the one "
+		      "before counts there.");
 }
 
 /* False: no loop is pipelined, or the target has no rates. */

@@ -293,7 +293,7 @@ say_time(const Tried *c, const Target *t, Text *out)
 static void
 put_compared(const Tried *taken, const Target *t, double cycles, Text *out)
 {
-	static const double SAME = 0.02;
+	static const double SAME = 0.005;
 	if (!taken || taken->cycles < 0 || fabs(taken->bill.cycles - cycles) <= SAME * cycles)
 		return;
 	text_put(out, "Schedules are compared before there is code, by registers that are guessed, and products before "

@@ -63,6 +63,18 @@ explain_mega(const Explain *s, double us)
 }
 
 const char *
+explain_units(const Explain *s, const char *text)
+{
+	Text t = {0};
+	for (const char *at; (at = strstr(text, " us")); text = at + 3) {
+		bool is_unit = at > text && char_is_digit(at[-1]) && !char_is_letter(at[3]);
+		text_printf(&t, "%.*s%s", (int)(at - text), text, is_unit ? " µs" : " us");
+	}
+	text_put(&t, text);
+	return text_take(&t, s->mem);
+}
+
+const char *
 explain_sentence(const Explain *s, const char *text)
 {
 	char *out = arena_strdup(s->mem, text);
@@ -131,12 +143,96 @@ explain_longest(const Explain *s, int but)
 	return (BillPart)most;
 }
 
+int
+explain_joined(const Explain *s, BillPart p, BillPart out[BILL_PARTS])
+{
+	static const double LITTLE = .01, MUCH = .45; /* of the sum; of the longer one, to which that adds a tenth */
+	const Bill *b = &s->x->bill;
+	double all = bill_term(b, p), memory = b->part[BILL_MEMORY], atomics = b->part[BILL_ATOMICS];
+	BillPart order[BILL_PARTS];
+	int n = 0;
+	out[n++] = p;
+	if (p == BILL_MEMORY || p == BILL_ATOMICS) {
+		out[n] = p == BILL_MEMORY ? BILL_ATOMICS : BILL_MEMORY;
+		return n + (b->each > 0 && MIN(memory, atomics) >= MUCH * MAX(memory, atomics));
+	}
+	explain_ranked(b->part, order);
+	for (int i = 0; i < BILL_PARTS && all > b->part[p]; i++)
+		if (order[i] != p && bill_term(b, order[i]) == all && b->part[order[i]] >= LITTLE * all)
+			out[n++] = order[i];
+	return n;
+}
+
+double
+explain_term(const Explain *s, BillPart p)
+{
+	BillPart with[BILL_PARTS];
+	const Bill *b = &s->x->bill;
+	bool joined = explain_joined(s, p, with) > 1;
+	double cycles = !joined           ? b->part[p]
+			: p == BILL_MEMORY || p == BILL_ATOMICS ? hypot(b->part[BILL_MEMORY], b->part[BILL_ATOMICS])
+								: bill_term(b, p);
+	return s->us > 0 ? bill_us(b, s->x->t, cycles) : 0;
+}
+
+void
+explain_terms(const Explain *s, double out[BILL_PARTS])
+{
+	BillPart order[BILL_PARTS], with[BILL_PARTS];
+	for (int p = 0; p < BILL_PARTS; p++)
+		out[p] = explain_term(s, (BillPart)p);
+	explain_ranked(s->x->bill.part, order);
+	for (int i = 0; i < BILL_PARTS; i++) {
+		int n = out[order[i]] > 0 ? explain_joined(s, order[i], with) : 0;
+		for (int k = i + 1; k < BILL_PARTS && n > 1; k++) {
+			bool little = with[1] != BILL_ATOMICS && with[1] != BILL_MEMORY && out[order[k]] == out[order[i]];
+			out[order[k]] = little || ANY_OF(m, n, with[m] == order[k]) ? 0 : out[order[k]];
+		}
+	}
+}
+
+BillPart
+explain_bounding(const Explain *s)
+{
+	double term[BILL_PARTS];
+	BillPart order[BILL_PARTS];
+	explain_terms(s, term);
+	explain_ranked(term, order);
+	return order[0];
+}
+
+static double
+longest_term(const Bill *b)
+{
+	double most = 0;
+	for (int p = 0; p < BILL_PARTS; p++)
+		most = MAX(most, bill_term(b, (BillPart)p));
+	return most;
+}
+
+double
+explain_shorter(const Explain *s, const double less[BILL_PARTS])
+{
+	if (s->us <= 0)
+		return 0;
+	Bill b = s->x->bill;
+	const double scale = bill_us(&b, s->x->t, 1), now = longest_term(&b);
+	for (int p = 0; p < BILL_PARTS; p++)
+		b.part[p] = MAX(b.part[p] - less[p] / scale, 0);
+	if (b.each <= 0)
+		return s->us - scale * (now - longest_term(&b));
+	Bill before = s->x->bill;
+	bill_again(&before);
+	bill_again(&b);
+	return s->us * (1 - (before.cycles - b.cycles) / s->x->bill.cycles);
+}
+
 double
 explain_with(const Explain *s, BillPart p, double less)
 {
-	double most = explain_part(s, explain_longest(s, -1)),
-	       rest = explain_part(s, explain_longest(s, p));
-	return s->us - most + MAX(rest, explain_part(s, p) - less);
+	double all[BILL_PARTS] = {0};
+	all[p] = less;
+	return explain_shorter(s, all);
 }
 
 double

@@ -11,6 +11,8 @@
  *     explain_fix.c      without what they would not be there
  *     explain_product.c  matrix instructions, and what a better one is worth
  *     explain_bound.c    why it is not faster: what takes the time
+ *     explain_taken.c    the same by parts and lines
+ *     explain_double.c   what is computed in f64, and why
  *     explain_memory.c   the bytes that device memory moves, and what can be changed of accesses
  *     explain_compared.c the schedules that were compared
  *     explain_suggest.c  what can be changed, by what that is worth
@@ -78,6 +80,7 @@ const char *explain_join(const Explain *s, const TextList *l, const char *betwee
 const char *explain_round(const Explain *s, double v);  /* three digits */
 const char *explain_micro(const Explain *s, double us); /* "51.7 µs" */
 const char *explain_mega(const Explain *s, double us); /* bytes of device memory in that time, "204 MB" */
+const char *explain_units(const Explain *s, const char *text); /* "18 us" as "18 µs" */
 const char *explain_sentence(const Explain *s, const char *text); /* with a capital */
 bool explain_begins(const char *text, const char *const *with, int n);
 double explain_part(const Explain *s, BillPart p);         /* µs of the launch */
@@ -90,8 +93,13 @@ BillPart explain_longest(const Explain *s, int but); /* the longest part but one
 void explain_ranked(const double part[BILL_PARTS], BillPart out[BILL_PARTS]); /* the longest first */
 SpentLines explain_lines_by(const Explain *s, BillPart p); /* lines with some of a part, the most first */
 const LineBill *explain_most(const Explain *s, BillPart p); /* the first of them; NULL: none */
-/* The launch, were part p shorter by so many µs: the longest part decides, and what comes on top of
- * it stays. */
+/* What counts as one in the total: p and the parts that add up with it, which are named, the longest first. */
+int explain_joined(const Explain *s, BillPart p, BillPart out[BILL_PARTS]);
+double explain_term(const Explain *s, BillPart p); /* µs of the launch of these together */
+void explain_terms(const Explain *s, double out[BILL_PARTS]); /* of each; 0 of what another one has */
+BillPart explain_bounding(const Explain *s); /* the longest of these */
+double explain_shorter(const Explain *s, const double less[BILL_PARTS]); /* the launch, were its parts shorter, µs */
+/* The same of one part: as the bill adds up, of products by the longest part alone. */
 double explain_with(const Explain *s, BillPart p, double less);
 /* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
 double explain_alone(const Explain *s);
@@ -110,7 +118,9 @@ const char *explain_specials(const Explain *s, int line); /* conversions and fun
 const char *explain_functions(const Explain *s, int line); /* "25 exp, division", of floats; "" */
 double explain_wide(const Explain *s, int line); /* the part of its PTX that computes in 64 bits */
 bool explain_casts(const Explain *s, int line); /* has it a tile of integers of 64 bits, that can be cast? */
-const char *explain_doubles(const Explain *s, int line); /* what it computes in f64; "": nothing */
+/* Instructions of a line in PTX, or those of these names and of a type: NULL, of all. */
+int explain_count_code(const Explain *s, int line, const char *const *name, int n, const char *type);
+bool explain_is_slow(const Explain *s, int line); /* has it a function or division with a fast:: form? */
 /* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
  * of integers"; "": not known. */
 const char *explain_mix(const Explain *s, int line);
@@ -167,6 +177,7 @@ const char *explain_barrier(
 const char *explain_often(const Explain *s, const ExplainLine *l);
 /* Details, with as many barriers as the code has inside. */
 const char *explain_inside(const Explain *s, const ExplainLine *l);
+const char *explain_times(const Explain *s, double times); /* "1.3 times as long", "0.91 of the time" */
 const char *explain_barrier_fix(const Explain *s, const ExplainLine *l);
 /* The same, changes that have fewer barriers, and what all of them take. */
 void explain_all_barriers(const Explain *s, TextList *out);
@@ -188,6 +199,23 @@ const char *explain_time(const Explain *s);     /* what the range is of, and the
 const char *explain_off(const Explain *s);
 /* "line 9's loop runs 32 trips of a program", where data says how many, and that is the most; "" */
 const char *explain_most_trips(const Explain *s);
+
+/* explain_taken.c */
+
+/* What takes long, the longest first: parts that overlap, and what follows the products, which
+ * overlaps with none. */
+typedef struct Taken {
+	double us;
+	const char *name, *lines;
+	int part; /* of the bill; -1: behind products */
+} Taken;
+
+enum { TAKEN_MOST = 4 };
+
+int explain_taken(const Explain *s, Taken out[TAKEN_MOST]);
+const char *explain_term_name(const Explain *s, BillPart p); /* "device memory with atomics" */
+const char *explain_names(const Explain *s, const TextList *l); /* "a, b and c" */
+const char *explain_wait(const Explain *s, const LineBill *l); /* what it waits for, with shares where that is several */
 
 /* explain_bound.c: paragraphs, the most important first */
 
@@ -253,6 +281,11 @@ double explain_built_us(const Explain *s, const json_t *variant); /* as it is bu
 /* In its place, if it is worth it; part: as of a Suggestion. */
 void explain_suggest(const Explain *s, Suggestions *all, double us, int part, const char *text);
 
+/* explain_double.c */
+
+const char *explain_doubles(const Explain *s, int line); /* what it computes in f64; "": nothing */
+void explain_double_suggestions(const Explain *s, Suggestions *all);
+
 /* explain_change.c: of one part of the bill */
 
 const char *explain_gloss(const Explain *s, int part); /* " (passes over its banks)", where its name does not say it; "" */
@@ -264,8 +297,10 @@ const char *explain_change(const Explain *s, BillPart p, Suggestions *all);
 
 /* explain_memory.c */
 
+const char *explain_map_rows(const Explain *s, const ExplainLine *l); /* "copy x in rows of 128 bytes, …" of a tensor map */
 const char *explain_moved(const Explain *s); /* bytes of device memory by lines; "" */
 const char *explain_least_mega(const Explain *s);
+const char *explain_line_mega(const Explain *s, double us); /* bytes of a line, "16.8 MB" */
 /* "line 5 read x, at random 32 sectors of 4", of elements that data places: as many as lanes, where those in order take the
  * fewest. */
 const char *explain_placed(const Explain *s, const ExplainLine *l, bool *bounds);

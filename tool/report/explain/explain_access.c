@@ -97,11 +97,9 @@ explain_cost(const Explain *s, const ExplainLine *l, BillPart *part)
 double
 explain_fewest(const Explain *s, const ExplainLine *l)
 {
-	double less[BILL_PARTS], most = 0;
+	double less[BILL_PARTS];
 	beyond(s, l, less);
-	for (int p = 0; p < BILL_PARTS; p++)
-		most = MAX(most, explain_part(s, (BillPart)p) - less[p]);
-	return s->us - explain_part(s, explain_longest(s, -1)) + most;
+	return explain_shorter(s, less);
 }
 
 /* Do its accesses have sectors in common, so that together they take the fewest? */
@@ -121,8 +119,8 @@ explain_waste(const Explain *s, const ExplainLine *l, bool *weighs)
 	     is_much = explain_matters(s, cost);
 	*weighs =
 	    any &&
-	    (cost <= 0 || (is_much && explain_part(s, part) >=
-					  REPORT_NEAR * explain_part(s, explain_longest(s, -1))));
+	    (cost <= 0 || (is_much && explain_term(s, part) >=
+					  REPORT_NEAR * explain_term(s, explain_bounding(s))));
 	if (!any || cost <= 0)
 		return "";
 	return !is_much  ? "costs next to nothing"
@@ -319,26 +317,18 @@ explain_widen(const Explain *s, const ExplainLine *l)
 static void
 add_narrow(const Explain *s, const ExplainLine *l, Accesses *a)
 {
+	int held = l->x->accesses * l->x->bytes, wider = l->x->accesses > 1 ? MIN(l->x->wider, held) : l->x->wider;
 	if (is_narrow(s, l) && !explain_is_beside_whole(s, l))
 		explain_add(s, &a->narrow,
 		    arena_printf(s->mem,
 			"line %d %s, %d access%s of %d bytes a thread where %d bytes would be "
 			"possible%s",
 			l->line, l->what, l->x->accesses, l->x->accesses > 1 ? "es" : "",
-			l->x->bytes, l->x->wider,
-			l->x->accesses > 1    ? ""
+			l->x->bytes, wider,
+			wider < l->x->wider   ? arena_printf(s->mem, ", and %d if it had more", l->x->wider)
+			: l->x->accesses > 1  ? ""
 			: has_tile(s) ? " in a larger tile"
 					      : " if a program had several rows"));
-}
-
-/* "copy x in rows of 128 bytes": the innermost extent of the box. */
-static const char *
-map_rows(const Explain *s, const ExplainLine *l)
-{
-	const char *of = strstr(l->details, " of ");
-	long row =
-	    of && l->x->tile ? strtol(of + 4, NULL, 10) * dtype_info[l->x->tile->elem].bits / 8 : 0;
-	return row > 0 ? arena_printf(s->mem, "%s in rows of %ld bytes", l->what, row) : l->what;
 }
 
 static void
@@ -346,7 +336,7 @@ add_access(const Explain *s, const ExplainLine *l, Accesses *a)
 {
 	double least, n = explain_sectors(l, &least);
 	if (strncmp(l->details, "by tensor map", 13) == 0) {
-		explain_add(s, &a->mapped, map_rows(s, l));
+		explain_add(s, &a->mapped, explain_map_rows(s, l));
 		return;
 	}
 	if (l->x->bytes == 0 || explain_is_held(l))
@@ -358,7 +348,7 @@ add_access(const Explain *s, const ExplainLine *l, Accesses *a)
 		explain_add(s, &a->random, bounds ? arena_printf(s->mem, "%d", l->line) : "");
 	} else if (n > least && is_shared(l)) {
 		explain_add(s, &a->shared,
-		    arena_printf(s->mem, "line %d %s, %s of %s", l->line, l->what,
+		    arena_printf(s->mem, "line %d %s, %s sectors at once where its bytes fill %s", l->line, l->what,
 			explain_round(s, n), explain_round(s, least)));
 	} else if (n <= least) {
 		explain_add(
@@ -482,8 +472,8 @@ explain_coalesced(const Explain *s, Answer *out)
 	put(s, "Data says where: ", &a.unknown, "; --run counts their sectors.", out);
 	put(s,
 	    "Together the fewest, as other accesses take the rest of the same sectors, by then in "
-	    "the first cache: ",
-	    &a.shared, " sectors at once.", out);
+	    "the first cache (the model counts them at the L2 cache each time): ",
+	    &a.shared, ".", out);
 	if (a.good.n)
 		explain_add(s, &out->says,
 		    arena_printf(s->mem, "%s (%d) take%s the fewest sectors possible.",
@@ -491,9 +481,7 @@ explain_coalesced(const Explain *s, Answer *out)
 			: a.good.n > 1 ? "All"
 				       : "The only one",
 			a.good.n, a.good.n > 1 && !out->says.n ? "" : "s"));
-	put(s,
-	    "By tensor maps, whole boxes, the fewest sectors where rows begin on one (32 bytes): ",
-	    &a.mapped, ".", out);
+	put(s, "By tensor maps, whole boxes (a sector is 32 bytes): ", &a.mapped, ".", out);
 	put(s, "Rows would permit wider accesses: ", &a.narrow, ".", out);
 	put(s, "Bank conflicts of shared memory: ", &a.banks, ".", out);
 }

@@ -295,12 +295,20 @@ ops_named(const Explain *s, const char *text)
 	    {"expect", "a thread tells an mbarrier what copies will bring"},
 	    {"await", "waits at an mbarrier"}, {"send", "a copy from shared to device memory"},
 	    {"sent", "waits until such copies have read"},
-	    {"put", "threads write to shared memory"},
+	    {"put", "threads write to shared memory"}, {"get", "threads read it"},
+	    {"tally", "threads add to a table in shared memory"},
 	    {"split_put",
 		"blocks of a cluster put the parts of what they share out where others read them"},
 	    {"dot_start", "a product begins"}, {"dot_wait", "and is over"},
 	    {"convert", "another distribution of elements over threads"}};
+	static const struct {
+		const char *text, *is;
+	} phrase[] = {{"before this for", "for, a loop; where the text has none, that over the programs of a block"},
+	    {"before roles part", "roles part, from there on some warps copy and others compute"},
+	    {"slots of", "slots, the parts of a ring of buffers, one or more"}};
 	TextList parts = {0};
+	for (int i = 0; i < LEN(phrase); i++)
+		explain_add(s, &parts, strstr(text, phrase[i].text) ? phrase[i].is : "");
 	for (int i = 0; i < LEN(op); i++) {
 		const char *of = arena_printf(s->mem, "%s of ", op[i].name),
 			   *this = arena_printf(s->mem, "this %s", op[i].name),

@@ -7,7 +7,6 @@
 #include <string.h>
 
 static const double ALONE = 0.9; /* of the launch: the longest part is all of it */
-static const char BEHIND[] = "what follows the products";
 
 /* Blocks take turns on the places that multiprocessors have for them; a last round with few is as
  * long as a full one. */
@@ -42,99 +41,7 @@ explain_rounds(const Explain *s)
 	    x->grid, places, x->blocks, rounds, 100 * (last > 0 ? last : 1));
 }
 
-/* Of arithmetic behind products, that overlaps with nothing. */
-static double
-behind_us(const Explain *s)
-{
-	return s->us > 0 ? bill_us(&s->x->bill, s->x->t, s->x->bill.behind) : 0;
-}
-
 /* ---- what takes the time ---- */
-
-/* Does nothing but a loop begin there whose copies have mbarriers? */
-static bool
-has_ring(const Explain *s, int line)
-{
-	bool has = false;
-	for (int i = 0; i < s->lines.n; i++) {
-		const ExplainLine *l = &s->lines.at[i];
-		has |= l->line == line && strcmp(l->what, "mbarriers") == 0;
-		if (l->line == line && strncmp(l->what, "dot", 3) == 0)
-			return false;
-	}
-	return has;
-}
-
-/* Is it a line below the last product, whose results the bill has apart? */
-static bool
-is_behind(const Explain *s, const LineBill *l)
-{
-	int last = 0;
-	for (int i = 0; i < s->lines.n; i++)
-		last = strncmp(s->lines.at[i].what, "dot", 3) == 0 ? MAX(last, s->lines.at[i].line)
-								   : last;
-	return s->x->bill.behind > 0 && last > 0 && l->file == s->x->f->place.file &&
-	       l->line > last;
-}
-
-/* "181 instructions of a warp for a program, 40 % shifts and logic …", where SASS was counted. */
-static const char *
-with_count(const Explain *s, int line, const char *mix)
-{
-	double n = json_number_value(json_object_get(
-	    json_object_get(s->counted, "lines"), arena_printf(s->mem, "%d", line)));
-	if (n <= 0)
-		return mix;
-	return arena_printf(s->mem, "%s instructions of a warp for a program%s%s", explain_round(s, n), *mix ? ", " : "",
-	    mix);
-}
-
-/* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
-static const char *
-lines_of(const Explain *s, BillPart p)
-{
-	enum { SHOWN = 3 };
-	TextList all = {0};
-	double part = explain_part(s, p);
-	SpentLines lines = explain_lines_by(s, p);
-	for (int i = 0; i < lines.n && all.n < SHOWN; i++) {
-		const LineBill *l = lines.at[i];
-		if (p == BILL_ISSUE && is_behind(s, l))
-			continue;
-		if (explain_spent_us(s, l, p) < part / 10)
-			break;
-		const char *mix = p == BILL_ISSUE && all.n == 0 ? explain_mix(s, l->line) : "";
-		if (p == BILL_ISSUE && all.n == 0)
-			mix = with_count(s, l->line, mix);
-		bool ring = p == BILL_ISSUE && has_ring(s, l->line);
-		bool arithmetic =
-		    p == BILL_ISSUE || p == BILL_SPECIAL ||
-		    (p == BILL_WAITING && l->wait && strcmp(l->wait, "results of arithmetic") == 0);
-		const char *functions = p == BILL_SPECIAL ? explain_specials(s, l->line)
-					: arithmetic    ? explain_functions(s, l->line)
-							: "";
-		TextList of = {0};
-		if (p == BILL_WAITING && l->wait)
-			explain_add(s, &of, arena_printf(s->mem, "for %s", l->wait));
-		explain_add(s, &of, *functions ? arena_printf(s->mem, "of %s", functions) : "");
-		explain_add(s, &of, mix);
-		explain_add(s, &of, ring && !*mix ? "for the ring's slots and mbarriers" : "");
-		explain_add(s, &all,
-		    arena_printf(s->mem, "line %d %s%s%s", l->line,
-			explain_micro(s, explain_spent_us(s, l, p)), of.n ? " " : "",
-			explain_join(s, &of, ", ")));
-	}
-	double rest = part;
-	for (int i = 0; i < s->x->spent.n; i++)
-		rest -= s->x->spent.at[i].file == s->x->f->place.file
-			    ? explain_spent_us(s, &s->x->spent.at[i], p)
-			    : 0;
-	if (rest > part / 10 && p != BILL_START)
-		explain_add(s, &all,
-		    arena_printf(s->mem, "%s of %s", explain_micro(s, rest),
-			s->x->bill.spilled > 0 ? "spills" : "no line"));
-	return all.n ? arena_printf(s->mem, " (%s)", explain_join(s, &all, ", ")) : "";
-}
 
 static bool
 is_copier(const json_t *row)
@@ -159,73 +66,13 @@ own_reads(const Explain *s)
 	return NULL;
 }
 
-/* "waiting, L2 cache and shared memory" */
-static const char *
-names_of(const Explain *s, const TextList *l)
-{
-	TextList head = *l;
-	head.n--;
-	return l->n < 2 ? l->at[0]
-			: arena_printf(
-			      s->mem, "%s and %s", explain_join(s, &head, ", "), l->at[l->n - 1]);
-}
-
-/* "line 9 14.3 µs and line 10 3 µs of instructions": of lines below the last product. */
-static const char *
-behind_products(const Explain *s)
-{
-	TextList all = {0};
-	for (int i = 0; i < s->x->spent.n; i++) {
-		const LineBill *l = &s->x->spent.at[i];
-		if (is_behind(s, l) && explain_spent_us(s, l, BILL_ISSUE) > s->us / 100)
-			explain_add(s, &all,
-			    arena_printf(s->mem, "line %d %s", l->line,
-				explain_micro(s, explain_spent_us(s, l, BILL_ISSUE))));
-	}
-	return all.n ? arena_printf(s->mem, "%s of instructions", names_of(s, &all)) : "";
-}
-
-/* What takes long, the longest first: parts that overlap, and what follows the products, which
- * overlaps with none. */
-typedef struct Taken {
-	double us;
-	const char *name, *lines;
-	int part; /* of the bill; -1: behind products */
-} Taken;
-
-enum { SHOWN = 3 };
-
-static int
-list_taken(const Explain *s, Taken out[SHOWN + 1])
-{
-	BillPart part[BILL_PARTS];
-	int n = 0, at = 0;
-	double behind = behind_us(s);
-	explain_ranked(s->x->bill.part, part);
-	for (; n < SHOWN && (n == 0 || s->x->bill.part[part[n]] >= .1 * s->x->bill.part[part[0]]);
-	     n++)
-		out[n] = (Taken){
-		    explain_part(s, part[n]), bill_part_names[part[n]], lines_of(s, part[n]),
-		    (int)part[n]};
-	if (behind < .1 * explain_part(s, part[0]))
-		return n;
-	while (at < n && out[at].us >= behind)
-		at++;
-	for (int i = n; i > at; i--)
-		out[i] = out[i - 1];
-	const char *lines = behind_products(s);
-	out[at] = (Taken){behind, BEHIND, *lines ? arena_printf(s->mem, " (%s)", lines) : "", -1};
-	return n + 1;
-}
-
 /* Parts that are closer to the longest than estimates are to times. */
 static int
 count_alike(const Explain *s)
 {
-	int n = 0;
-	for (int p = 0; p < BILL_PARTS; p++)
-		n += explain_part(s, (BillPart)p) >= REPORT_NEAR * explain_part(s, explain_longest(s, -1));
-	return n;
+	double term[BILL_PARTS], longest = explain_term(s, explain_bounding(s));
+	explain_terms(s, term);
+	return COUNT_OF(p, BILL_PARTS, term[p] >= REPORT_NEAR * longest);
 }
 
 /* Lines with a tenth of the longest part, the most first: "lines 3 and 9", "line 136 for memory's latency". */
@@ -233,7 +80,7 @@ static const char *
 lines_bound(const Explain *s)
 {
 	enum { MANY = 3 };
-	BillPart p = explain_longest(s, -1);
+	BillPart p = explain_bounding(s);
 	SpentLines lines = explain_lines_by(s, p);
 	TextList found = {0};
 	bool waits = p == BILL_WAITING;
@@ -241,7 +88,7 @@ lines_bound(const Explain *s)
 		if (explain_spent_us(s, lines.at[i], p) >= explain_part(s, p) / 10)
 			explain_add(s, &found,
 			    waits && lines.at[i]->wait
-				? arena_printf(s->mem, "line %d for %s", lines.at[i]->line, lines.at[i]->wait)
+				? arena_printf(s->mem, "line %d for %s", lines.at[i]->line, explain_wait(s, lines.at[i]))
 				: arena_printf(s->mem, "%s%d", waits ? "line " : "", lines.at[i]->line));
 	if (!found.n || p == BILL_START)
 		return "";
@@ -255,11 +102,13 @@ shares_of(const Explain *s)
 	enum { NEXT = 2 };
 	static const double LITTLE = .3, MUCH = .65;
 	BillPart part[BILL_PARTS];
+	double term[BILL_PARTS];
 	int alike = count_alike(s);
 	Text t = {0};
-	explain_ranked(s->x->bill.part, part);
+	explain_terms(s, term);
+	explain_ranked(term, part);
 	for (int i = 0; i < BILL_PARTS; i++) {
-		double us = explain_part(s, part[i]);
+		double us = term[part[i]];
 		if (i >= alike && (us < LITTLE * s->us || i > NEXT))
 			break;
 		text_printf(&t, "%s%s%s %.0f %%%s%s",
@@ -267,11 +116,11 @@ shares_of(const Explain *s)
 		    : i < alike  ? i + 1 == alike ? " and " : ", "
 		    : i == alike ? ", then "
 				 : ", ",
-		    bill_part_names[part[i]], part[i] == BILL_ISSUE ? explain_pipe(s) : "",
+		    explain_term_name(s, part[i]), part[i] == BILL_ISSUE ? explain_pipe(s) : "",
 		    100 * us / s->us, i == 0 ? lines_bound(s) : "",
 		    alike > 1 && i + 1 == alike ? " alike" : "");
 	}
-	double most = explain_part(s, part[0]);
+	double most = term[part[0]];
 	if (most < MUCH * s->us)
 		text_printf(&t, ", and %.0f %% is no part's, as they overlap little", 100 * (1 - most / s->us));
 	return text_take(&t, s->mem);
@@ -341,7 +190,7 @@ say_total(const Explain *s)
 	Bill own = s->x->bill;
 	own.cycles -= s->x->other;
 	bill_total(&own, s->x->t, &total);
-	text_printf(&t, "%s.", explain_sentence(s, total.at));
+	text_printf(&t, "%s.", explain_sentence(s, explain_units(s, total.at)));
 	text_close(&total);
 	if (explain_alone(s) > 0 && s->x->blocks > 0)
 		text_printf(&t,
@@ -357,22 +206,31 @@ static const char *
 change_of(const Explain *s, const Taken *taken, bool is_first, Suggestions *all)
 {
 	static const double NEAR = .6;
-	if (!is_first && taken->us < NEAR * explain_part(s, explain_longest(s, -1)) && taken->part >= 0)
+	if (!is_first && taken->us < NEAR * explain_term(s, explain_bounding(s)) && taken->part >= 0)
 		return " Hidden behind 1.";
-	return arena_printf(s->mem, " To change: %s.",
-	    taken->part < 0 ? "fewer instructions behind the products"
-			    : explain_change(s, (BillPart)taken->part, all));
+	if (taken->part < 0)
+		return " To change: fewer instructions behind the products.";
+	BillPart with[BILL_PARTS];
+	TextList ways = {0};
+	int n = explain_joined(s, (BillPart)taken->part, with);
+	for (int i = 0; i < n; i++)
+		explain_add(s, &ways,
+		    n == 1 ? explain_change(s, with[i], all)
+				   : arena_printf(s->mem, "of %s, %s", bill_part_names[with[i]],
+					 explain_change(s, with[i], all)));
+	return arena_printf(s->mem, " To change: %s.", explain_join(s, &ways, "; "));
 }
 
 static void
 say_parts(const Explain *s, Suggestions *all, TextList *out)
 {
-	Taken taken[SHOWN + 1];
-	int n = list_taken(s, taken), behind = 0;
+	Taken taken[TAKEN_MOST];
+	BillPart with[BILL_PARTS];
+	int n = explain_taken(s, taken), behind = 0;
 	Text t = {0};
-	double longest = explain_part(s, explain_longest(s, -1));
+	double longest = explain_term(s, explain_bounding(s));
 	for (int i = 0; i < n; i++)
-		behind = strcmp(taken[i].name, BEHIND) == 0 ? i + 1 : behind;
+		behind = taken[i].part < 0 ? i + 1 : behind;
 	explain_add(s, out,
 	    arena_printf(s->mem, "What takes the time, the longest first (they overlap%s):%s",
 		behind ? arena_printf(s->mem,
@@ -383,7 +241,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 	for (int i = 0; i < n; i++)
 		explain_add(s, out,
 		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
-		        explain_gloss(s, taken[i].part),
+		        explain_joined(s, (BillPart)MAX(taken[i].part, 0), with) > 1 ? "" : explain_gloss(s, taken[i].part),
 			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
 	if (longest < ALONE * (s->us - other_us(s)))
@@ -427,7 +285,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		    " The gather of %s reads shared memory where its indices say: the model counts "
 		    "no bank conflicts of "
 		    "it, which may bound the kernel.",
-		    names_of(s, &gathers));
+		    explain_names(s, &gathers));
 	json_array_foreach(s->warnings, i, w)
 	    text_printf(&t, " Warning: %s.", json_string_value(json_object_get(w, "message")));
 	text_take_sentence(s, &t, out);
@@ -465,7 +323,7 @@ say_remarks(const Explain *s)
 			    arena_printf(s->mem, "those are of the launch, then %s",
 				s->lines.at[i].details));
 	for (int k = 0; k < all.n; k++)
-		all.at[k] = explain_sentence(s, all.at[k]);
+		all.at[k] = explain_sentence(s, explain_units(s, all.at[k]));
 	return all.n ? arena_printf(s->mem, "%s.", explain_join(s, &all, ". ")) : "";
 }
 

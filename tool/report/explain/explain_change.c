@@ -87,6 +87,17 @@ is_gathered(const Explain *s, int line)
 		explain_sectors(&s->lines.at[i], &least) < 0);
 }
 
+/* Does one of the lines that wait most wait for much of that for a function or division? */
+static bool
+waits_for_functions(const Explain *s)
+{
+	enum { FIRST = 3 };
+	static const double MUCH = .2;
+	SpentLines lines = explain_lines_by(s, BILL_WAITING);
+	return ANY_OF(i, MIN(lines.n, FIRST),
+	    lines.at[i]->waits[PATH_ARITHMETIC] >= MUCH && explain_is_slow(s, lines.at[i]->line));
+}
+
 static const char *
 way_of_waiting(const Explain *s)
 {
@@ -99,7 +110,10 @@ way_of_waiting(const Explain *s)
 			 : l && l->wait && strcmp(l->wait, "other warps, at a barrier") == 0
 			     ? "fewer barriers, or fewer warps at each"
 			     : "results that do not follow from one another";
-	return *more ? arena_printf(s->mem, "%s, or %s", of, more) : of;
+	const char *slow = waits_for_functions(s)
+			       ? arena_printf(s->mem, "%s, where that precision suffices, or ", explain_slow(s))
+			       : "";
+	return arena_printf(s->mem, "%s%s%s%s", slow, of, *more ? ", or " : "", more);
 }
 
 static const char *
@@ -136,6 +150,22 @@ way_of_shuffles(const Explain *s)
 	return "threads that exchange less: more elements of a row in each";
 }
 
+static const char *
+way_of_shared(const Explain *s)
+{
+	const LineBill *l = explain_most(s, BILL_SHARED);
+	const Func *f = s->x->f;
+	bool tallies = l && ANY_OP(op, f->body, op->kind == OP_TALLY && op->place.line == l->line);
+	return tallies ? arena_printf(s->mem,
+			     "fewer of line %d's atomics on the block's table: values of one place joined in a thread "
+			     "before",
+			     l->line)
+	       : explain_part(s, BILL_PRODUCTS) > 0
+		   ? "larger tiles, or more columns of an instruction, whose operands are read for more products each"
+	       : l ? arena_printf(s->mem, "less of line %d through shared memory", l->line)
+		   : "less through shared memory";
+}
+
 /* Where nothing was found. */
 static const char *
 way_of(const Explain *s, BillPart p)
@@ -161,7 +191,7 @@ way_of(const Explain *s, BillPart p)
 			 : "fewer instructions for each result";
 	case BILL_SPECIAL: return "fewer special functions and conversions";
 	case BILL_SHUFFLES: return way_of_shuffles(s);
-	case BILL_SHARED: return "less through shared memory";
+	case BILL_SHARED: return way_of_shared(s);
 	case BILL_PRODUCTS: return "fewer products, or narrower dtypes";
 	case BILL_START: return "fewer, larger programs";
 	default: return way_of_waiting(s);

@@ -174,6 +174,12 @@ explain_slow(const Explain *s)
 	               : "fast:: functions";
 }
 
+bool
+explain_is_slow(const Explain *s, int line)
+{
+	return ANY_OP(op, s->x->f->body, is_of_line(s, op, line) && report_is_slow(op));
+}
+
 /* "32 FRND, 32 F2I of a warp for a program", by SASS; "": it was not counted. */
 static const char *
 specials_of_code(const Explain *s, int line)
@@ -290,19 +296,25 @@ is_one(const char *at, const char *const *name, int n, const char *type)
 	return ANY_OF(i, n, strlen(name[i]) == length && strncmp(at, name[i], length) == 0);
 }
 
+int
+explain_count_code(const Explain *s, int line, const char *const *name, int n, const char *type)
+{
+	int all = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
+		all += at && (!name || is_one(at, name, n, type));
+	}
+	return all;
+}
+
 double
 explain_wide(const Explain *s, int line)
 {
 	static const char *const name[] = {
 	    "add", "sub", "mul", "mad", "shl", "shr", "div", "rem", "min", "max", "setp", "selp"};
-	int all = 0, wide = 0;
-	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
-		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
-		all += at != NULL;
-		wide += at && (is_one(at, name, LEN(name), ".s64") ||
-				  is_one(at, name, LEN(name), ".u64") ||
-				  is_one(at, name, LEN(name), ".b64"));
-	}
+	static const char *const type[] = {".s64", ".u64", ".b64"};
+	int all = explain_count_code(s, line, NULL, 0, NULL);
+	int wide = SUM_OF(int, i, LEN(type), explain_count_code(s, line, name, LEN(name), type[i]));
 	return all ? (double)wide / all : 0;
 }
 
@@ -329,26 +341,6 @@ is_ordered(const Explain *s, int line)
 {
 	return ANY_OP(op, s->x->f->body, is_of_line(s, op, line) && op_family(op) == FAMILY_ORDER) ||
 	       *explain_keys(s, line);
-}
-
-const char *
-explain_doubles(const Explain *s, int line)
-{
-	static const char *const name[] = {
-	    "add", "sub", "mul", "fma", "cvt", "max", "min", "setp", "sqrt", "div", "rcp"};
-	int n = 0, divides = 0;
-	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
-		const char *at = s->code.source[i] == line ? instruction(s->code.line[i]) : NULL;
-		n += at && is_one(at, name, LEN(name), ".f64");
-		divides += at && is_one(at, name + LEN(name) - 2, 2, ".f64");
-	}
-	if (!n)
-		return "";
-	return arena_printf(s->mem, "%d of its instructions in PTX are of f64%s", n,
-	    !divides
-		? ""
-		: arena_printf(s->mem,
-		      ", %d of them divisions or inverses, each a routine of its own", divides));
 }
 
 bool

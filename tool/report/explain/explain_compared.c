@@ -53,7 +53,7 @@ explain_compared(const Explain *s)
 	size_t k;
 	json_array_foreach(s->variants, k, v)
 		if (next && json_is_true(json_object_get(v, "next")) && explain_built_us(s, v) > 0)
-			text_printf(&t, ", compiled %s times", explain_round(s, explain_built_us(s, v) / s->us));
+			text_printf(&t, ", compiled %s", explain_times(s, explain_built_us(s, v) / s->us));
 	if (times < 1 - SAME && next->cycles > taken->cycles)
 		text_printf(&t,
 		    ", but it was not taken: the model knows such forms less, which have to be "

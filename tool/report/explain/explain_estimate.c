@@ -210,6 +210,7 @@ explain_estimate(const Explain *s)
 static const char *
 say_floor(const Explain *s)
 {
+	static const double ROUND = .99; /* of the fullest multiprocessor's programs: what the mean one has */
 	bool memory;
 	double outside, least = explain_least(s, &memory, &outside);
 	if (least <= s->us / 50)
@@ -220,8 +221,13 @@ say_floor(const Explain *s)
 			     ? arena_printf(s->mem, "products by this instruction (by wgmma %s)",
 				   explain_micro(s, s->wgmma_us * (1 - outside)))
 			     : "products by this instruction";
-	return arena_printf(s->mem, "The floor, %s alone%s%s: %s; the estimate is %s times that.", of,
-	    padded, memory && floor_share(s) < 1 ? " (reads alone up to 5 % less)" : "", explain_micro(s, least),
+	const Bill *b = &s->x->bill;
+	double full = b->programs > 0 ? b->launched / (s->x->t->rates->multiprocessors * b->programs) : 1;
+	const char *rounds = memory || full <= 0 || full > ROUND ? ""
+				: arena_printf(s->mem, " (%s, had all multiprocessors as many programs)",
+				      explain_micro(s, least * full));
+	return arena_printf(s->mem, "The floor, %s alone%s%s: %s%s; the estimate is %s times that.", of,
+	    padded, memory && floor_share(s) < 1 ? " (reads alone up to 5 % less)" : "", explain_micro(s, least), rounds,
 	    explain_round(s, s->us / least));
 }
 

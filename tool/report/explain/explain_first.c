@@ -45,7 +45,7 @@ static const Suggestion *
 first_change(const Explain *s, const Suggestions *all)
 {
 	const Suggestion *first = NULL;
-	double least = s->us;
+	double least = s->us, near = REPORT_NEAR * explain_term(s, explain_bounding(s));
 	for (int i = 0; i < all->n; i++) {
 		const Suggestion *r = &all->at[i];
 		double us = r->built ? r->us * r->error->most : (r->us + s->us) / 2;
@@ -56,7 +56,7 @@ first_change(const Explain *s, const Suggestions *all)
 		}
 	}
 	for (int i = 0; i < all->n && !first; i++)
-		first = all->at[i].part == (int)explain_longest(s, -1) || all->at[i].part < 0 ? &all->at[i] : NULL;
+		first = all->at[i].part < 0 || explain_term(s, (BillPart)all->at[i].part) >= near ? &all->at[i] : NULL;
 	return first;
 }
 
@@ -147,8 +147,8 @@ said_time(const Explain *s, const json_t *v)
 {
 	double us = explain_built_us(s, v), measured = explain_measured_us(v);
 	if (measured <= 0)
-		return arena_printf(s->mem, "%s: %s, %s of the time", explain_said_of(s, v), explain_micro(s, us),
-		    explain_round(s, us / s->us));
+		return arena_printf(s->mem, "%s: %s, %s", explain_said_of(s, v), explain_micro(s, us),
+		    explain_times(s, us / s->us));
 	const char *model = us <= 0 ? "" : arena_printf(s->mem, " (%s and %s by the model)", explain_micro(s, us),
 					       explain_round(s, us / s->us));
 	return arena_printf(s->mem, "%s: %s measured, %s of the time%s", explain_said_of(s, v), explain_micro(s, measured),
@@ -188,7 +188,7 @@ say_built(const Explain *s, TextList *out)
 			    ? explain_change_error_said(s, found.at[0].error) : ""));
 }
 
-/* Those that were tried, where none has a time of its code: "; of what was tried, BM = 64, no code has a time"; "". */
+/* Those that were tried, where none has a time of its code: "; of these there is only the estimate …: BM = 64"; "". */
 static const char *
 without_time(const Explain *s)
 {
@@ -202,7 +202,7 @@ without_time(const Explain *s)
 		explain_add(s, &all, explain_said_of(s, v));
 	}
 	const char *tried = explain_join(s, &all, "; ");
-	return all.n ? arena_printf(s->mem, "; of what was tried, %s, no code has a time", tried) : "";
+	return all.n ? arena_printf(s->mem, "; of these there is only the estimate before there is code: %s", tried) : "";
 }
 
 /* What the page had no time for. */

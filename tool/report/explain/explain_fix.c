@@ -52,8 +52,8 @@ built_alone(const Explain *s)
 }
 
 /* "takes 1.3 times as long" */
-static const char *
-say_times(const Explain *s, double times)
+const char *
+explain_times(const Explain *s, double times)
 {
 	static const double SAME = .005;
 	return times > 1 + SAME   ? arena_printf(s->mem, "%s times as long", explain_round(s, times))
@@ -76,7 +76,7 @@ without_barriers(const Explain *s)
 	        "compiled and "
 	    "estimated as this is%s; of eleven such figures an H200 took 0.84 to 1.34 times nine, and 0.5 and 2.3 "
 	        "times the others.",
-	    with, say_times(s, us / s->us),
+	    with, explain_times(s, us / s->us),
 	    spills > 0 ? arena_printf(s->mem, ", since a thread spills %d bytes", spills) : "");
 }
 
@@ -93,7 +93,7 @@ fewer_warps(const Explain *s, int warps)
 		return "";
 	return arena_printf(s->mem,
 	    "; with warps = %d there is none, and the launch takes %s by the model", warps,
-	    say_times(s, times));
+	    explain_times(s, times));
 }
 
 /* A warpgroup by itself has whole rows of its products; how other warps share theirs is not known. */
@@ -108,28 +108,34 @@ fix_rows(const Explain *s, const ExplainLine *l)
 	    can ? fewer_warps(s, all / across) : "");
 }
 
-/* Of blocks that share a program: what the fastest choice takes in which none do. */
+/* ", and the launch takes 1.2 times as long by the model": what the fastest choice takes without a word of the schedule
+ * that this has; what no choice has is not known. */
 static const char *
-fix_split(const Explain *s)
+price_without(const Explain *s, int word)
 {
 	double least = 0;
 	const Tried *best = NULL;
 	for (int i = 0; i < s->why->tried.n; i++) {
 		const Tried *c = &s->why->tried.at[i];
-		const NamedConst *v =
-		    named_const(c->value, c->n, schedule_info[SCHEDULE_SPLIT].text);
-		if (c->cycles < 0 || (v && v->value.i > 1) || (best && c->bill.cycles >= least))
+		const NamedConst *v = named_const(c->value, c->n, schedule_info[word].text);
+		bool has = v && (v->value.kind == CONST_BOOL ? v->value.i != 0 : v->value.i > 1);
+		if (c->cycles < 0 || has || (best && c->bill.cycles >= least))
 			continue;
 		best = c;
 		least = c->bill.cycles;
 	}
 	double times =
 	    best && s->compared > 0 ? least / target_rates(s->x->t)->clock / s->compared : 0;
+	return times > 0 ? arena_printf(s->mem, ", and the launch takes %s by the model", explain_times(s, times))
+			 : ", what the launch then takes was not compared";
+}
+
+/* Of blocks that share a program. */
+static const char *
+fix_split(const Explain *s)
+{
 	return arena_printf(s->mem, " (%d blocks share a program; with split = 1 there is none%s)",
-	    s->x->f->schedule.split,
-	    times > 0 ? arena_printf(s->mem, ", and the launch takes %s times as long by the model",
-			    explain_round(s, times))
-		      : "");
+	    s->x->f->schedule.split, price_without(s, SCHEDULE_SPLIT));
 }
 
 /* A barrier only since two uses of shared memory have the same bytes. */
@@ -283,9 +289,11 @@ fix_put(const Explain *s, const ExplainLine *l)
 {
 	const BarrierPair *p = l->x->pair;
 	if (p && (p->after->kind == OP_TALLY || p->before->kind == OP_TALLY))
-		return " (the block's threads add to one table in shared memory, which is set to 0 once and "
-		       "goes to memory once: with persistent = false there is none, and each program adds to "
-		       "device memory)";
+		return arena_printf(s->mem,
+		    " (the block's threads add to one table in shared memory, which is set to 0 once and "
+		    "goes to memory once: with persistent = false there is none, and each program adds to "
+		    "device memory%s)",
+		    price_without(s, SCHEDULE_PERSISTENT));
 	if (p && p->before->kind == OP_PUT && p->after->kind == OP_SEND)
 		return " (what a tensor map sends lies in shared memory first: nothing in the schedule removes it)";
 	if (p && p->before->kind == OP_SENT && p->after->kind == OP_PUT)
@@ -347,14 +355,17 @@ fix_of(const Explain *s, const ExplainLine *l)
 	if (strcmp(l->what, "cluster barrier") == 0 && s->x->f->schedule.ctas > 1)
 		return strstr(l->details, "reach its shared memory")
 			   ? ""
-			   : " (blocks of a cluster share what they copy: with ctas = 1 there is none, but one of each "
-			     "block by itself)";
+			   : arena_printf(s->mem,
+				 " (blocks of a cluster share what they copy: with ctas = 1 there is none, but one of each "
+				 "block by itself%s)",
+				 price_without(s, SCHEDULE_CTAS));
 	if (strcmp(l->what, "extract") == 0)
 		return fix_extract(s, l);
 	if (strcmp(l->what, "split_meet") == 0)
-		return " (one thread finds out for all which part of the loop the block has done "
-		       "last; with split = 1 there is "
-		       "none)";
+		return arena_printf(s->mem,
+		    " (one thread finds out for all which part of the loop the block has done last; with split = 1 "
+		    "there is none%s)",
+		    price_without(s, SCHEDULE_SPLIT));
 	if (strcmp(l->what, "histogram") == 0)
 		return " (the block's warps count in one table, which all have to find cleared, "
 		       "and have to be done with before "
@@ -456,7 +467,7 @@ say_fewer(const Explain *s)
 		    arena_printf(s->mem, "%s has %s, %s",
 			json_string_value(json_object_get(best[k], "values")),
 			left ? arena_printf(s->mem, "%d", left) : "none",
-			say_times(
+			explain_times(
 			    s, json_number_value(json_object_get(best[k], "built_us")) / s->us)));
 	}
 	return arena_printf(s->mem,

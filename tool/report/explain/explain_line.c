@@ -6,15 +6,28 @@
 
 static const double SHARE = 3; /* %, of the launch, or of the part that bounds it: worth a word */
 
+/* Does a part bound the kernel, or another with which it adds up? */
+static bool
+is_near(const Explain *s, BillPart p, double longest)
+{
+	BillPart with[BILL_PARTS];
+	for (int of = 0; of < BILL_PARTS; of++) {
+		int n = explain_term(s, (BillPart)of) >= REPORT_NEAR * longest ? explain_joined(s, (BillPart)of, with) : 0;
+		if (ANY_OF(i, n, with[i] == p))
+			return true;
+	}
+	return false;
+}
+
 /* By the parts that may bound the kernel alone. */
 static const char *
 stalled(const Explain *s, int line)
 {
 	const LineBill *l = explain_spent(s, line);
-	double longest = explain_part(s, explain_longest(s, -1));
+	double longest = explain_term(s, explain_bounding(s));
 	int most = -1;
 	for (int p = 0; l && p < BILL_PARTS; p++)
-		if (explain_part(s, (BillPart)p) >= REPORT_NEAR * longest &&
+		if (is_near(s, (BillPart)p, longest) &&
 		    (most < 0 || l->part[p] > l->part[most]))
 			most = p;
 	double us = most < 0 ? 0 : explain_spent_us(s, l, (BillPart)most);
@@ -22,11 +35,10 @@ stalled(const Explain *s, int line)
 		return "";
 	const char *doubles = explain_doubles(s, line);
 	bool waits = most == BILL_WAITING;
-	bool computes = waits ? strcmp(l->wait, "results of arithmetic") == 0
-			      : most == BILL_ISSUE || most == BILL_SPECIAL;
+	bool computes = most == BILL_ISSUE || most == BILL_SPECIAL;
 	const char *functions = computes ? explain_functions(s, line) : "";
 	return arena_printf(s->mem, "by the model %s %s%s%s: %s, %.0f %% of the kernel's %s%s%s",
-	    waits ? "waits for" : "takes", waits ? l->wait : bill_part_names[most],
+	    waits ? "waits for" : "takes", waits ? explain_wait(s, l) : bill_part_names[most],
 	    *functions ? " of " : "", functions, explain_micro(s, us),
 	    100 * us / explain_part(s, (BillPart)most), bill_part_names[most], *doubles ? "; " : "",
 	    doubles);
@@ -319,7 +331,7 @@ all_parts(const Explain *s, int line)
 			explain_add(s, &parts,
 			    arena_printf(s->mem, part[n] == BILL_MEMORY ? "%s %s (%s)" : "%s %s",
 				bill_part_names[part[n]], explain_micro(s, us),
-				explain_mega(s, us)));
+				explain_line_mega(s, us)));
 	}
 	return explain_join(s, &parts, ", ");
 }

@@ -2,8 +2,20 @@
  * of accesses. */
 #include "tool/report/explain/explain.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const double SAME = 1.03; /* times the bytes of the floor: as many */
+
+/* Bytes of a line: by the time that device memory takes for all, which are those of the floor where that is nearly so. */
+const char *
+explain_line_mega(const Explain *s, double us)
+{
+	double all = explain_part(s, BILL_MEMORY) * s->bytes_us;
+	bool once = s->x->bill.least > 0 && fabs(all - s->x->bill.least) <= (SAME - 1) * s->x->bill.least;
+	return explain_mega(s, once ? us * s->x->bill.least / all : us);
+}
 
 /* Lines with the most of the bytes that device memory moves, and the tensors that they are of. */
 static const char *
@@ -25,7 +37,7 @@ moved(const Explain *s)
 				explain_add(s, &names, strchr(s->lines.at[k].what, ' ') + 1);
 		explain_add(s, &all,
 		    arena_printf(s->mem, "line %d %s%s%s%s", shown.at[i]->line,
-			explain_mega(s, explain_spent_us(s, shown.at[i], BILL_MEMORY)),
+			explain_line_mega(s, explain_spent_us(s, shown.at[i], BILL_MEMORY)),
 			names.n ? " (" : "", explain_join(s, &names, ", "), names.n ? ")" : ""));
 	}
 	return explain_join(s, &all, ", ");
@@ -70,9 +82,8 @@ explain_any_gathered(const Explain *s)
 static const char *
 why_more(const Explain *s)
 {
-	static const double SAME = .03;
 	TextList why = {0};
-	if (s->x->bill.reread > SAME)
+	if (s->x->bill.reread > SAME - 1)
 		explain_add(s, &why,
 		    arena_printf(s->mem,
 			"%.0f %% is what a loop reads once more, when the L2 cache has kept no "
@@ -94,7 +105,6 @@ why_more(const Explain *s)
 const char *
 explain_moved(const Explain *s)
 {
-	static const double SAME = 1.03;
 	const char *lines = moved(s);
 	double us = explain_part(s, BILL_MEMORY);
 	bool slow = us > SAME * explain_least_memory(s),
@@ -109,7 +119,7 @@ explain_moved(const Explain *s)
 		    explain_mega(s, us), explain_least_mega(s), why_more(s));
 	else
 		text_printf(&t, "Device memory moves %s by the model, each byte of a tensor once",
-		    explain_mega(s, us));
+		    explain_line_mega(s, us));
 	if (slow && !more)
 		text_printf(&t,
 		    ", in %s: the multiprocessors that have a program draw less than its rate, by "
@@ -120,16 +130,53 @@ explain_moved(const Explain *s)
 	return text_take(&t, s->mem);
 }
 
+/* Do all rows of the tensor that a tensor map is of begin on a sector? */
+static const char *
+rows_begin(const Explain *s, const Op *op)
+{
+	enum { SECTOR = 32 };
+	const Func *f = s->x->f;
+	const InspectArg *arg = inspect_args(s->b, f, s->mem);
+	for (int i = 0; i < op->nin; i++) {
+		const Value *v = op->in[i];
+		if (v->type->kind != TYPE_TENSOR || v->def || v->block != f->body || !arg[v->index].known)
+			continue;
+		for (int d = 0; d < v->type->rank; d++) {
+			int64_t apart = arg[v->index].stride[d] * dtype_info[v->type->elem].bits / 8;
+			if (arg[v->index].dim[d] > 1 && arg[v->index].stride[d] != 1 && apart % SECTOR)
+				return arena_printf(s->mem,
+				    ", a sector more where one begins inside a sector (the tensor's rows are %lld bytes "
+				    "apart)",
+				    (long long)apart);
+		}
+		return ", the fewest sectors, as the tensor's rows begin on one";
+	}
+	return ", the fewest sectors where the tensor's rows begin on one";
+}
+
+/* "copy x in rows of 128 bytes": the innermost extent of the box. */
+const char *
+explain_map_rows(const Explain *s, const ExplainLine *l)
+{
+	const char *of = strstr(l->details, " of ");
+	long row =
+	    of && l->x->tile ? strtol(of + 4, NULL, 10) * dtype_info[l->x->tile->elem].bits / 8 : 0;
+	const char *begin = rows_begin(s, l->x->op);
+	return row > 0 ? arena_printf(s->mem, "%s in rows of %ld bytes%s", l->what, row, begin)
+		       : arena_printf(s->mem, "%s%s", l->what, begin);
+}
+
 /* ---- what can be changed ---- */
+
+static const BillPart by_width[] = {BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_WAITING};
 
 /* Has a line a twentieth of the launch in a part that bounds it, and accesses' width changes? */
 static bool
 takes(const Explain *s, const ExplainLine *l)
 {
-	static const BillPart by_width[] = {BILL_MEMORY, BILL_SECTORS, BILL_REQUESTS, BILL_WAITING};
-	double most = 0, longest = explain_part(s, explain_longest(s, -1));
+	double most = 0, longest = explain_term(s, explain_bounding(s));
 	for (int i = 0; i < LEN(by_width); i++)
-		if (explain_part(s, by_width[i]) >= REPORT_NEAR * longest)
+		if (explain_term(s, by_width[i]) >= REPORT_NEAR * longest)
 			most =
 			    MAX(most, explain_spent_us(s, explain_spent(s, l->line), by_width[i]));
 	return most >= s->us / 20 && !explain_is_rare(l);
@@ -298,8 +345,11 @@ wider_suggestions(const Explain *s, Suggestions *all)
 		if (!spread || (*how && !explain_is_spread(&s->lines.at[i])))
 			explain_add(s, &sorts, wider_by(s, how));
 	}
+	BillPart most = by_width[0];
+	for (int i = 1; i < LEN(by_width); i++)
+		most = explain_part(s, by_width[i]) > explain_part(s, most) ? by_width[i] : most;
 	if (sorts.n)
-		explain_suggest(s, all, 0, (int)explain_longest(s, -1),
+		explain_suggest(s, all, 0, (int)most,
 		    arena_printf(s->mem,
 			"wider accesses, whose gain the model counts too small or not at all (%s)",
 			explain_join(s, &sorts, "; ")));

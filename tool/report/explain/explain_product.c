@@ -54,6 +54,17 @@ fix_of(const Explain *s, const ExplainLine *l)
 		   : "");
 }
 
+/* ": the 2 of a warpgroup take 256, more than the 255 that a thread has", where that keeps a tile from it. */
+static const char *
+say_registers(const Explain *s, int n, int each)
+{
+	int most = s->x->t->max_registers;
+	return n * each >= most ? arena_printf(s->mem, ": %d take %d, but a thread has %d in all, so that it cannot be", n,
+				      n * each, most)
+	       : n > 1 ? arena_printf(s->mem, ", %d for %d, of %d that a thread has in all", n * each, n, most)
+		       : arena_printf(s->mem, ", of %d that a thread has in all", most);
+}
+
 /* Why no other instruction of warpgroups: of 16 elements along K one reads 64 rows of the left
  * operand and n columns of the right one for 64 n products of each. */
 static const char *
@@ -63,11 +74,13 @@ say_wider(const Explain *s)
 	static const char word[] = "wgmma.n";
 	double now = 0, shared = explain_part(s, BILL_SHARED);
 	bool registers = false, more = false; /* has a tile more columns than its instruction? */
+	TextList sums = {0};
 	for (int i = 0; i < s->lines.n; i++) {
 		const char *at = strstr(s->lines.at[i].what, word),
 			   *columns = at ? strchr(s->lines.at[i].what, 'x') : NULL;
 		more |= columns &&
 			strtol(columns + 1, NULL, 10) > strtol(at + sizeof word - 1, NULL, 10);
+		explain_add(s, &sums, at ? arena_printf(s->mem, "%d:%d", s->lines.at[i].line, s->lines.at[i].col) : "");
 		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
 		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
 	}
@@ -91,8 +104,8 @@ say_wider(const Explain *s)
 	    now < WIDEST ? arena_printf(s->mem,
 			       "n256, of a tile with 256 columns, would read %.2f times as much "
 			       "for the same "
-			       "products, with %.0f registers of a thread for each accumulator; ",
-			       wide, (double)WIDEST / 2)
+			       "products, with %d registers of a thread for each accumulator%s; ",
+			       wide, WIDEST / 2, say_registers(s, sums.n, WIDEST / 2))
 			 : "";
 	return arena_printf(s->mem,
 	    "All multiply as fast, but shared memory bounds the kernel as well, of which each "
