@@ -84,7 +84,7 @@ fits_access(const Batch *x, const Op *op)
 static bool
 fits(const Batch *x, const Op *op)
 {
-	if (op->kind == OP_WRITE || (op_is_access(op) && depends(x, op)))
+	if (op_has(op, WRITES) || (op_is_access(op) && depends(x, op)))         /* an atomic of one place is each program's, too */
 		return fits_access(x, op);
 	if (!depends(x, op))
 		return true;
@@ -168,7 +168,7 @@ static bool
 differs_inside(const Batch *x, const Op *op)
 {
 	for (int r = 0; r < op->nregion; r++)
-		if (ANY_OP(in, op->region[r], in->kind == OP_WRITE || depends(x, in)))
+		if (ANY_OP(in, op->region[r], op_has(in, WRITES) || depends(x, in)))
 			return true;
 	return false;
 }
