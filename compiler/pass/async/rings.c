@@ -335,14 +335,18 @@ carry_on(Rings *r)
 		op_set_in(p->loop, 3 + at + i, &arg[i]);
 		out[i] = &p->loop->out[at + i];
 	}
-	for (int i = 0; i < r->n; i++)
-		pipeline_epilogue_loads(p, &r->at[i].part, out + 2 * i);
+	Value **all = NEW_COPY(p->tmp, out, n);
 	for (Op *up = p->loop->home->parent; up; up = op_is_over_programs(up) ? NULL : up->home->parent) {
 		Pipeline outer = {.m = p->m, .tmp = p->tmp, .f = p->f, .loop = up, .body = up->region[0]};
-		pipeline_yield(&outer, out, n);
+		pipeline_yield(&outer, all, n);
 		for (int i = 0; i < n; i++)
-			out[i] = &up->out[up->nout - n + i];
+			all[i] = &up->out[up->nout - n + i];
 	}
+	for (int i = 0; i < r->n; i++)                  /* loops are whole again: what is read there asks what indices are */
+		pipeline_epilogue_loads(p, &r->at[i].part, out + 2 * i);
+	Op *end = p->loop->home->last;
+	for (int i = 0; i < n; i++)
+		op_set_in(end, end->nin - n + i, out[i]);
 }
 
 /* ---- tiles of the program ---- */
