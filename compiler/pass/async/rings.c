@@ -261,7 +261,6 @@ void
 pipeline_release(const Pipeline *p, Builder *b, Value *now)
 {
 	Attr attr[] = {attr_new_by(p->m, "warp"), attr_new_mask(p->m, (INT64_C(1) << p->ranks) - 1)};
-
 	op_make(b, OP_ARRIVE, (Value *[]){p->empty, now}, 2, attr, p->ranks ? 2 : 1, NULL, 0);
 }
 
@@ -292,7 +291,6 @@ carry_through(Pipeline *p, int n, Pipeline *outer)
 {
 	Op *programs = pipeline_programs(p->loop);
 	Builder b = build_before(programs);
-
 	Value **zero = MAP_OF(p->tmp, Value *, i, n, build_index(&b, 0));
 	*outer = (Pipeline){.m = p->m, .tmp = p->tmp, .f = p->f, .loop = programs, .body = programs->region[0]};
 	return pipeline_carry(outer, zero, n);
@@ -327,7 +325,6 @@ carry_on(Rings *r)
 {
 	Pipeline *p = r->p;
 	int n = 2 * r->n, at = p->loop->nout - n;
-
 	hoist_buffers(p->loop, pipeline_programs(p->loop));
 	Value *arg = carry_down(p, p->loop->home->parent, n), *out[2 * MOST_RINGS];
 	for (int i = 0; i < n; i++) {
@@ -342,11 +339,10 @@ carry_on(Rings *r)
 		for (int i = 0; i < n; i++)
 			all[i] = &up->out[up->nout - n + i];
 	}
-	for (int i = 0; i < r->n; i++)                  /* loops are whole again: what is read there asks what indices are */
+	for (int i = 0; i < r->n; i++)                  /* of whole loops: reads ask what indices are */
 		pipeline_epilogue_loads(p, &r->at[i].part, out + 2 * i);
-	Op *end = p->loop->home->last;
-	for (int i = 0; i < n; i++)
-		op_set_in(end, end->nin - n + i, out[i]);
+	for (int i = 0, nin = p->loop->home->last->nin; i < n; i++)
+		op_set_in(p->loop->home->last, nin - n + i, out[i]);
 }
 
 /* ---- tiles of the program ---- */

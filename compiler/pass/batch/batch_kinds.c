@@ -84,7 +84,7 @@ fits_access(const Batch *x, const Op *op)
 static bool
 fits(const Batch *x, const Op *op)
 {
-	if (op_has(op, WRITES) || (op_is_access(op) && depends(x, op)))         /* an atomic of one place is each program's, too */
+	if (op_has(op, WRITES) || (op_is_access(op) && depends(x, op)))         /* an atomic of one place: each program's */
 		return fits_access(x, op);
 	if (!depends(x, op))
 		return true;
