@@ -59,7 +59,7 @@ holds_by(const Value *v, DType half, Held *h, int *left)
 {
 	const Op *op = v->def;
 	const Attr *constant = value_const(v);
-	Held other;
+	Held other = {0};
 	*h = (Held){0};
 	if (--*left < 0)
 		return false;

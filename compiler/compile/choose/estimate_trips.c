@@ -105,9 +105,9 @@ scalar(const Scalars *s, const Value *v, int64_t otherwise, int depth)
 	if (!knows)
 		return otherwise;
 	switch (op->kind) {
-	case OP_ADD: return x[0] + x[1];
-	case OP_SUB: return x[0] - x[1];
-	case OP_MUL: return x[0] * x[1];
+	case OP_ADD: return __builtin_add_overflow(x[0], x[1], &known) ? otherwise : known;
+	case OP_SUB: return __builtin_sub_overflow(x[0], x[1], &known) ? otherwise : known;
+	case OP_MUL: return __builtin_mul_overflow(x[0], x[1], &known) ? otherwise : known;
 	case OP_MIN: return MIN(x[0], x[1]);
 	case OP_MAX: return MAX(x[0], x[1]);
 	case OP_CAST: return x[0];
