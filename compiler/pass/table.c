@@ -113,12 +113,12 @@ static int64_t
 bits_of(DType t, const Attr *value)
 {
 	uint8_t element[16] = {0};
-	int64_t bits = 0;
+	uint64_t bits = 0;
 	dtype_store_f64(t, element, 0, value->f);
 	for (int i = dtype_info[t].bits / 8 - 1; i >= 0; i--)
 		bits = bits << 8 | element[i];
 	int unused = 64 - dtype_info[t].bits;
-	return (int64_t)((uint64_t)bits << unused) >> unused;
+	return (int64_t)(bits << unused) >> unused;
 }
 
 /* The element that has these bits. */
