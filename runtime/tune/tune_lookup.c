@@ -253,10 +253,24 @@ bind_result(TglKernel *k, Binding *b, const ExampleItem *ex, const char *known, 
 	return true;
 }
 
+/* What was chosen before, as an example has a choice with each of its inputs, is not the header's own. */
+static void
+bind_own(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *mem, Arena *into)
+{
+	Bound own;
+	int n;
+	NamedConst *given = bound_values(k->k, &b->bound, b, ex, mem, 0, &n);
+	if (!bind_quietly(k, b, given, n, into, &own, NULL))
+		return;
+	b->bound = own;
+	binding_pointers(k, b);
+}
+
 void
 tune_apply_target(TglKernel *k, Binding *b, const ExampleItem *ex, const char *target, Arena *into)
 {
 	Arena *mem = k->program->compile->mem;
+	bind_own(k, b, ex, mem, into);
 	bind_result(k, b, ex, tune_choice(k, b, ex, target, mem), false, mem, into);
 }
 
@@ -273,6 +287,7 @@ tune_apply(TglKernel *k, Binding *b, const ExampleItem *ex, Arena *into)
 	if (ignores && !b->dev->dev.load_artefact)      /* the oracle's tiles are the source's, if one asks for those */
 		return;
 	Arena *mem = arena_open();
+	bind_own(k, b, ex, mem, into);
 	tune_key(k, b, b->dev, ex, mem, &key);
 	if (is_tunable && !ignores) {
 		known = tune_get(context_cache(cx), &key, mem);

@@ -35,6 +35,25 @@ try 1 '"registers": 24' '' run saxpy.tgl --json
 try 1 'on cuda:1$' MOCK_CUDA_DEVICES=2 run saxpy.tgl --device=cuda:1
 try 1 'elements are wrong' '' run saxpy.tgl --device=cuda
 try 0 'on cpu$' MOCK_CUDA_DEVICES=0 run saxpy.tgl
+# An example's run has what a launch has, however many inputs it makes.
+cat >"$tmp/first.tgl" <<'TGL'
+kernel first<BC = 64, BT = 32>(x: in f16[B, T, C], y: out f16[B, T, C]) grid(c: cdiv(C, BC), b: B) {
+    var m = full([BC], -inf, f32);
+    var l = zeros([BC], f32);
+    for t in range(0, T, BT) {
+        let v = x[b, t +: BT, c * BC +: BC] as f32;
+        let n = max(m, max(v, axis = 0));
+        l = l * exp(m - n) + sum(exp(v - n[new, :]), axis = 0);
+        m = n;
+    }
+    for t in range(0, T, BT) {
+        y[b, t +: BT, c * BC +: BC] = (exp(x[b, t +: BT, c * BC +: BC] as f32 - m[new, :]) / l[new, :]) as f16;
+    }
+}
+example first { B = 16; T = 1024; C = 2048; x = normal(0, 1); }
+TGL
+chosen=$("$TEGULA" inspect --target=sm_90a "$tmp/first.tgl" | sed -n 's/^  chosen: \([^;]*\);.*/\1/p')
+try 0 "BC = 64, ${chosen:-nothing}\$" '' run "$tmp/first.tgl" --device=cuda --no-check
 try 0 'on cpu$' '' run saxpy.tgl --sanitize
 try 0 'on cpu$' '' run saxpy.tgl --threads=1
 try 1 "device 'cuda:1' cannot be opened: there is 1 GPU, numbered from 0" '' run saxpy.tgl --device=cuda:1
