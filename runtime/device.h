@@ -137,6 +137,10 @@ struct Device {
 	void (*count)(Device *d, int64_t programs);
 	/* What the last launch counted, by index; false past the last. */
 	bool (*counted)(const Device *d, int i, AccessCount *out);
+	/* The same of branches and loops: what its programs did before `seconds` were over, of what is loaded behind this
+	 * call.  NULL: it cannot. */
+	void (*follow)(Device *d, int64_t programs, double seconds);
+	const struct Followed *(*followed)(const Device *d);
 
 	const DeviceQueue *queue;       /* NULL: everything is done when a call returns */
 	void *stream;                   /* where work goes; NULL: the device's own */

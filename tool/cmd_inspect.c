@@ -305,6 +305,8 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 		}
 		const char *source = cx->files.at[k->item->place.file].text;
 		json_t *first = NULL;
+		if (m && t->rates && cli_has(cli, OPT_RUN))
+			report_follow(cli, k, m->funcs.at[0], &bound);
 		if (!m || !inspect_first(k, m, &bound, t, source, &first, &out) ||
 		    !report_inspect(m, t, &bound, source, &x) ||
 		    (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {

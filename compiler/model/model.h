@@ -374,6 +374,7 @@ bool cost_copies_ahead(const Op *loop);
 /* cost.c: what one program uses, after the whole pipeline; CostFacts: what a launch's sizes say of a function */
 typedef struct CostFacts {
 	double (*trips)(void *user, const Op *loop);
+	double (*taken)(void *user, const Op *branch);  /* the share that its first region has; below 0, NULL: both run */
 	double (*sectors)(void *user, const Op *access); /* of a warp's access, on average */
 	double (*missed)(void *user, const Op *access); /* the share of them that the first cache does not have */
 	double (*vector)(void *user, const Op *access); /* registers of a thread that an instruction moves, on average */
@@ -391,8 +392,7 @@ typedef struct ProgramCost {
 	double issue, integer;                          /* instructions of a warp; of these the integers' pipe's, if … */
 	bool is_counted, is_straight;                   /* … by the thread IR; which has neither loops nor products */
 	double special;                                 /* special functions of a thread */
-	double shuffles, requests, shared;              /* cycles of the multiprocessor, of all warps */
-	double products;                                /* the same */
+	double shuffles, requests, shared, products;    /* cycles of the multiprocessor, of all warps */
 	double atomics;                                 /* the same, of the L2 cache's lines */
 	double atomics_once;                            /* of a block that stays, for all its programs */
 	double sectors;                                 /* of 32 bytes, between the multiprocessor and the L2 cache */

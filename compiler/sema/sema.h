@@ -146,6 +146,19 @@ typedef struct BoundParam {
 	Const fill;                                     /* y: out f32[N] = 0 */
 } BoundParam;
 
+/* What programs of an example did at a place of the text where data decides: of the times that they came to a branch those
+ * that they took it; trips of a loop. */
+typedef struct FollowedAt {
+	Place place;
+	bool is_loop;
+	double came, went;
+} FollowedAt;
+
+typedef struct Followed {
+	VEC(FollowedAt) at;
+	int64_t programs, of;                           /* that ran, of the grid's */
+} Followed;
+
 typedef struct Bound {
 	const Kernel *kernel;
 	NamedConst *ct;                                 /* every compile-time parameter, in order */
@@ -157,6 +170,7 @@ typedef struct Bound {
 	int64_t grid[MAX_AXES];
 	Schedule schedule;
 	unsigned chosen;                                /* bit i: schedule value i was not said but chosen */
+	const Followed *followed;                       /* of its example; NULL: it was not run */
 } Bound;
 
 /* Evaluates the header: symbols from arguments and from `given` (which also sets compile-time parameters, symbols,

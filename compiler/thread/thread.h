@@ -281,6 +281,8 @@ ThreadRange thread_range(const ThreadModule *m, Reg r);
  * false: none is open, or one of them is missing. */
 typedef struct ThreadBuilder ThreadBuilder;
 bool thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved);
+/* Trips of a loop that lowering makes, as sorts have them; 1: not known. */
+double thread_trips(const ThreadModule *m, const ThreadNode *n);
 
 /* late.c: the wait for the grids before goes behind what touches no memory */
 void thread_wait_late(ThreadModule *m);

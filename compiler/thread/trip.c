@@ -1,4 +1,4 @@
-/* What trips of a loop leave as it is.
+/* What trips of a loop leave as it is; how many there are.
  *
  * An integer of 64 bits that sums and differences make of both kinds is parted, so that what is computed from the part that
  * stays goes out of the loop:
@@ -62,4 +62,28 @@ thread_trip_parts(ThreadBuilder *b, Reg r, Reg *still, Reg *moved)
 	*still = p.sum[0];
 	*moved = p.sum[1];
 	return *still && *moved;
+}
+
+/* A constant, or of the index of a loop around `inner` its mean; 0: not known, as a thread's number. */
+static double
+mean_of(const ThreadModule *m, const ThreadNode *inner, Reg r)
+{
+	int64_t n, step;
+	if (thread_const(m, r, &n))
+		return (double)n;
+	for (const ThreadRegion *at = inner->region[0]->outer; at && at->owner; at = at->outer) {
+		const ThreadNode *loop = at->owner;
+		if (loop->kind == NODE_LOOP && at->arg[0] == r && thread_const(m, loop->in[2], &step))
+			return (mean_of(m, loop, loop->in[0]) + mean_of(m, loop, loop->in[1]) - (double)step) / 2;
+	}
+	return 0;
+}
+
+double
+thread_trips(const ThreadModule *m, const ThreadNode *n)
+{
+	int64_t step;
+	if (n->kind != NODE_LOOP || !thread_const(m, n->in[2], &step) || step <= 0)
+		return 1;
+	return MAX((mean_of(m, n, n->in[1]) - mean_of(m, n, n->in[0])) / (double)step, 1);
 }

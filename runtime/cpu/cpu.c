@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/cpu/follow.h"
 #include "runtime/device.h"
 
 enum {
@@ -62,6 +63,7 @@ typedef struct CpuState {
 	bool sanitize;
 	uint64_t memory; /* bytes that this process may use; 0: not known */
 	const DeviceHooks *hooks;
+	Follow *follow; /* NULL: all programs run */
 	pthread_mutex_t print_lock;
 	char text[64];
 } CpuState;
@@ -269,6 +271,7 @@ static void
 cpu_close(Device *d)
 {
 	CpuState *s = d->state;
+	follow_close(s->follow);
 	pool_close(&s->pool);
 	pthread_mutex_destroy(&s->print_lock);
 	free(s);
@@ -347,6 +350,8 @@ cpu_load(Device *d, Func *f, const char **why)
 	PlanOptions opt = {.sanitize = s->sanitize, .print = cpu_print, .user = s};
 	if (s->hooks->trace)
 		opt.trace = cpu_trace;
+	if (s->follow)
+		opt = (PlanOptions){.ran = follow_step, .user = s->follow};
 	Plan *plan = plan_open(f, &opt, why);
 	if (!plan)
 		return NULL;
@@ -386,6 +391,12 @@ cpu_launch(
 	job.nthreads = threads_that_fit(s, l->plan, fault);
 	if (job.nthreads == 0)
 		return false;
+	if (s->follow) {
+		Worker *w = worker_open(l->plan);
+		bool ok = w && follow_run(s->follow, l->plan, w, args, grid, job.total, fault);
+		worker_close(w);
+		return ok;
+	}
 	if (s->sanitize)
 		job.nthreads = 1;
 	pthread_mutex_init(&job.lock, NULL);
@@ -399,6 +410,18 @@ cpu_launch(
 	if (job.fault_at >= 0)
 		*fault = job.fault;
 	return job.fault_at < 0;
+}
+
+static void
+cpu_follow(Device *d, int64_t programs, double seconds)
+{
+	((CpuState *)d->state)->follow = follow_open(programs, seconds);
+}
+
+static const Followed *
+cpu_followed(const Device *d)
+{
+	return follow_result(((CpuState *)d->state)->follow);
 }
 
 const Device device_cpu = {
@@ -416,6 +439,8 @@ const Device device_cpu = {
     .load = cpu_load,
     .unload = cpu_unload,
     .launch = cpu_launch,
+    .follow = cpu_follow,
+    .followed = cpu_followed,
     .time_begin = device_host_time_begin,
     .time_end = device_host_time_end,
     .sync = device_host_sync,

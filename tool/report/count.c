@@ -6,11 +6,13 @@
  * the source and the bytes of a thread's access: the run binds the values that the inspected kernel has. */
 #include "tool/report/report.h"
 
+#include "compile/choose/estimate.h"
 #include "runtime/case/case.h"
 
 #include <string.h>
 
-enum { COUNTED = 64 };
+enum { COUNTED = 64, FOLLOWED = 64, FEWEST = 8 };       /* a mean of fewer than all and so few says little */
+static const double SECONDS = 0.5, BYTES_MOST = 1 << 30;
 
 /* Is it an access whose sectors are not known? */
 static bool
@@ -103,6 +105,63 @@ run(Session *s, TglKernel *k, Compile *cx, const Bound *b, Inspection *x)
 		session_error(s);
 	tgl_case_close(&c);
 	return ok;
+}
+
+/* What programs of the example did, by places of cx; NULL: they could not be run. */
+static const Followed *
+followed_in(Session *s, TglKernel *k, Compile *cx, const Bound *b)
+{
+	const char *example = s->cli->value[OPT_EXAMPLE];
+	TglCaseOptions o = {.example = example, .by_index = !example, .untuned = true};
+	Device *d = &s->dev->dev;
+	const Compile *ran = k->program->compile;
+	d->follow(d, FOLLOWED, SECONDS);
+	o.args = bound_args(s->cli, b, &o.nargs);
+	TglCase *c = tgl_case_open(s->dev, k, &o);
+	Followed *out = NULL;
+	const Followed *all = c && tgl_case_run(c, NULL) == TGL_OK ? d->followed(d) : NULL;
+	if (all && all->programs >= MIN(all->of, FEWEST)) {
+		out = NEW(cx->mem, Followed);
+		*out = *all;
+		out->at.at = MAP_OF(cx->mem, FollowedAt, i, out->at.n, out->at.at[i]);
+	}
+	for (int i = 0; out && i < out->at.n; i++) {
+		Place *at = &out->at.at[i].place;
+		at->file = at->file < 0 ? -1 : FIRST_OF(n, cx->files.n,
+		    strcmp(cx->files.at[n].path, ran->files.at[at->file].path) == 0);
+	}
+	tgl_case_close(&c);
+	return out;
+}
+
+/* Bytes of the tensors that a run makes. */
+static double
+run_bytes(const Bound *b)
+{
+	double sum = 0;
+	for (int i = 0; i < b->kernel->params.n; i++) {
+		double n = (double)dtype_bytes(b->param[i].dtype, 8) / 8;
+		for (int d = 0; d < b->param[i].rank; d++)
+			n *= (double)b->param[i].dim[d];
+		sum += n;
+	}
+	return sum;
+}
+
+void
+report_follow(const Cli *cli, Kernel *k, const Func *f, Bound *b)
+{
+	Session s;
+	bool asks = ANY_OP(op, f->body, (op->kind == OP_IF || op_is_loop(op)) && estimate_asks_data(f, b, op));
+	if (!asks || k->examples.n == 0 || (run_bytes(b) > BYTES_MOST && !cli_has(cli, OPT_RUN)) || !session_open(&s, cli))
+		return;
+	cli_progress(cli, "%s on the cpu device", k->name);
+	TglProgram *p = session_device(&s, "cpu") ? session_program(&s, cli->args.at[0]) : NULL;
+	TglKernel *same = p ? tgl_kernel(p, k->name) : NULL;
+	b->followed = same ? followed_in(&s, same, k->program->cx, b) : NULL;
+	cli_progress_end(cli);
+	tgl_program_close(&p);
+	session_close(&s);
 }
 
 bool

@@ -426,6 +426,8 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	ChooseWhy why = {.mem = cx->mem};
 	Module *m = cli_bound_module(cli, k, NULL, t->name, &passes, misuse, &bound, &why);
 	double other = 0;
+	if (m && t->rates)
+		report_follow(cli, k, m->funcs.at[0], &bound);
 	m = m ? longer_module(k, m, &bound, t, &passes, &other) : NULL;
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);

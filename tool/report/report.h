@@ -71,6 +71,10 @@ void report_add_listing(json_t *stages, const CliCode *c);
  * what was counted.  False after printing, or errors in its cx. */
 bool report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x);
 
+/* Where the kernel has branches or loops that do as data says: runs some programs of its example on the cpu device, and
+ * puts what they did into b; without --run not where tensors are large.  Leaves b where that is not possible. */
+void report_follow(const Cli *cli, Kernel *k, const Func *f, Bound *b);
+
 /* Null where the kernel has nothing to tune, or its text is of standard input, as the explorer's, which is not to wait;
  * NULL after printing. */
 json_t *report_tuning(const Cli *cli, const Kernel *k, const Target *t);

@@ -236,6 +236,7 @@ module_with(const Variants *v, With values, Bound *b, double *other)
 		with.define.at[with.define.n++] = (Pair){values.value[i].name, text_take(&text, cx->mem)};
 	}
 	Module *m = cli_bound_module(&with, v->k, NULL, v->t->name, NULL, &misuse, b, NULL);
+	b->followed = v->now->followed;
 	return m ? cli_longer_module(v->k, m, b, v->t, NULL, other) : NULL;
 }
 

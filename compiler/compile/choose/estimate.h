@@ -24,13 +24,18 @@ bool estimate_is_data(const Value *v, int depth);       /* is it made of what is
 /* A line of text for each loop of which data says how often it runs, and each tensor of which it says where: what was
  * counted. */
 void estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out);
-/* estimate_leave.c: of the programs the share that multiply, where others leave early; 1. */
+/* estimate_leave.c: what programs of an example did there; NULL: they were not followed, or did not come there. */
+const FollowedAt *estimate_followed(const Bound *b, const Op *op);
+double estimate_followed_trips(const Bound *b, const Op *loop); /* of a loop that data ends; below 0: not known */
+bool estimate_asks_data(const Func *f, const Bound *b, const Op *op);   /* a loop or a branch that does as data says */
+void estimate_data_text(const Func *f, const Bound *b, Text *out);      /* a line for each of these */
+/* Of the programs the share that multiply, where others leave early; 1. */
 double estimate_acting(const Func *f, const Bound *b, double *planes);
 /* That share, if it is known: programs leave by an order of two axes, and one side of a square's diagonal stays, with it or
  * without; 0. */
 double estimate_half(const Func *f, const Bound *b);
 /* Of the times that a branch is reached those that take its first region, of programs all over the grid and trips all over
- * its loops; below 0: data says. */
+ * its loops; where data says, of those that were followed, or below 0. */
 double estimate_taken(const Func *f, const Bound *b, const Op *branch);
 /* Bytes of tensors that the others would write, as of a product's triangle. */
 double estimate_unwritten(const Func *f, const Bound *b, double acting);

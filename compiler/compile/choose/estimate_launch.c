@@ -28,31 +28,6 @@ estimate_is_data(const Value *v, int depth)
 	return is;
 }
 
-static void
-put_loops(const Func *f, const Bound *b, Text *out)
-{
-	const Op *roles = func_find(f, OP_ROLES);
-	int said = 0, grid = roles ? roles->place.line : 0;     /* whose loops are over programs */
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		bool is_loop = op_is_loop(op) && !op_is_over_programs(op) && op->place.line != grid &&
-		    (op->kind != OP_FOR || attr_unrolled(op) >= 0);
-		bool is_guess = is_loop && estimate_is_guess(f, b, op);
-		bool open = is_guess || (is_loop && (estimate_is_data(op->in[0], DEPTH) ||
-							estimate_is_data(op->in[1], DEPTH)));
-		if (!open || op->place.line <= said)
-			continue;
-		said = op->place.line;
-		double n = estimate_trips(f, b, op) * (op->kind == OP_FOR ? (double)MAX(attr_unrolled(op), 1) : 1);
-		for (const Op *rest = n == 0 ? op_after(op, f->body) : NULL; rest; rest = op_after(rest, f->body))
-			if (rest->kind == OP_FOR && rest->place.line == said && attr_unrolled(rest) < 0)
-				n += estimate_trips(f, b, rest);        /* the trips that unrolling leaves */
-		text_printf(out,
-		    "  line %d's loop runs as often as data says: the model %s %.4g trip%s of a "
-		    "program\n",
-		    said, is_guess ? "guesses" : "counts", n, n == 1 ? "" : "s");
-	}
-}
-
 bool
 estimate_multiplies(const Value *read)
 {
@@ -343,10 +318,19 @@ launch_missed(void *user, const Op *op)
 	return estimate_missed(l->f, l->b, l->arg, l->t, op);
 }
 
+static double
+launch_taken(void *user, const Op *op)
+{
+	const Launch *l = user;
+	const FollowedAt *at = estimate_followed(l->b, op);
+	return at ? at->went / at->came : -1;
+}
+
 static CostFacts
 launch_facts(Launch *l, LineCosts *lines)
 {
 	return (CostFacts){.trips = launch_trips, .sectors = launch_sectors, .missed = launch_missed,
+	    .taken = launch_taken,
 	    .vector = launch_vector, .windows = launch_windows, .atomic_lines = launch_lines, .user = l,
 	    .lines = lines};
 }
@@ -495,6 +479,6 @@ estimate_pace(const Func *f, const Bound *b, const Target *t, Arena *mem, const 
 void
 estimate_guessed(const Func *f, const Bound *b, const Target *t, Arena *mem, Text *out)
 {
-	put_loops(f, b, out);
+	estimate_data_text(f, b, out);
 	estimate_scattered_text(f, b, inspect_args(b, f, mem), t, launch_programs(f, b), mem, out);
 }

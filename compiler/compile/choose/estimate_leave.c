@@ -15,7 +15,9 @@
 #include "compile/compile.h"
 #include "pass/async/pipeline.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEEP = 24 };
@@ -232,12 +234,117 @@ estimate_taken(const Func *f, const Bound *b, const Op *branch)
 	enum { PLACES = 16, TRIPS = 64, NESTED = 8 };
 	static const double GOLDEN = 0.6180339887;
 	double taken = 0;
+	const FollowedAt *at = estimate_followed(b, branch);
 	for (int i = 0; i < PLACES * TRIPS; i++) {
 		double program = fmod((i / TRIPS + 0.5) * GOLDEN, 1), trip = (i % TRIPS + 0.5) / TRIPS;
 		int is = truth(f, b, branch->in[0], program, trip, NESTED);
 		if (is < 0)
-			return -1;
+			return at ? at->went / at->came : -1;
 		taken += (double)is / (PLACES * TRIPS);
 	}
 	return taken;
+}
+
+/* ---- what data decides ---- */
+
+enum { DEPTH = 14 };
+
+const FollowedAt *
+estimate_followed(const Bound *b, const Op *op)
+{
+	const Followed *all = b->followed;
+	int i = !all ? -1 : FIRST_OF(k, all->at.n, all->at.at[k].is_loop == op_is_loop(op) &&
+	    place_compare(&all->at.at[k].place, &op->place) == 0);
+	return i >= 0 && all->at.at[i].came > 0 ? &all->at.at[i] : NULL;
+}
+
+static bool
+is_data(const Op *loop)
+{
+	return loop->kind != OP_FOR || estimate_is_data(loop->in[0], DEPTH) || estimate_is_data(loop->in[1], DEPTH);
+}
+
+/* Of a loop that data ends, as programs of an example had them; below 0: not known. */
+double
+estimate_followed_trips(const Bound *b, const Op *loop)
+{
+	int64_t step = 1, n = loop->kind == OP_FOR ? attr_unrolled(loop) : 0;
+	const FollowedAt *at = is_data(loop) ? estimate_followed(b, loop) : NULL;
+	if (!at || (loop->kind == OP_FOR && (!value_int(loop->in[2], &step) || step == 0)))
+		return -1;
+	return n < 0 ? (-n - 1) / 2.0 : at->went / at->came / (double)llabs(step);
+}
+
+static void
+put_loops(const Func *f, const Bound *b, Text *out)
+{
+	const Op *roles = func_find(f, OP_ROLES);
+	int said = 0, grid = roles ? roles->place.line : 0;     /* whose loops are over programs */
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		bool is_loop = op_is_loop(op) && !op_is_over_programs(op) && op->place.line != grid &&
+		    (op->kind != OP_FOR || attr_unrolled(op) >= 0);
+		bool is_guess = is_loop && estimate_is_guess(f, b, op);
+		bool open = is_guess || (is_loop && is_data(op));
+		if (!open || op->place.line <= said)
+			continue;
+		said = op->place.line;
+		double n = estimate_trips(f, b, op) * (op->kind == OP_FOR ? (double)MAX(attr_unrolled(op), 1) : 1);
+		for (const Op *rest = n == 0 ? op_after(op, f->body) : NULL; rest; rest = op_after(rest, f->body))
+			if (rest->kind == OP_FOR && rest->place.line == said && attr_unrolled(rest) < 0)
+				n += estimate_trips(f, b, rest);        /* the trips that unrolling leaves */
+		text_printf(out, "  line %d's loop runs as often as data says: ", said);
+		if (estimate_followed(b, op))
+			text_printf(out, "%.4g trip%s in the mean of %" PRId64 " of %" PRId64 " programs of the example\n",
+			    n, n == 1 ? "" : "s", b->followed->programs, b->followed->of);
+		else
+			text_printf(out, "the model %s %.4g trip%s of a program\n", is_guess ? "guesses" : "counts", n,
+			    n == 1 ? "" : "s");
+	}
+}
+
+bool
+estimate_asks_data(const Func *f, const Bound *b, const Op *op)
+{
+	Bound plain = *b;
+	plain.followed = NULL;
+	if (op->kind == OP_IF)
+		return estimate_taken(f, &plain, op) < 0;
+	return op_is_loop(op) && !op_is_over_programs(op) && is_data(op);
+}
+
+/* Not one that a pass has put around what only computes, as where masks are true in all trips but the last. */
+static bool
+is_said(const Func *f, const Bound *b, const Op *op)
+{
+	const Block *first = op->region[0], *second = op->region[1];
+	bool accesses = ANY_OP(in, first, op_is_access(in) || op_is_loop(in)) ||
+	    ANY_OP(in, second, op_is_access(in) || op_is_loop(in));
+	return (b->followed ? estimate_followed(b, op) != NULL : accesses && estimate_is_data(op->in[0], DEPTH)) &&
+	    estimate_asks_data(f, b, op);
+}
+
+static void
+put_branches(const Func *f, const Bound *b, Text *out)
+{
+	int said = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const FollowedAt *at = op->kind == OP_IF ? estimate_followed(b, op) : NULL;
+		if (op->kind != OP_IF || op->place.line <= said || !is_said(f, b, op))
+			continue;
+		said = op->place.line;
+		text_printf(out, "  line %d branches as data says: ", said);
+		if (at)
+			text_printf(out, "of the times that %" PRId64 " of %" PRId64 " programs of the example came there "
+			    "its condition held in %.3g %%\n", b->followed->programs, b->followed->of,
+			    100 * at->went / at->came);
+		else
+			text_put(out, "the model counts what stands behind it as if it ran each time\n");
+	}
+}
+
+void
+estimate_data_text(const Func *f, const Bound *b, Text *out)
+{
+	put_loops(f, b, out);
+	put_branches(f, b, out);
 }

@@ -284,9 +284,10 @@ mean_trips(Scalars s, const Op *loop, double middle)
 static double
 trips_of(const Func *f, const Bound *b, const Op *loop, bool *is_guess)
 {
-	*is_guess = loop->kind != OP_FOR;
-	if (*is_guess)
-		return TRIPS_GUESS;
+	double followed = estimate_followed_trips(b, loop);
+	*is_guess = loop->kind != OP_FOR && followed < 0;
+	if (loop->kind != OP_FOR || followed >= 0)
+		return *is_guess ? TRIPS_GUESS : followed;
 	Scalars s = {.f = f, .b = b, .starts = true, .at = MIDDLE};
 	int64_t n = attr_unrolled(loop), lo = scalar(&s, loop->in[0], n ? INT64_MIN : 0, DEPTH);
 	s.starts = false;
@@ -350,6 +351,7 @@ typedef struct Issued {
 	VEC(const Op *) loop;
 	int warps;
 	double once;                                    /* of a program: what is outside of a loop over programs */
+	bool marks_apart, takes_all;                    /* marks are those of all branches, taken or not */
 	bool is_fitted;                                 /* to what the ops were taken to be */
 } Issued;
 
@@ -389,36 +391,17 @@ static double
 issued_branch(const Issued *x, const ThreadNode *n)
 {
 	static const double SELDOM = 0.1;
+	const Op *branch = x->takes_all ? NULL : FIND_OP(op, x->f->body, op->kind == OP_IF &&
+	    op->place.line == n->place.line && op->place.col == n->place.col);
+	double taken = branch ? x->facts->taken(x->facts->user, branch) : -1;
+	bool first = n->region[0] && n->region[0]->body.n > 0, second = n->region[1] && n->region[1]->body.n > 0;
+	if (taken >= 0 && first != second)
+		return first ? taken : 1 - taken;
 	if (ANY_OP(op, x->f->body, op->nregion == 0 && op_info[op->kind].cost == COST_LONG &&
 	    op->place.line == n->place.line && op->place.col == n->place.col) &&
 	    !has_marked(n->region[0]) && !has_marked(n->region[1]))
 		return SELDOM;
 	return 1;
-}
-
-/* A constant, or of the index of a loop around `inner` its mean; 0: not known, as a thread's number. */
-static double
-mean_of(const ThreadModule *m, const ThreadNode *inner, Reg r)
-{
-	int64_t n, step;
-	if (thread_const(m, r, &n))
-		return (double)n;
-	for (const ThreadRegion *at = inner->region[0]->outer; at && at->owner; at = at->outer) {
-		const ThreadNode *loop = at->owner;
-		if (loop->kind == NODE_LOOP && at->arg[0] == r && thread_const(m, loop->in[2], &step))
-			return (mean_of(m, loop, loop->in[0]) + mean_of(m, loop, loop->in[1]) - (double)step) / 2;
-	}
-	return 0;
-}
-
-/* Of a loop that lowering makes, as sorts have them. */
-static double
-own_trips(const ThreadModule *m, const ThreadNode *n)
-{
-	int64_t step;
-	if (n->kind != NODE_LOOP || !thread_const(m, n->in[2], &step) || step <= 0)
-		return 1;
-	return MAX((mean_of(m, n, n->in[1]) - mean_of(m, n, n->in[0])) / (double)step, 1);
 }
 
 static double
@@ -434,7 +417,7 @@ issued_trips(void *user, const ThreadNode *n)
 		x->loop.at[i] = NULL;
 		return MAX(x->facts->trips(x->facts->user, op), 0) / (op_is_over_programs(op) ? x->once : 1);
 	}
-	return own_trips(x->m, n);
+	return thread_trips(x->m, n);
 }
 
 static void
@@ -450,9 +433,23 @@ issued_take(void *user, const ThreadNode *n, double times, double issue)
 		return;
 	if (i == lines->n)
 		vec_push(x->m->mem, lines, ((LineCost){.file = at->file, .line = at->line, .used.warps = x->warps}));
-	lines->at[i].used.issue += x->is_fitted ? 0 : issue;
+	lines->at[i].used.issue += x->is_fitted || x->takes_all ? 0 : issue;
 	double *of = n->kind == NODE_MMA || n->kind == NODE_WGMMA ? &lines->at[i].products : &lines->at[i].marks;
-	*of += is_marked(n) && issue > 0 ? times : 0;
+	*of += is_marked(n) && issue > 0 && x->takes_all == x->marks_apart ? times : 0;
+}
+
+/* Has the program loops of its own? */
+static bool
+add_loops(Issued *x, Arena *mem)
+{
+	bool any = false;
+	x->loop.n = 0;
+	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body)) {
+		any |= op_is_loop(op) && !op_is_over_programs(op);
+		if (op_is_loop(op))
+			vec_push(mem, &x->loop, op);
+	}
+	return any;
 }
 
 enum { ELEMENTS_MOST = 1024 };                          /* of a thread: no form of more compiles (pass coalesce) */
@@ -465,16 +462,14 @@ void
 estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built, Arena *mem, ProgramCost *c)
 {
 	static const double SELDOM = 1e-9, OPEN = 1.2;  /* not known: hardly ever; loops that ask for no blocks */
-	bool loops = false, scans = false;
+	bool scans = false;
 	Issued x = {.facts = facts, .f = f, .warps = c->warps,
 	    .once = c->stays ? MAX(facts->once, SELDOM) : 1};
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		scans |= op_family(op) == FAMILY_SCAN;
-		if (op_is_loop(op)) {
-			vec_push(mem, &x.loop, op);
-			loops |= !op_is_over_programs(op);
-		}
+		x.marks_apart |= op->kind == OP_IF && facts->taken(facts->user, op) >= 0;
 	}
+	bool loops = add_loops(&x, mem);
 	x.is_fitted = c->products > 0 || choose_count_dots(f) > 0;
 	bool counts_all = x.is_fitted && facts->lines && is_built;      /* for the marks of lines alone */
 	bool is_large = blocks_elements(f) > ELEMENTS_MOST && !counts_all;
@@ -486,6 +481,11 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 		facts->lines->at[i].used.issue = 0;
 	int sums;
 	ThreadWork all = thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, x.once});
+	if (x.marks_apart && facts->lines) {
+		x.takes_all = true;
+		add_loops(&x, mem);
+		thread_count(x.m, &(ThreadCounter){issued_trips, issued_take, &x, x.once});
+	}
 	if (x.is_fitted)
 		return;
 	double held = 0.7 * thread_live(x.m, &sums) + 14;

@@ -68,11 +68,11 @@ DEFINE(FOR)
 	int64_t i = value_i64(w, op->in[0]), hi = value_i64(w, op->in[1]), by = value_i64(w, op->in[2]);
 	int n = op->nout;
 
-	if (!assign(w, op, op->in + 3, body->arg + 1, n))
+	if (!went_on(w, op, 0) || !assign(w, op, op->in + 3, body->arg + 1, n))
 		return false;
 	while (by > 0 ? i < hi : by < 0 && i > hi) {
 		memcpy(value_at(w, &body->arg[0]), &i, sizeof i);
-		if (!block_run(w, body) || !assign(w, op, yielded(body), body->arg + 1, n))
+		if (!went_on(w, op, by) || !block_run(w, body) || !assign(w, op, yielded(body), body->arg + 1, n))
 			return false;
 		if (attr_dynamic(op))
 			i = value_i64(w, &body->arg[1]);
@@ -88,7 +88,7 @@ DEFINE(WHILE)
 {
 	const Block *test = op->region[0], *body = op->region[1];
 
-	if (!assign(w, op, op->in, test->arg, op->nout))
+	if (!went_on(w, op, 0) || !assign(w, op, op->in, test->arg, op->nout))
 		return false;
 	for (;;) {
 		if (!block_run(w, test))
@@ -98,16 +98,17 @@ DEFINE(WHILE)
 			return false;
 		if (!goes_on)
 			return true;
-		if (!block_run(w, body) || !assign(w, op, yielded(body), test->arg, op->nout))
+		if (!went_on(w, op, 1) || !block_run(w, body) || !assign(w, op, yielded(body), test->arg, op->nout))
 			return false;
 	}
 }
 
 DEFINE(IF)
 {
-	const Block *b = op->region[*value_at(w, op->in[0]) ? 0 : 1];
+	bool first = *value_at(w, op->in[0]) != 0;
+	const Block *b = op->region[first ? 0 : 1];
 
-	return block_run(w, b) && assign(w, op, yielded(b), op->out, op->nout);
+	return went_on(w, op, first) && block_run(w, b) && assign(w, op, yielded(b), op->out, op->nout);
 }
 
 DEFINE(YIELD)

@@ -41,6 +41,9 @@ typedef struct PlanOptions {
 	void (*print)(void *user, const char *line);
 	/* called after each op that gives values, if not NULL (--trace) */
 	void (*trace)(void *user, const Op *op, const int64_t program[MAX_AXES], int out, const void *data);
+	/* called when an if is reached, with 1 if its first region runs, and of a loop first with 0, then before each trip
+	 * with its step (a while: 1); false ends the program, as cancelled.  NULL: not called */
+	bool (*ran)(void *user, const Op *op, int64_t went);
 	void *user;
 	const struct GpuOps *gpu;                       /* runs what only the passes of GPUs make; NULL: that is refused */
 } PlanOptions;

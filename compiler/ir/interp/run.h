@@ -124,6 +124,14 @@ op_run(Worker *w, const Op *op)
 	return (define ? define : w->plan->opt.gpu->define[op->kind])(w, op);
 }
 bool block_run(Worker *w, const Block *b);
+bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
+/* Says it to PlanOptions.ran. */
+static inline bool
+went_on(Worker *w, const Op *op, int64_t went)
+{
+	const PlanOptions *opt = &w->plan->opt;
+	return !opt->ran || opt->ran(opt->user, op, went) || fault_at(w, op, FAULT_CANCELLED, "it was cancelled");
+}
 
 /* plan.c */
 int param_index(const Value *v);                        /* of a parameter of the function, or -1 */
@@ -132,7 +140,6 @@ int slot_add(Plan *p, int64_t bytes);                   /* 0: only a pointer */
 /* worker.c */
 /* Memory until the op that runs is done, not initialised; NULL: a fault.  The caller of an op restores w->depth. */
 char *temp_take(Worker *w, const Op *op, int64_t bytes);
-bool fault_at(Worker *w, const Op *op, FaultKind kind, const char *fmt, ...) PRINTF(4, 5);
 
 /* elementwise.c: one elementwise op on rows of elements */
 typedef struct Elementwise {

@@ -304,7 +304,8 @@ is_remark(const char *t)
 	if (n && (strncmp(t + n, " program", 8) == 0))
 		return true;
 	n = strncmp(t, "line ", 5) == 0 ? 5 + strspn(t + 5, "0123456789") : 0;
-	return n && (strncmp(t + n, "'s loop", 7) == 0 || strncmp(t + n, "'s places", 9) == 0);
+	static const char *const of_line[] = {"'s loop", "'s places", " branches"};
+	return n && explain_begins(t + n, of_line, LEN(of_line));
 }
 
 static const char *

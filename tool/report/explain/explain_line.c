@@ -259,6 +259,23 @@ exchanged(const Explain *s, int line)
 	    cluster ? "its shared memory" : "device memory", cluster ? "each of the cluster" : "the one that ends last");
 }
 
+/* "loop runs as often as data says: 11.9 trips …", of the summary's line of that. */
+static const char *
+by_data(const Explain *s, int line)
+{
+	static const char *const what[] = {"'s loop ", " branches "};
+	const char *head = arena_printf(s->mem, "line %d", line);
+	size_t n = strlen(head);
+	for (const char *at = s->summary; at && *at; at += strcspn(at, "\n"), at += *at == '\n') {
+		at += strspn(at, " ");
+		if (strncmp(at, head, n) != 0 || !explain_begins(at + n, what, LEN(what)))
+			continue;
+		at += n + (at[n] == '\'' ? 3 : 1);
+		return arena_strndup(s->mem, at, strcspn(at, "\n"));
+	}
+	return "";
+}
+
 json_t *
 explain_below(const Explain *s, int line)
 {
@@ -288,6 +305,7 @@ explain_below(const Explain *s, int line)
 			    true);
 	}
 	add_below(all, exchanged(s, line), false);
+	add_below(all, by_data(s, line), false);
 	add_below(all, stalled(s, line), false);
 	add_below(all, counters(s, line), false);
 	return all;

@@ -73,10 +73,12 @@ run_for(Worker *w, const Step *step)
 	const Op *op = step->op;
 	int64_t i = value_i64(w, op->in[0]), hi = value_i64(w, op->in[1]), by = value_i64(w, op->in[2]);
 
+	if (!went_on(w, op, 0))
+		return false;
 	run_edge(w, &s->start);
 	while (by > 0 ? i < hi : by < 0 && i > hi) {
 		*(int64_t *)w->at[s->index] = i;
-		if (!code_run(w, &s->body))
+		if (!went_on(w, op, by) || !code_run(w, &s->body))
 			return false;
 		if (__builtin_add_overflow(i, by, &i))
 			break;
@@ -95,6 +97,8 @@ run_while(Worker *w, const Step *step)
 {
 	const WhileStep *s = (const WhileStep *)step;
 
+	if (!went_on(w, step->op, 0))
+		return false;
 	run_edge(w, &s->start);
 	for (;;) {
 		if (!code_run(w, &s->test))
@@ -103,7 +107,7 @@ run_while(Worker *w, const Step *step)
 		run_edge(w, &s->give);
 		if (!go_on)
 			return true;
-		if (!code_run(w, &s->body))
+		if (!went_on(w, step->op, 1) || !code_run(w, &s->body))
 			return false;
 	}
 }
@@ -118,7 +122,9 @@ run_if(Worker *w, const Step *step)
 {
 	const IfStep *s = (const IfStep *)step;
 
-	return code_run(w, &s->branch[*value_at(w, step->op->in[0]) ? 0 : 1]);
+	bool first = *value_at(w, step->op->in[0]) != 0;
+
+	return went_on(w, step->op, first) && code_run(w, &s->branch[first ? 0 : 1]);
 }
 
 static Step *
