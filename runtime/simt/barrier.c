@@ -9,13 +9,6 @@
 static const char whole_name[] = "a barrier", part_name[] = "a barrier of some warps";
 static const char warp_name[] = "a barrier of the warp";
 
-/* The key of one round's arrivals. */
-static uint64_t
-key_of(const SimtBlock *b, int id, uint64_t round)
-{
-	return UINT64_C(1) << 62 | (uint64_t)(b - b->scheduler->block) << 48 | (uint64_t)id << 40 | round;
-}
-
 void
 barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 {
@@ -35,14 +28,12 @@ barrier_report(BlockScheduler *w, Fiber *f, int *other, char *text, size_t size)
 	*other = missing && missing->state != FIBER_ENDED ? missing->t.site : 0;
 }
 
-/* All threads have arrived: those that wait go on. */
+/* All threads have arrived, `last` as the last one: those that wait go on. */
 static void
 release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 {
-	Barrier *r = &b->barrier[id];
 	int n = 0;
-	if (last)
-		w->released[n++] = &last->t;
+	w->released[n++] = &last->t;
 	for (int i = b->first / SIMT_LANES; i < (b->first + w->per_block) / SIMT_LANES; i++) {
 		Warp *p = &w->warp[i];
 		uint32_t lanes = 0;
@@ -56,13 +47,9 @@ release(BlockScheduler *w, SimtBlock *b, int id, Fiber *last)
 		p->held &= ~lanes;
 		scheduler_wake(w, i, lanes);
 	}
-	uint64_t key = key_of(b, id, r->round);
-	*r = (Barrier){.round = r->round + 1};
-	if (!w->launch->checks)
-		return;
-	for (int i = 0; i < n && id != 0; i++)
-		simt_check_wait(w->released[i], key);
-	simt_check_barrier(w->released, n);
+	b->barrier[id] = (Barrier){0};
+	if (w->launch->checks)
+		simt_check_barrier(w->released, n);
 }
 
 static void
@@ -81,7 +68,7 @@ check_arrival(BlockScheduler *w, Fiber *f, const Barrier *r, int id, int count)
 }
 
 static void
-arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
+arrive(SimtThread *t, int64_t which, int64_t count)
 {
 	Fiber *f = fiber_of(t);
 	BlockScheduler *w = scheduler_of(t);
@@ -98,14 +85,10 @@ arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 		r->first = f->index;
 		r->is_whole = id == 0 && count == w->per_block;
 	}
-	if (w->launch->checks && !waits)
-		simt_check_arrive(t, key_of(b, id, r->round));
 	if (r->arrived == r->expected) {
-		release(w, b, id, waits ? f : NULL);
+		release(w, b, id, f);
 		return;
 	}
-	if (!waits)
-		return;
 	p->held |= UINT32_C(1) << t->lane;
 	p->barrier_site = t->site;
 	f->state = FIBER_BARRIER;
@@ -116,22 +99,17 @@ arrive(SimtThread *t, int64_t which, int64_t count, bool waits)
 
 PRIMITIVE(simt_barrier)
 {
-	arrive(t, 0, scheduler_of(t)->per_block, true);
+	arrive(t, 0, scheduler_of(t)->per_block);
 }
 
 PRIMITIVE(simt_barrier_part)
 {
-	arrive(t, imm[0], imm[1], true);
+	arrive(t, imm[0], imm[1]);
 }
 
 PRIMITIVE(simt_barrier_at)
 {
-	arrive(t, (int64_t)in[0], imm[0], true);
-}
-
-PRIMITIVE(simt_barrier_leave)
-{
-	arrive(t, imm[0], imm[1], false);
+	arrive(t, (int64_t)in[0], imm[0]);
 }
 
 static void

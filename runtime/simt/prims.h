@@ -69,20 +69,19 @@ void simt_mbarrier_fence(SimtThread *t);                /* what the thread has s
 
 /* ---- bulk.c ---- */
 
-/* Bytes on their way between shared memory and global memory: one run of it, or a box of a tensor. */
+/* A box of a tensor on its way between shared memory and global memory. */
 struct BulkCopy {
 	BulkCopy *next;
 	SimtThread *by;                                 /* of the block whose shared memory `shared` is in */
 	SimtThread *begun_by;                           /* the thread that began a load */
 	uint32_t shared;
 	int bytes;                                      /* of shared memory */
-	uint8_t *global;                                /* one run, or */
 	const SimtTensorMap *map;                       /* the tensor, and the box's first element, */
 	int32_t first[SIMT_TENSOR_RANK], offset[SIMT_WINDOWS];
 	uint32_t group;                                 /* of a store */
 	uint8_t *read;                                  /* what a store has read; NULL: nothing yet */
 	bool is_read;                                   /* and that was waited for */
-	bool is_added;                                  /* of a store of a box: to the floats there */
+	bool is_added;                                  /* of a store: to the floats there */
 };
 
 /* begun_by begins a load into the shared memory of by's block, which counts for an mbarrier there. */

@@ -54,7 +54,6 @@ typedef struct Warp {
 typedef struct Barrier {
 	int expected, arrived, waiting;
 	int site, first;                                /* of the first that came */
-	uint64_t round;
 	bool is_whole;
 } Barrier;
 

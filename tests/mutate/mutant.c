@@ -100,7 +100,7 @@ static bool
 is_mutable_prim(MutantKind kind, PrimKind p)
 {
 	switch (p) {
-	case PRIM_BARRIER: case PRIM_BARRIER_PART: case PRIM_BARRIER_AT: case PRIM_BARRIER_LEAVE: case PRIM_WARP_BARRIER:
+	case PRIM_BARRIER: case PRIM_BARRIER_PART: case PRIM_BARRIER_AT: case PRIM_WARP_BARRIER:
 	case PRIM_CLUSTER_ARRIVE: case PRIM_CLUSTER_WAIT:
 		return kind == MUTANT_BARRIER;
 	case PRIM_CP_WAIT: case PRIM_WGMMA_WAIT: case PRIM_BULK_WAIT: case PRIM_BULK_WAIT_READ:

@@ -401,15 +401,12 @@ prim_operand(PrimKind k, int i)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
 		return REG_F32;
-	bool is_bulk = k >= PRIM_BULK_COPY && k <= PRIM_TENSOR_STORE_5;
-	int global = k == PRIM_TENSOR_MAP || k == PRIM_BULK_STORE ? 0 :
-	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || k == PRIM_CP_ASYNC_LINE || is_bulk ? 1 : -1;
-	int barrier = k == PRIM_BULK_COPY || k == PRIM_BULK_COPY_MULTI ? 3 :
-	    k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_MULTI_5 ? 2 : -1;
+	bool is_box = k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_STORE_5;
+	int global = k == PRIM_TENSOR_MAP ? 0 :
+	    k == PRIM_CP_ASYNC || k == PRIM_CP_ASYNC_16 || k == PRIM_CP_ASYNC_LINE || is_box ? 1 : -1;
+	int barrier = k >= PRIM_TENSOR_LOAD_1 && k <= PRIM_TENSOR_MULTI_5 ? 2 : -1;
 	if (i == global)
 		return REG_GLOBAL;
-	if (k == PRIM_BULK_STORE)
-		return i == 1 ? REG_SHARED : REG_I32;
 	bool is_word = k >= PRIM_CLUSTER_LOAD && k <= PRIM_CLUSTER_SIGNAL;
 	return (i == 0 && k >= PRIM_CP_ASYNC && !is_word) || i == barrier ? REG_SHARED : REG_I32;
 }

@@ -129,12 +129,12 @@ hand_over(SimtThread *t, const uint64_t *param)
 			if (i)
 				simt_barrier_part(t, NULL, empty, NULL);
 			shared[t->thread] = i * t->thread;
-			simt_barrier_leave(t, NULL, full, NULL);
+			simt_barrier_part(t, NULL, full, NULL);
 		} else {
 			simt_barrier_at(t, (uint64_t[]){1}, full + 1, NULL);
 			out[t->thread - 64] += shared[127 - t->thread];
 			if (i < 9)
-				simt_barrier_leave(t, NULL, empty, NULL);
+				simt_barrier_part(t, NULL, empty, NULL);
 		}
 	}
 }

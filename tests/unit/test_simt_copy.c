@@ -6,6 +6,7 @@ enum { RUBBISH = 0xc9, BAR = 4096, BAR2 = 4104 };       /* what a copy's destina
 typedef struct Bytes {
 	uint8_t in[4096], out[4096];
 	_Alignas(16) uint8_t global[8192];
+	_Alignas(64) SimtTensorMap map;                 /* 16 bytes of global */
 	uint64_t seen[64];
 	int64_t n, left;
 } Bytes;
@@ -16,6 +17,15 @@ begin(Bytes *x)
 	memset(x, 0, sizeof *x);
 	for (int i = 0; i < LEN(x->global); i++)
 		x->global[i] = (uint8_t)(i * 7 + i / 256 * 3 + 1);
+	const SimtTensor t = {.dtype = TY_U8, .rank = 1, .address = (uintptr_t)x->global, .extent = {LEN(x->global)},
+		.stride = {1}, .box = {16}};
+	assert_null(simt_tensor_encode(&x->map, &t));
+}
+
+static void
+load_16(SimtThread *t, Bytes *x, uint64_t to, int64_t byte, uint64_t bar)
+{
+	call(t, PRIM_TENSOR_LOAD_1, IN(to, (uintptr_t)&x->map, bar, (uint64_t)byte));
 }
 
 static uint64_t
@@ -160,14 +170,9 @@ body_bad(SimtThread *t, void *user)
 	case 2: call_imm(t, PRIM_CP_ASYNC, IN(0, at(x, 0), 4), 12, 0); break;
 	case 3: call(t, PRIM_CP_ASYNC_16, IN(0, at(x, 0), 17)); break;
 	case 4: call(t, PRIM_CP_ASYNC_LINE, IN(1 << 16, at(x, 0), 16)); break;
-	case 5: call(t, PRIM_BULK_COPY, IN(0, at(x, 0), 16, BAR)); break;
+	case 5: load_16(t, x, 0, 0, BAR); break;
 	case 6: call(t, PRIM_MBAR_INIT, IN(4, 1)); break;
 	case 7: call(t, PRIM_MBAR_INIT, IN(BAR, 0)); break;
-	case 8:
-		call(t, PRIM_MBAR_INIT, IN(BAR + 8 * (uint64_t)t->thread, 1));
-		call(t, PRIM_BULK_COPY, IN(0, at(x, 0), 24, BAR + 8 * (uint64_t)t->thread));
-		break;
-	case 9: call(t, PRIM_BULK_STORE, IN(at(x, 0), 8, 16)); break;
 	default: break;
 	}
 }
@@ -176,7 +181,7 @@ static void
 refused(void **state)
 {
 	static const char *const words[] = {"not a multiple of 16", "not a multiple of 8", "cp_async of 12 bytes", "17 bytes of 16",
-		"", "no mbarrier was set up at 4096", "not a multiple of 8", "for 0 arrivals", "of 24 bytes", "not a multiple of 16"};
+		"", "no mbarrier was set up at 4096", "not a multiple of 8", "for 0 arrivals"};
 	for (int i = 0; i < LEN(words); i++) {
 		Bytes x;
 		begin(&x);
@@ -243,12 +248,11 @@ body_poll(SimtThread *t, void *user)
 		x->seen[3] = call(t, PRIM_MBAR_POLL, IN(BAR, 1));
 		call(t, PRIM_MBAR_ARRIVE, IN(BAR));
 		x->seen[4] = call(t, PRIM_MBAR_POLL, IN(BAR, 1));
-		call(t, PRIM_MBAR_INVAL, IN(BAR));
-		call(t, PRIM_MBAR_INIT, IN(BAR, 2));
-		call(t, PRIM_MBAR_ARRIVE, IN(BAR));
-		x->seen[5] = call(t, PRIM_MBAR_POLL, IN(BAR, 0));
-		call(t, PRIM_MBAR_ARRIVE, IN(BAR));
-		x->seen[6] = call(t, PRIM_MBAR_POLL, IN(BAR, 0));
+		call(t, PRIM_MBAR_INIT, IN(BAR2, 2));
+		call(t, PRIM_MBAR_ARRIVE, IN(BAR2));
+		x->seen[5] = call(t, PRIM_MBAR_POLL, IN(BAR2, 0));
+		call(t, PRIM_MBAR_ARRIVE, IN(BAR2));
+		x->seen[6] = call(t, PRIM_MBAR_POLL, IN(BAR2, 0));
 	}
 }
 
@@ -308,14 +312,12 @@ body_misuse(SimtThread *t, void *user)
 	if (x->n == 6) {
 		call(t, PRIM_MBAR_WAIT, IN(BAR, 2));
 	}
-	if (x->n == 7 && t->thread == 0) {
-		call(t, PRIM_MBAR_INVAL, IN(BAR));
-		call(t, PRIM_MBAR_ARRIVE, IN(BAR));
-	}
+	if (x->n == 7 && t->thread == 0)
+		call(t, PRIM_MBAR_ARRIVE, IN(BAR2));
 	if (x->n == 8 && t->thread == 0) {
-		call(t, PRIM_BULK_COPY, IN(0, at(x, 0), 64, BAR));
-		call(t, PRIM_MBAR_EXPECT, IN(BAR, 48));
-		call(t, PRIM_MBAR_WAIT, IN(BAR, 0));            /* 16 bytes more than were expected */
+		load_16(t, x, 0, 0, BAR);
+		call(t, PRIM_MBAR_EXPECT, IN(BAR, 8));
+		call(t, PRIM_MBAR_WAIT, IN(BAR, 0));            /* 8 bytes more than were expected */
 	}
 	if (x->n == 9 && t->thread == 0) {
 		call(t, PRIM_CP_ARRIVE, IN(BAR));
@@ -378,9 +380,9 @@ body_bulk(SimtThread *t, void *user)
 	call(t, PRIM_BARRIER, NOTHING);
 	for (uint64_t round = 0; round < 2; round++) {
 		if (t->thread == 0) {
-			call(t, PRIM_BULK_COPY, IN(16, at(x, 1024 * (int64_t)round), 160, BAR));
-			call(t, PRIM_BULK_COPY, IN(512, at(x, 1024 * (int64_t)round + 512), 16, BAR));
-			call(t, PRIM_MBAR_EXPECT, IN(BAR, 176));
+			load_16(t, x, 128, 1024 * (int64_t)round, BAR);
+			load_16(t, x, 512, 1024 * (int64_t)round + 512, BAR);
+			call(t, PRIM_MBAR_EXPECT, IN(BAR, 32));
 			memcpy(x->in + 1024 * round, t->shared, 1024);
 		}
 		call(t, PRIM_MBAR_WAIT, IN(BAR, round));
@@ -398,15 +400,15 @@ bulk(void **state)
 	runs(body_bulk, &x, (SimtLaunch){0});
 	for (int round = 0; round < 2; round++) {
 		const uint8_t *in = x.in + 1024 * round, *out = x.out + 1024 * round;
-		assert_true(all_are(in + 16, 160, RUBBISH) && all_are(in + 512, 16, RUBBISH));
-		assert_true(all_are(out, 16, 3) && all_are(out + 176, 512 - 176, 3) && all_are(out + 528, 1024 - 528, 3));
-		assert_memory_equal(out + 16, x.global + 1024 * round, 160);
+		assert_true(all_are(in + 128, 16, RUBBISH) && all_are(in + 512, 16, RUBBISH));
+		assert_true(all_are(out, 128, 3) && all_are(out + 144, 512 - 144, 3) && all_are(out + 528, 1024 - 528, 3));
+		assert_memory_equal(out + 128, x.global + 1024 * round, 16);
 		assert_memory_equal(out + 512, x.global + 1024 * round + 512, 16);
 	}
 	for (uint64_t seed = 1; seed < 5; seed++) {
 		begin(&x);
 		runs(body_bulk, &x, (SimtLaunch){.seed = seed});
-		assert_memory_equal(x.out + 16, x.global, 160);
+		assert_memory_equal(x.out + 128, x.global, 16);
 	}
 }
 
@@ -416,23 +418,23 @@ static void
 body_store(SimtThread *t, void *user)
 {
 	Bytes *x = user;
-	uint64_t from = 32 * (uint64_t)t->thread;
+	uint64_t to = 32 * (uint64_t)t->thread, from[] = {256 * (uint64_t)t->thread, 256 * (uint64_t)t->thread + 128};
 	for (int i = 0; i < 32; i++)
-		t->shared[from + (uint64_t)i] = (uint8_t)(t->thread + i + 1);
+		t->shared[from[i / 16] + (uint64_t)i % 16] = (uint8_t)(t->thread + i + 1);
 	call(t, PRIM_FENCE_ASYNC, NOTHING);
-	call(t, PRIM_BULK_STORE, IN(at(x, (int64_t)from), from, 16));
+	call(t, PRIM_TENSOR_STORE_1, IN(from[0], (uintptr_t)&x->map, to));
 	if (x->n == 3)
 		call(t, PRIM_BULK_COMMIT, NOTHING);
-	call(t, PRIM_BULK_STORE, IN(at(x, (int64_t)from + 16), from + 16, 16));
+	call(t, PRIM_TENSOR_STORE_1, IN(from[1], (uintptr_t)&x->map, to + 16));
 	call(t, PRIM_BULK_COMMIT, NOTHING);
 	if (x->n == 2)
 		return;
 	if (x->n != 1)
 		call_imm(t, PRIM_BULK_WAIT_READ, NOTHING, x->n == 3 ? 1 : 0, 0);
-	memset(t->shared + from, 9, 32);
-	x->seen[t->thread] = x->global[from];
+	memset(t->shared + from[0], 9, 256);
+	x->seen[t->thread] = x->global[to];
 	call_imm(t, PRIM_BULK_WAIT, NOTHING, 0, 0);
-	x->out[t->thread] = x->global[from];
+	x->out[t->thread] = x->global[to];
 }
 
 static void
@@ -458,8 +460,7 @@ bulk_stores(void **state)
 	all_called(PRIM_CP_ASYNC, PRIM_CP_WAIT);
 	all_called(PRIM_MBAR_INIT, PRIM_CP_ARRIVE);
 	all_called(PRIM_FENCE_ASYNC, PRIM_FENCE_ASYNC);
-	all_called(PRIM_BULK_COPY, PRIM_BULK_COPY);
-	all_called(PRIM_BULK_STORE, PRIM_BULK_WAIT_READ);
+	all_called(PRIM_BULK_COMMIT, PRIM_BULK_WAIT_READ);
 }
 
 int

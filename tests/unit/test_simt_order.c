@@ -8,7 +8,7 @@ enum { ROUNDS = 8, SLOTS = 2, SLOT = 1024, FULL = 8192, FREE = 8256, OUT = 12288
 
 typedef struct Ring {
 	int fault;                                      /* 0: none */
-	_Alignas(64) SimtTensorMap map;
+	_Alignas(64) SimtTensorMap map, map_out;
 	_Alignas(16) uint8_t global[ROUNDS * SLOT];
 	_Alignas(16) uint8_t out[ROUNDS * SLOT];
 } Ring;
@@ -22,9 +22,11 @@ begin(Ring *x, int fault)
 	x->fault = fault;
 	for (int i = 0; i < LEN(x->global); i++)
 		x->global[i] = (uint8_t)(i * 7 + i / 256 * 3 + 1);
-	const SimtTensor t = {.dtype = TY_U8, .rank = 2, .address = (uintptr_t)x->global, .extent = {64, ROUNDS * SLOT / 64},
+	SimtTensor t = {.dtype = TY_U8, .rank = 2, .address = (uintptr_t)x->global, .extent = {64, ROUNDS * SLOT / 64},
 		.stride = {1, 64}, .box = {64, SLOT / 64}};
 	assert_null(simt_tensor_encode(&x->map, &t));
+	t.address = (uintptr_t)x->out;
+	assert_null(simt_tensor_encode(&x->map_out, &t));
 }
 
 static uint64_t
@@ -102,13 +104,9 @@ set_up(SimtThread *t, uint64_t full, uint64_t empty)
 static void
 produce(SimtThread *t, Ring *x, int round, uint64_t full)
 {
-	uint64_t from = (uintptr_t)x->global + (uint64_t)(round * SLOT);
 	t->site = 3;
 	call(t, PRIM_MBAR_EXPECT, IN(full, x->fault == 4 ? SLOT + 16 : SLOT));  /* 4: more bytes than come */
-	if (round % 2)
-		call(t, PRIM_BULK_COPY, IN(slot_at(round), from, SLOT, full));
-	else
-		call(t, PRIM_TENSOR_LOAD_2, IN(slot_at(round), (uintptr_t)&x->map, full, 0, (uint64_t)(round * SLOT / 64)));
+	call(t, PRIM_TENSOR_LOAD_2, IN(slot_at(round), (uintptr_t)&x->map, full, 0, (uint64_t)(round * SLOT / 64)));
 }
 
 static void
@@ -181,7 +179,7 @@ body_stores(SimtThread *t, void *user)
 			meet(t);
 		t->site = 5;
 		if (t->thread == 0) {
-			call(t, PRIM_BULK_STORE, IN((uintptr_t)x->out + (uint64_t)(round * SLOT), slot_at(round), SLOT));
+			call(t, PRIM_TENSOR_STORE_2, IN(slot_at(round), (uintptr_t)&x->map_out, 0, (uint64_t)(round * SLOT / 64)));
 			call(t, PRIM_BULK_COMMIT, NOTHING);
 		}
 	}

@@ -18,6 +18,7 @@ typedef struct Trial {
 	SimtFindings found;
 	SimtReport report;
 	_Alignas(16) float x[256];
+	_Alignas(64) SimtTensorMap map;                 /* 16 elements of x */
 	int fault;                                      /* which one of the kernel's; 0: none */
 	int workers;                                    /* OS threads; 0: one */
 	atomic_int stage;                               /* that blocks on two of them have come to */
@@ -34,7 +35,7 @@ trial_of(const uint64_t *param)
 static bool
 run(Trial *r, SimtKernel *kernel, int fault, int64_t nblocks, int cluster, uint64_t seed)
 {
-	uint64_t low = (uint64_t)(uintptr_t)r->x, param[] = {(uintptr_t)r, low};
+	uint64_t low = (uint64_t)(uintptr_t)r->x, param[] = {(uintptr_t)r, low, (uintptr_t)&r->map};
 	SimtRange range[] = {{.name = "x", .low = low, .high = low + sizeof r->x, .first = low, .dtype = TY_F32}};
 	SimtLaunch l = {.kernel = kernel, .param = param, .target = target_named("sm_90a"), .threads = THREADS,
 	    .shared_bytes = SHARED, .nblocks = nblocks, .cluster = cluster, .site = lines, .nsite = LINES, .checks = true,
@@ -292,7 +293,7 @@ sent_to_both(SimtThread *t, const uint64_t *param)
 	for (uint64_t round = 0; round < 2; round++) {
 		t->site = 1;
 		if (t->cluster_rank == 1 && t->thread == 0)
-			simt_bulk_copy_multi(t, (const uint64_t[]){256, param[1], 64, BAR, 3}, NULL, NULL);
+			simt_tensor_multi_1(t, (const uint64_t[]){256, param[2], BAR, 3, 0}, NULL, NULL);
 		if (t->thread == 0)
 			simt_mbar_expect(t, (const uint64_t[]){BAR, 64}, NULL, NULL);
 		if (fault == 1 && t->cluster_rank == 0)
@@ -547,7 +548,7 @@ bulk_stores(SimtThread *t, const uint64_t *param)
 	if (t->thread)
 		return;
 	t->site = 1;
-	simt_bulk_store(t, (const uint64_t[]){mine, 0, 64}, NULL, NULL);
+	simt_tensor_store_1(t, (const uint64_t[]){0, param[2], 16 + 16 * (uint64_t)t->block_index}, NULL, NULL);
 	simt_bulk_commit(t, NULL, NULL, NULL);
 	if (fault == 2)
 		load(t, 5, mine);
@@ -565,15 +566,12 @@ bulk_stores(SimtThread *t, const uint64_t *param)
 static void
 bulk_sums(SimtThread *t, const uint64_t *param)
 {
-	static _Thread_local _Alignas(64) SimtTensorMap map;
-	SimtTensor floats = {.dtype = TY_F32, .rank = 1, .address = param[1] + 64, .extent = {16}, .box = {16}};
 	const int64_t all[] = {0};
 	fill_for_bulk(t);
 	if (t->thread)
 		return;
 	t->site = 1;
-	assert_null(simt_tensor_encode(&map, &floats));
-	simt_tensor_add_1(t, (const uint64_t[]){0, (uintptr_t)&map, 0}, NULL, NULL);
+	simt_tensor_add_1(t, (const uint64_t[]){0, param[2], 16}, NULL, NULL);
 	simt_bulk_commit(t, NULL, NULL, NULL);
 	if (trial_of(param)->fault)
 		simt_bulk_wait_read(t, NULL, all, NULL);
@@ -596,7 +594,7 @@ bulk_loads(SimtThread *t, const uint64_t *param)
 	if (t->thread == 0) {
 		t->site = 1;
 		simt_mbar_expect(t, (const uint64_t[]){BAR, 64}, NULL, NULL);
-		simt_bulk_copy(t, (const uint64_t[]){0, param[1] + 64, 64, BAR}, NULL, NULL);
+		simt_tensor_load_1(t, (const uint64_t[]){0, param[2], BAR, 16}, NULL, NULL);
 	}
 	if (t->thread != 1)
 		return;
@@ -631,11 +629,13 @@ stores(void **state)
 static int
 open_trial(void **state)
 {
-	Trial *r = aligned_alloc(16, (sizeof *r + 15) / 16 * 16);
+	Trial *r = aligned_alloc(64, (sizeof *r + 63) / 64 * 64);
 	for (int i = 1; i < LINES; i++)
 		lines[i] = (Place){.line = i, .col = 1};
 	lines[0] = NOWHERE;
 	*r = (Trial){.machine = simt_open()};
+	const SimtTensor x = {.dtype = TY_F32, .rank = 1, .address = (uintptr_t)r->x, .extent = {LEN(r->x)}, .box = {16}};
+	assert_null(simt_tensor_encode(&r->map, &x));
 	*state = r;
 	return 0;
 }

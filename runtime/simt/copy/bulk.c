@@ -1,4 +1,4 @@
-/* Bulk copies: one thread has many bytes moved between shared and global memory.
+/* Bulk copies: one thread has a box of a tensor moved between shared and global memory (bulk_tensor.c).
  *
  * A load counts for an mbarrier of the block that it writes to, and lands when a thread waits there (mbarrier.c).  Stores
  * belong to the group that their thread commits next: they read shared memory when a wait asks for that, write when it
@@ -18,22 +18,13 @@ new_copy(Async *a, const BulkCopy *like)
 	return c;
 }
 
-static void
-check(SimtThread *t, uint64_t global, uint64_t shared, int64_t bytes, const char *what)
-{
-	if (global % 16 || shared % 16)
-		simt_fail(t, "%s: an address is not a multiple of 16", what);
-	if (bytes <= 0 || bytes % 16)
-		simt_fail(t, "%s of %lld bytes; it copies multiples of 16", what, (long long)bytes);
-}
-
 /* ---- loads ---- */
 
 /* A swizzle may move chunks about within each row of its pattern. */
 static int
 touched(const BulkCopy *c)
 {
-	return c->map ? simt_box_rows(c->map) * simt_box_pitch(c->map) : (c->bytes + 15) / 16 * 16;
+	return simt_box_rows(c->map) * simt_box_pitch(c->map);
 }
 
 void
@@ -51,24 +42,11 @@ simt_bulk_land(BulkCopy *c, int64_t mbarrier)
 {
 	uint8_t *to = c->by->shared + c->shared;
 	bool checks = simt_launch(c->by)->checks;
-	if (c->map)
-		simt_box_load(c, to);
-	else
-		memcpy(to, c->global, (size_t)c->bytes);
-	if (checks && c->map)
-		simt_box_landed(c, mbarrier);
-	else if (checks)
-		simt_global_landed(c->begun_by, (uint64_t)(uintptr_t)c->global, c->bytes, mbarrier);
-	if (checks)
-		simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
-}
-
-PRIMITIVE(simt_bulk_copy)
-{
-	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy");
-	BulkCopy c = {.by = t, .begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
-	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
-	simt_bulk_load(&c, (uint32_t)in[3], "bulk_copy");
+	simt_box_load(c, to);
+	if (!checks)
+		return;
+	simt_box_landed(c, mbarrier);
+	simt_landed(c->begun_by, c->by, c->shared, touched(c), SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR, mbarrier);
 }
 
 void
@@ -84,14 +62,6 @@ simt_bulk_load_multi(const BulkCopy *like, uint32_t mbarrier, uint64_t ranks, co
 		}
 }
 
-PRIMITIVE(simt_bulk_copy_multi)
-{
-	check(t, in[1], in[0], (uint32_t)in[2], "bulk_copy_multi");
-	BulkCopy c = {.begun_by = t, .shared = (uint32_t)in[0], .bytes = (int)in[2]};
-	c.global = simt_global_at(t, in[1], c.bytes, 16, SIMT_READ | SIMT_ASYNC | SIMT_TENSOR);
-	simt_bulk_load_multi(&c, (uint32_t)in[3], in[4], "bulk_copy_multi");
-}
-
 /* ---- stores ---- */
 
 static void
@@ -103,15 +73,6 @@ read_bytes(BulkCopy *c)
 	if (!c->read)
 		die("no memory");
 	memcpy(c->read, c->by->shared + c->shared, (size_t)touched(c));
-}
-
-static void
-write_bytes(const BulkCopy *c)
-{
-	if (c->map)
-		simt_box_store(c, c->read);
-	else
-		memcpy(c->global, c->read, (size_t)c->bytes);
 }
 
 /* By chance. */
@@ -135,14 +96,6 @@ simt_bulk_store_begin(const BulkCopy *like)
 	*mine->last_store = c;
 	mine->last_store = &c->next;
 	read_some(a, mine);
-}
-
-PRIMITIVE(simt_bulk_store)
-{
-	check(t, in[0], in[1], (uint32_t)in[2], "bulk_store");
-	BulkCopy c = {.by = t, .shared = (uint32_t)in[1], .bytes = (int)in[2]};
-	c.global = simt_global_at(t, in[0], c.bytes, 16, SIMT_WRITE | SIMT_ASYNC | SIMT_TENSOR);
-	simt_bulk_store_begin(&c);
 }
 
 PRIMITIVE(simt_bulk_commit)
@@ -181,11 +134,9 @@ PRIMITIVE(simt_bulk_wait)
 	wait_read(t, imm[0]);
 	while (mine->stores && (int64_t)mine->stores->group < (int64_t)mine->store_commits - imm[0]) {
 		BulkCopy *c = mine->stores;
-		write_bytes(c);
-		if (a->checks && c->map)
+		simt_box_store(c, c->read);
+		if (a->checks)
 			simt_box_landed(c, -1);
-		else if (a->checks)
-			simt_global_landed(t, (uint64_t)(uintptr_t)c->global, c->bytes, -1);
 		free(c->read);
 		mine->stores = c->next;
 		c->next = a->spare_bulk;
@@ -204,7 +155,7 @@ simt_stores_end(Async *a)
 			read_bytes(c);
 			if (is_late)
 				memset(c->read, SIMT_RUBBISH, (size_t)touched(c));
-			write_bytes(c);
+			simt_box_store(c, c->read);
 			free(c->read);
 		}
 }

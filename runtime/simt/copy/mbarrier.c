@@ -33,7 +33,6 @@ typedef struct Told {
 struct Mbarrier {
 	Mbarrier *next;
 	uint32_t at;
-	bool is_valid;
 	bool is_fenced;                                 /* the asynchronous proxy sees that it was set up */
 	SimtThread *block;                              /* the thread of its block that set it up */
 	uint8_t *mark;
@@ -85,7 +84,7 @@ simt_mbarrier_of(SimtThread *t, SimtThread *of, uint32_t at, const char *what)
 {
 	simt_shared_of(t, of, at, 8, SIMT_READ | SIMT_WRITE | SIMT_ATOMIC);
 	Mbarrier *m = find(simt_async(of), at);
-	if (!m || !m->is_valid)
+	if (!m)
 		simt_fail(t, "%s: no mbarrier was set up at %u of shared memory", what, at);
 	if (mark_at(m) != mark_of(at))
 		simt_fail(t, "%s: something wrote over the mbarrier at %u of shared memory", what, at);
@@ -229,8 +228,8 @@ void
 simt_mbarriers_spared(SimtThread *t, SimtThread *of, uint32_t offset, int bytes)
 {
 	for (const Mbarrier *m = simt_async(of)->mbarrier; m; m = m->next)
-		if (m->is_valid && offset < m->at + 8 && m->at < offset + (uint32_t)bytes)
-			simt_fail(t, "thread %d writes over the mbarrier at %u; mbar_inval ends one", t->thread, m->at);
+		if (offset < m->at + 8 && m->at < offset + (uint32_t)bytes)
+			simt_fail(t, "thread %d writes over the mbarrier at %u", t->thread, m->at);
 }
 
 PRIMITIVE(simt_mbar_init)
@@ -244,27 +243,18 @@ PRIMITIVE(simt_mbar_init)
 	if (count < 1 || count > MOST)
 		simt_fail(t, "mbar_init for %u arrivals; it takes 1 to %d", count, MOST);
 	uint8_t *bytes = simt_shared_at(t, at, 8, SIMT_WRITE);
-	if (m && m->is_valid && mark_at(m) == mark)
-		simt_fail(t, "mbar_init: there is an mbarrier at %u already; mbar_inval ends one", at);
+	if (m && mark_at(m) == mark)
+		simt_fail(t, "mbar_init: there is an mbarrier at %u already", at);
 	if (!m) {
 		m = NEW(a->mem, Mbarrier);
 		m->next = a->mbarrier;
 		a->mbarrier = m;
 	}
 	int n = simt_launch(t)->threads;
-	*m = (Mbarrier){.next = m->next, .at = at, .is_valid = true, .block = t, .mark = bytes, .count = count,
+	*m = (Mbarrier){.next = m->next, .at = at, .block = t, .mark = bytes, .count = count,
 		.pending = count, .last = &m->copies,
 		.seen = NEW_ARRAY(a->mem, uint32_t, n), .known = NEW_ARRAY(a->mem, uint32_t, n)};
 	memcpy(bytes, &mark, sizeof mark);
-}
-
-PRIMITIVE(simt_mbar_inval)
-{
-	Mbarrier *m = mbarrier_at(t, (uint32_t)in[0], "mbar_inval");
-	if (m->copies || m->later)
-		simt_fail(t, "mbar_inval: copies that count for the mbarrier are under way");
-	m->is_valid = false;
-	memset(m->mark, SIMT_RUBBISH, 8);
 }
 
 PRIMITIVE(simt_mbar_arrive)
