@@ -75,7 +75,7 @@ typedef struct CodePath {
 
 /* Cycles from a load's begin to its end, by the line of the source that it is of, and for 1 byte of
  * each of a block's threads while all multiprocessors load. */
-void code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
+void code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte, double local,
     int lines, int warps, CodePath *out);
 
 /* machine.c */
@@ -88,6 +88,7 @@ typedef struct CodeWalk {
 	double n, *loaded, *stored; /* bytes of a warp, of each */
 	double *shared, *shuffled; /* cycles of shared memory, without conflicts, and exchanges */
 	double *picked;            /* of the former those of reads of elements and of atomics, where data may say which */
+	double local;  /* bytes of a warp that it has in local memory, as often as it loads and stores them */
 	int ahead; /* copies to shared memory that go on meanwhile, and products that do */
 } CodeWalk;
 
@@ -95,6 +96,9 @@ typedef struct CodeWalk {
 LineBill *code_line_bill(const CodeWalk *w, Inspection *x, int k);
 
 /* machine_wait.c */
+
+/* Of accesses of local memory the share that goes to the L2 cache. */
+double code_local_missed(const Inspection *x);
 
 /* Puts the path of the code in place of the model's, whole and by lines. */
 void code_wait(const CodeWalk *w, const Code *c, Inspection *x, CodePath *p);

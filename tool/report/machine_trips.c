@@ -207,8 +207,22 @@ computes(const Block *b)
 	       !ANY_OP(op, b, op_is_loop(op) || op_has(op, READS) || op_has(op, WRITES));
 }
 
-/* Of the branches of a line that go around what only computes, as a mask of the diagonal's trips, the share of times that
- * its code runs; below 0: there are none, or data says. */
+static bool
+has_code(const Block *b)
+{
+	return b->first && b->first->kind != OP_YIELD;
+}
+
+/* Does it go around one region's code?  Where that also loads or loops, programs of an example say how often. */
+static bool
+goes_around(const Bound *b, const Op *op)
+{
+	const Block *first = op->region[0], *second = op->region[1];
+	return estimate_followed(b, op) ? has_code(first) != has_code(second) : computes(first) != computes(second);
+}
+
+/* Of the branches of a line that go around what only computes, as a mask of the diagonal's trips, or were followed, the
+ * share of times that its code runs; below 0: there are none, or data says. */
 static double
 share_of(const Inspection *x, const Bound *b, int line)
 {
@@ -216,12 +230,12 @@ share_of(const Inspection *x, const Bound *b, int line)
 	int n = 0;
 	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body)) {
 		if (op->kind != OP_IF || op->place.line != line || op->place.file != x->f->place.file ||
-		    computes(op->region[0]) == computes(op->region[1]))
+		    !goes_around(b, op))
 			continue;
 		double taken = estimate_taken(x->f, b, op);
 		if (taken < 0)
 			return -1;
-		sum += computes(op->region[0]) ? taken : 1 - taken;
+		sum += has_code(op->region[0]) && (estimate_followed(b, op) || computes(op->region[0])) ? taken : 1 - taken;
 		n++;
 	}
 	return n ? sum / n : -1;

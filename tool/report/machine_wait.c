@@ -21,6 +21,8 @@ alike(const Inspection *x, int line)
 	return least == UINT64_MAX ? 1 : (double)least;
 }
 
+static const double CACHED = 250;                       /* cycles of a load from the L2 cache */
+
 /* Cycles of a load, by lines: of what they bring, the share that device memory has to send; the rest, as of windows that
  * overlap, is in caches.  What those take to answer is of a stencil of two fields (1865 us on an H200, 4960 by memory's
  * latency, 2212 so) and a pooling (276, 551, 274).  A multiprocessor has in its own cache what an earlier program has
@@ -29,7 +31,7 @@ alike(const Inspection *x, int line)
 static double *
 latencies(const CodeWalk *w, Inspection *x, double *each_byte, Arena *mem)
 {
-	static const double CACHED = 250, FIRST = 60, FEW = .001; /* of the L2 cache; of the first one, for what all read */
+	static const double FIRST = 60, FEW = .001;               /* of the first one, for what all read */
 	static const double HOLDS = 64e3, ROUNDS = 2; /* bytes of the first one */
 	static const double DRAWS = 2; /* of its share of the bus, while others compute */
 	const TargetRates *r = x->t->rates;
@@ -52,6 +54,15 @@ latencies(const CodeWalk *w, Inspection *x, double *each_byte, Arena *mem)
 		    block / same * MAX(sent * r->multiprocessors / (DRAWS * r->memory_rate), 1 / r->l2_rate);
 	}
 	return all;
+}
+
+double
+code_local_missed(const Inspection *x)
+{
+	double blocks = MAX(x->blocks, 1), threads = blocks * 32 * func_warps(x->f);
+	double cache = (double)x->t->shared_bytes_unit - blocks * (double)x->f->shared_bytes;
+	double held = threads * MAX(x->stack, 0);
+	return held > cache ? 1 - MAX(cache, 0) / held : 0;
 }
 
 /* Lines wait as the code does, `each` of what a program's path has; `alone`: in what other warps of the block could fill,
@@ -94,7 +105,8 @@ code_wait(const CodeWalk *w, const Code *c, Inspection *x, CodePath *p)
 	Bill *b = &x->bill;
 	double *each_byte = NEW_ARRAY(c->mem, double, w->lines + 1), starts = b->stays ? 0 : r->start_latency;
 	int together = func_find(x->f, OP_ROLES) ? 4 : func_warps(x->f);  /* warpgroups in roles drift apart */
-	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, w->lines, together, p);
+	double local = r->shared_latency + code_local_missed(x) * MAX(CACHED - r->shared_latency, 0);
+	code_path(c, r, latencies(w, x, each_byte, c->mem), each_byte, local, w->lines, together, p);
 	double block = MAX(b->part[BILL_ISSUE], b->part[BILL_SPECIAL]), apart = p->n[1] / (p->n[0] + p->n[1]);
 	bool alone = p->turns[0] >= block * (1 - apart);
 	double issued = alone ? 0 : block * (1 - apart);

@@ -54,6 +54,7 @@ typedef struct Run {
 	const TargetRates *r;
 	const double *latency;
 	const double *each_byte;
+	double local; /* cycles of a load of what is spilled */
 	bool apart; /* in a loop without a barrier */
 	bool waited; /* since a barrier: the block's warps are at other instructions */
 	double now, sent; /* cycles; when what was loaded so far has come over the bus */
@@ -147,6 +148,8 @@ end_of(Run *s, const Instruction *in, int line)
 {
 	static const double CONSTANT = 40, SHARED_ATOMIC = 60;
 	CodeWait kind = kind_of(in->op);
+	if (code_is(in->op, "LDL"))
+		return s->now + s->local;
 	if (kind == WAIT_MEMORY) {
 		s->sent = MAX(s->sent, s->now + s->latency[line]) +
 			  s->each_byte[line] * code_bytes(in->op);
@@ -294,10 +297,11 @@ pass(Run *s, int from, int to, const CodeLoop *inside, double share, int depth)
 }
 
 void
-code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte,
+code_path(const Code *c, const TargetRates *r, const double *latency, const double *each_byte, double local,
     int lines, int warps, CodePath *out)
 {
-	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .out = out, .groups = MAX(warps / 4, 1)};
+	Run s = {.c = c, .r = r, .latency = latency, .each_byte = each_byte, .local = local, .out = out,
+	    .groups = MAX(warps / 4, 1)};
 	*out = (CodePath){.lines = lines};
 	for (int k = 0; k < CODE_WAITS; k++)
 		out->of[k] = NEW_ARRAY(c->mem, double, lines + 1), out->filled[k] = NEW_ARRAY(c->mem, double, lines + 1);

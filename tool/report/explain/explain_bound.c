@@ -75,24 +75,58 @@ count_alike(const Explain *s)
 	return COUNT_OF(p, BILL_PARTS, term[p] >= REPORT_NEAR * longest);
 }
 
-/* Lines with a tenth of the longest part, the most first: "lines 3 and 9", "line 136 for memory's latency". */
+/* What of a line takes such a part: "read a", "topk", "exp"; what of instructions has no name, by their kinds. */
+static void
+add_doing(const Explain *s, int line, BillPart p, TextList *all)
+{
+	enum { SHOWN = 3 };
+	static const char *const held[] = {"buffer", "mbarriers"};
+	bool memory = p == BILL_MEMORY || p == BILL_SECTORS || p == BILL_ATOMICS || p == BILL_REQUESTS;
+	bool computes = p == BILL_ISSUE || p == BILL_SPECIAL;
+	for (int i = 0; i < s->lines.n && all->n < SHOWN; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		InspectKind k = l->x->kind;
+		bool accesses = k == INSPECT_ACCESS || k == INSPECT_COPY;
+		if (l->line == line && accesses == memory && k != INSPECT_BARRIER && k != INSPECT_ROLES &&
+		    !explain_begins(l->what, held, LEN(held)) &&
+		    (!computes || k != INSPECT_CONVERT) && !ANY_OF(n, all->n, strcmp(all->at[n], l->what) == 0))
+			explain_add(s, all, l->what);
+	}
+	if (computes && all->n < SHOWN)
+		explain_add(s, all, explain_functions(s, line));
+	if (!computes || all->n)
+		return;
+	const char *mix = explain_mix(s, line);
+	size_t n = strcspn(mix, ","), more = mix[n] ? strcspn(mix + n + 1, ",") + 1 : 0;
+	explain_add(s, all, arena_strndup(s->mem, mix, n + more));
+}
+
+/* Lines with a tenth of the longest part, the most first: "lines 3 and 9: read a, read b", "line 136 for memory's
+ * latency". */
 static const char *
 lines_bound(const Explain *s)
 {
 	enum { MANY = 3 };
 	BillPart p = explain_bounding(s);
 	SpentLines lines = explain_lines_by(s, p);
-	TextList found = {0};
+	TextList found = {0}, doing = {0};
 	bool waits = p == BILL_WAITING;
-	for (int i = 0; i < MIN(lines.n, MANY); i++)
-		if (explain_spent_us(s, lines.at[i], p) >= explain_part(s, p) / 10)
-			explain_add(s, &found,
-			    waits && lines.at[i]->wait
-				? arena_printf(s->mem, "line %d for %s", lines.at[i]->line, explain_wait(s, lines.at[i]))
-				: arena_printf(s->mem, "%s%d", waits ? "line " : "", lines.at[i]->line));
+	for (int i = 0; i < MIN(lines.n, MANY); i++) {
+		int line = lines.at[i]->line;
+		if (explain_spent_us(s, lines.at[i], p) < explain_part(s, p) / 10)
+			continue;
+		explain_add(s, &found,
+		    waits && lines.at[i]->wait ? arena_printf(s->mem, "line %d for %s", line, explain_wait(s, lines.at[i]))
+					       : arena_printf(s->mem, "%s%d", waits ? "line " : "", line));
+		if (!waits)
+			add_doing(s, line, p, &doing);
+	}
 	if (!found.n || p == BILL_START)
 		return "";
-	return arena_printf(s->mem, " (%s)", waits ? explain_join(s, &found, ", ") : explain_line_list(s, &found));
+	if (waits)
+		return arena_printf(s->mem, " (%s)", explain_join(s, &found, ", "));
+	return arena_printf(s->mem, " (%s%s%s)", explain_line_list(s, &found), doing.n ? ": " : "",
+	    explain_join(s, &doing, ", "));
 }
 
 /* "device memory, 90 % of it (line 3), then waiting 60 %, instructions 45 %" */

@@ -54,7 +54,8 @@ model_error(const Explain *s)
 	    other = {"that something else bounds by the model", 28, .72, 1.25};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
-	if (explain_spills(s))
+	bool counted = json_is_object(s->counted) && explain_part(s, BILL_PRODUCTS) <= 0; /* spills, too */
+	if (explain_spills(s) && !counted)
 		return &spilled;
 	if (explain_part(s, BILL_PRODUCTS) > 0)
 		return MAX(explain_part(s, BILL_ISSUE), explain_part(s, BILL_SPECIAL)) <
