@@ -121,7 +121,7 @@ line_json(const InspectLine *x)
 		type_print(x->tile, &type);
 	inspect_details(x, &details);
 	json_t *j = json_pack("{s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:s?, s:I, s:I, s:o, s:s?, "
-	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:s?}", "line", x->op->place.line, "col",
+	    "s:o, s:o, s:s?, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:s?, s:s?}", "line", x->op->place.line, "col",
 	    x->op->place.col, "what", x->what, "tile", type.at ? type.at : "", "details",
 	    details.at ? details.at : "", "bytes", x->bytes, "accesses", x->accesses, "sectors",
 	    sectors_json(x, x->touched), "least_sectors", sectors_json(x, x->least),
@@ -132,7 +132,7 @@ line_json(const InspectLine *x)
 	    "mean_sectors_ratio", x->mean > 0 ? json_real(x->mean) : json_null(), "outside",
 	    outside_json(&x->outside), "wider_bytes", x->wider, "runs",
 	    times_json(x->runs), "runs_most", times_json(x->runs_most), "conflicts", conflicts_json(x), "across_warps",
-	    x->across, "not_ahead", x->not_ahead);
+	    x->across, "not_ahead", x->not_ahead, "of", x->of && *x->of ? x->of : NULL);
 	text_close(&type);
 	text_close(&details);
 	return j;

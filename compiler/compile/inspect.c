@@ -388,6 +388,7 @@ note_op(InspectLine *x, const Op *op, const Target *t, const InspectArg *arg, Ar
 	case OP_ALLOC: case OP_MBARRIER:
 		x->kind = INSPECT_SHARED;
 		x->what = op->kind == OP_ALLOC ? "buffer" : "mbarriers";
+		x->of = op->kind == OP_ALLOC ? inspect_held_by(op, mem) : NULL;
 		x->way = op->kind == OP_ALLOC ? NULL : mbarriers_way(op, mem);
 		x->tile = op->out[0].type;
 		x->smem_bytes = buffer_slot_bytes(op) * x->tile->slots;

@@ -147,6 +147,7 @@ void inspect_runs(InspectLine *x, const InspectLine *before, const InspectArg *a
 /* inspect_held.c: appends the tensors whose tiles a buffer or a ring of mbarriers is for, "a, b", to an empty text; none:
  * they are not known.  True: copies go there, or from there; else the mbarriers are for slots that may be filled again. */
 bool inspect_held(const Func *f, const Op *owner, Text *out);
+const char *inspect_held_by(const Op *owner, Arena *mem);       /* the same; NULL: none */
 /* Of mbarriers: does each group of a role wait there at its own number, for its turn? */
 bool inspect_orders_groups(const Op *mbarrier);
 /* The let, or else the tensor, that a value is made of; "" if several are. */

@@ -35,6 +35,14 @@ inspect_held(const Func *f, const Op *owner, Text *out)
 	return fills;
 }
 
+const char *
+inspect_held_by(const Op *owner, Arena *mem)
+{
+	Text tensors = {0};
+	inspect_held(owner->home->func, owner, &tensors);
+	return tensors.n ? text_take(&tensors, mem) : NULL;
+}
+
 bool
 inspect_orders_groups(const Op *mbarrier)
 {

@@ -136,7 +136,7 @@ expect 0 "dot 64x256x32 wgmma" inspect matmul.tgl --example large -D BM=64 -D BN
 expect 0 'roles  *1 thread copies .40 registers., 8 warps compute .232.' \
     inspect matmul.tgl --example large -D BM=128 -D BN=128 -D BK=64 -D warps=8 -D specialize=1
 # the ring of a parted kernel is there beside the buffers of its epilogue
-expect 0 'buffer<4 x bf16.64, 256.>' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
+expect 0 'buffer<4 x bf16.64, 256.> of b; 131072 bytes' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
     -D specialize=1
 expect 0 'copy b .*, shared out among 2 blocks and sent to all' inspect matmul.tgl --example large -D stages=4 -D BN=256 -D warps=8 -D BM=128 -D BK=64 \
     -D specialize=1 -D ctas=2
