@@ -2,7 +2,8 @@
  * may be a period of the data.
  *
  * What a program does then is added only when it has ended, so that one that time cut short says nothing.  Programs run one
- * after the other: one that waits for another is cut short, too. */
+ * after the other: one that waits for another is cut short, too.  How many leave early is wanted of all: before, as many as
+ * there is time for go to the first branch outside of loops alone. */
 #include "runtime/cpu/follow.h"
 
 #include <math.h>
@@ -11,6 +12,8 @@
 #include <time.h>
 
 static const double GOLDEN = 0.6180339887;
+static const double BRANCHES_SHARE = 0.5;               /* of the time */
+enum { BRANCHES_MOST = 1 << 16 };
 enum { CALLS = 1024 };                                  /* between two looks at the clock */
 
 typedef struct Way {
@@ -25,6 +28,8 @@ struct Follow {
 	int64_t most;
 	double seconds, until;
 	int calls;
+	bool goes_to_branch;                            /* programs end there, */
+	const Op *branch;                               /* and came to this one */
 };
 
 static double
@@ -69,6 +74,14 @@ follow_step(void *follow, const Op *op, int64_t went)
 		vec_push(f->mem, &f->way, ((Way){.op = op}));
 	}
 	Way *w = &f->way.at[i];
+	if (f->branch == op && !f->goes_to_branch)      /* is known of more programs */
+		return true;
+	if (f->goes_to_branch && op->kind == OP_IF && op->home == op->home->func->body) {
+		f->branch = op;
+		w->came++;
+		w->went += (double)went;
+		return false;
+	}
 	w->came_now += op->kind == OP_IF || went == 0;
 	w->went_now += (double)llabs(went);
 	return ++f->calls % CALLS != 0 || now() < f->until;
@@ -105,6 +118,28 @@ gather(Follow *f)
 	}
 }
 
+static int64_t
+nth_program(int64_t i, int64_t n, int64_t total)
+{
+	return n == total ? i : (int64_t)(fmod((double)i * GOLDEN, 1) * (double)total);
+}
+
+/* No program is more than one that ends there: what it did on the way counts with the whole ones. */
+static void
+go_to_branch(Follow *f, const Plan *plan, Worker *w, const PlanArg *args, const int64_t grid[MAX_AXES], int64_t total)
+{
+	int64_t n = MIN(BRANCHES_MOST, total);
+	double until = now() + BRANCHES_SHARE * f->seconds;
+	f->goes_to_branch = true;
+	f->branch = NULL;
+	for (int64_t i = 0; i < n && (i == 0 || f->branch) && now() < until; i++) {
+		Fault fault = {.place = NOWHERE, .other = NOWHERE};
+		plan_run(plan, w, NULL, args, grid, nth_program(i, n, total), 1, &fault);
+		end_program(f, false);
+	}
+	f->goes_to_branch = false;
+}
+
 bool
 follow_run(Follow *f, const Plan *plan, Worker *w, const PlanArg *args, const int64_t grid[MAX_AXES], int64_t total,
     Fault *fault)
@@ -114,9 +149,9 @@ follow_run(Follow *f, const Plan *plan, Worker *w, const PlanArg *args, const in
 	f->ran.programs = 0;
 	f->ran.of = total;
 	f->until = now() + f->seconds;
+	go_to_branch(f, plan, w, args, grid, total);
 	for (int64_t i = 0; i < n; i++) {
-		int64_t at = n == total ? i : (int64_t)(fmod((double)i * GOLDEN, 1) * (double)total);
-		bool ok = plan_run(plan, w, NULL, args, grid, at, 1, fault);
+		bool ok = plan_run(plan, w, NULL, args, grid, nth_program(i, n, total), 1, fault);
 		end_program(f, ok);
 		if (!ok && fault->kind != FAULT_CANCELLED)
 			return false;

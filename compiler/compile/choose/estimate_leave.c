@@ -120,8 +120,11 @@ estimate_acting(const Func *f, const Bound *b, double *planes)
 	if (!leave)
 		return 1;
 	double half = estimate_half(f, b);
+	const FollowedAt *at = estimate_followed(b, leave);
 	if (half > 0)
 		return half;
+	if (at)
+		return MAX(has_dot(leave->region[1]) ? 1 - at->went / at->came : at->went / at->came, 1 / MAX(programs, 1));
 	find_sources(leave->in[0], 1, 0, &s);
 	double tiles = tiles_written(b, leave->region[has_dot(leave->region[1])]);
 	bool is_grouped = __builtin_popcount(s.tiles) == 1 && s.axes != s.tiles;
