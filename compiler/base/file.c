@@ -81,8 +81,10 @@ static char *
 file_target(const char *path)
 {
 	char *at = strdup(path);
+	struct stat st;
 	for (int i = 0; at && i < LINKS; i++) {
-		char *next = follow(at);
+		bool is_special = stat(at, &st) == 0 && !S_ISREG(st.st_mode);   /* /dev/stdout leads to a pipe, which has no name */
+		char *next = is_special ? NULL : follow(at);
 		if (!next)
 			return at;
 		free(at);

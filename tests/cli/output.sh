@@ -36,6 +36,10 @@ expect 0 'kernel void saxpy' build saxpy.tgl --emit=metal -o -
 expect 2 'say where with -o' build saxpy.tgl --target=sm_90a --emit=cubin -o -
 expect 2 'which folder' pack saxpy.tgl -o -
 holds test ! -e ./- -a ! -e ./-.txt
+if [ -e /dev/stdout ]; then                             # which leads to a pipe, as to a file
+	"$tegula" build saxpy.tgl -o /dev/stdout 2>"$err" | cat >"$out"
+	holds grep -q 'kernel @saxpy' "$out"
+fi
 
 # A file's name need not be UTF-8: what is printed is, and can be read back.
 odd=$(printf 'x\377\\\"y.tgl')
