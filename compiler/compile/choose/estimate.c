@@ -391,7 +391,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
 		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
-		.transposes = e->transposes, .idles = e->idles,
+		.transposes = e->transposes, .idles = e->idles, .leaves = e->planes > 0,
 		.late = estimate_late(e),
 		.in_turn = e->uses && e->parted && (e->warps <= 4 || e->rows < 16 * e->warps),
 		.runs_on = (e->parted ? e->is_narrow : programs <= e->t->rates->multiprocessors) && !e->adds_apart,

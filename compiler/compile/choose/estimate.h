@@ -93,6 +93,7 @@ typedef struct ProductLaunch {
 	int warpgroups, groups, stages, split, stream, ranks;
 	bool parted, in_cluster, transposes;            /* in_cluster: what splits a loop */
 	bool idles;                                     /* blocks of clusters that have no program */
+	bool leaves;                                    /* programs that have no rows return early, by data */
 	bool in_turn;                                   /* in roles a trip multiplies, then computes with that */
 	bool runs_on;                                   /* a lone warpgroup: of 64 rows or columns, or in single rounds */
 } ProductLaunch;
