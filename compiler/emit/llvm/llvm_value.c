@@ -112,11 +112,11 @@ integer(EmitLlvm *l, ThreadOp op, LLVMValueRef *v)
 	}
 }
 
-/* A product and a sum may become one instruction of the GPU's. */
+/* A product and a sum, of f32 or f64, may become one instruction of the GPU's. */
 static LLVMValueRef
 contract(EmitLlvm *l, LLVMValueRef v, RegType type)
 {
-	if (!l->opt.host && type == REG_F32 && LLVMIsAInstruction(v))
+	if (!l->opt.host && (type == REG_F32 || type == REG_F64) && LLVMIsAInstruction(v))
 		LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
 	return v;
 }
