@@ -292,7 +292,7 @@ static bool
 take_swizzled(Cheapest *c, const int *order)
 {
 	const Layout *l = c->src;
-	for (int vector = 0; vector <= 4 && c->bytes << vector <= 16; vector++)
+	for (int vector = 0; vector <= 4 && c->bytes << vector <= MAX(16, 4 * c->bytes); vector++)
 		for (int per_phase = 0; per_phase <= 3; per_phase++)
 			for (int phases = vector + per_phase > 0; phases <= 5; phases++) {
 				Layout s = layout_swizzled(l->rank, l->out, order, vector, per_phase, phases);

@@ -242,7 +242,7 @@ cost_product(const Op *op, const Target *target, int warps, double times, Progra
 	if (cost_converts_fp8(op, target))
 		add_fp8_converted(op, depth, times, out);
 	/* the instruction of a warp, of which a quarter of a multiprocessor does one at a time */
-	double rate = r->products_warp * 16 / MAX(bits, 16), rows = (double)c->extent[c->rank - 2];
+	double rate = target_products_warp(r, bits), rows = (double)c->extent[c->rank - 2];
 	double cycles = count / rate * MAX(16 / rows, 1);
 	out->issue += times * count / (warps * 2048.0) * 2;
 	out->products += times * cycles * MAX(4.0 / warps, 1);

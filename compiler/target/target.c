@@ -54,6 +54,7 @@ static const TargetRates rates_h200 = {
 	.l2_rate = 46,                                  /* products bound by it, bench/results/h200-matmul.md */
 	.atomic_line = 4.4, .atomic_rate = 41,          /* measured: cost_atomics in work.c */
 	.products_warp = 1200, .products_warpgroup = 2048,      /* the same */
+	.products_double = 128,                         /* data sheet: 67 teraflops */
 	.special_rate = 16,                             /* CUDA C++ Programming Guide, Arithmetic Instructions */
 	.integer_rate = 0.5,                            /* the same: half of all lanes */
 	.issue_rate = 0.93, .issue_alone = 2.5,          /* fitted, bench/results/h200-warps.md, as what follows */
@@ -63,19 +64,21 @@ static const TargetRates rates_h200 = {
 
 /* None of these is measured here.  Multiprocessors and clocks: data sheets of the A100 (SXM, 80 GB), the L40S and the B200;
  * memory: the 0.92 of the data sheet's 2039, 864 and 8000 GB/s that a copy has on an H200.  Products of 16 bits: the A100's
- * 312 and the L40S's 362 dense teraflops; the B200's are tcgen05's, which nothing here uses, so that it has an A100's.  L2
- * cache: 5120 bytes a cycle (A100 whitepaper), others as an H200's.  Special functions: CUDA C++ Programming Guide,
- * Arithmetic Instructions.  Latency of memory: an H200's nanoseconds; of the rest, and blocks' starts: its cycles. */
-#define NVIDIA_FIGURES(name, cores, mhz, bytes, cache, l2, fma, memory)                                  \
+ * 312 and the L40S's 362 dense teraflops, of f64 19.5, 1.4 and 40; the B200's of 16 bits are tcgen05's, which nothing
+ * here uses, so that it has an A100's.  L2 cache: 5120 bytes a cycle (A100 whitepaper), others as an H200's.  Special
+ * functions: CUDA C++ Programming Guide, Arithmetic Instructions.  Latency of memory: an H200's nanoseconds; of the
+ * rest, and blocks' starts: its cycles. */
+#define NVIDIA_FIGURES(name, cores, mhz, bytes, cache, l2, fma, fma_double, memory)                      \
 	{.is_public = true, .card = name, .multiprocessors = cores, .clock = mhz, .memory_rate = bytes,     \
 	    .l2_bytes = cache, .l2_rate = l2, .products_warp = fma, .products_warpgroup = fma,             \
+	    .products_double = fma_double,                                                                 \
 	    .atomic_line = 4.4, .atomic_rate = 41,                                                         \
 	    .special_rate = 16, .integer_rate = 0.5, .issue_rate = 0.93, .issue_alone = 2.5,                   \
 	    .latency = memory, .shared_latency = 30, .shuffle_latency = 24, .barrier = 30,                     \
 	    .start_latency = 400, .start_block = 139}
-static const TargetRates rates_a100 = NVIDIA_FIGURES("A100", 108, 1410, 1330, 40e6, 47, 1024, 564);
-static const TargetRates rates_l40s = NVIDIA_FIGURES("L40S", 142, 2520, 315, 96e6, 46, 512, 1008);
-static const TargetRates rates_b200 = NVIDIA_FIGURES("B200", 148, 1850, 3980, 126e6, 46, 1024, 740);
+static const TargetRates rates_a100 = NVIDIA_FIGURES("A100", 108, 1410, 1330, 40e6, 47, 1024, 64, 564);
+static const TargetRates rates_l40s = NVIDIA_FIGURES("L40S", 142, 2520, 315, 96e6, 46, 512, 2, 1008);
+static const TargetRates rates_b200 = NVIDIA_FIGURES("B200", 148, 1850, 3980, 126e6, 46, 1024, 64, 740);
 
 /* Caches and vectors of x86-64 cores with AVX2 (AMD EPYC, two cores of a shared machine), where the rest was fitted to
  * times of the kernels in bench/results/cpu-tiles.md.  Cores: of most machines. */
@@ -123,9 +126,13 @@ static const Fragment A_16x16 = {3, {AT(0, 1, 4), AT(8, 0, 4), AT(0, 8, 4)}, {AT
 static const Fragment B_16x8 = {2, {AT(1, 0, 3), AT(8, 0, 3)}, {AT(2, 0, 3), AT(4, 0, 3), COLS}};
 static const Fragment A_16x8_H = {2, {AT(0, 1, 3), AT(8, 0, 3)}, {AT(0, 2, 3), AT(0, 4, 3), ROWS(3)}};
 static const Fragment B_8x8_H = {1, {AT(1, 0, 3)}, {AT(2, 0, 3), AT(4, 0, 3), COLS}};
-/* 32-bit operands (tf32). */
+/* 32-bit operands (tf32), and of f64. */
 static const Fragment A_16x8_T = {2, {AT(8, 0, 3), AT(0, 4, 3)}, {AT(0, 1, 3), AT(0, 2, 3), ROWS(3)}};
 static const Fragment B_8x8_T = {1, {AT(4, 0, 3)}, {AT(1, 0, 3), AT(2, 0, 3), COLS}};
+static const Fragment A_16x16_D = {3, {AT(8, 0, 4), AT(0, 4, 4), AT(0, 8, 4)}, {AT(0, 1, 4), AT(0, 2, 4), ROWS(4)}};
+static const Fragment B_16x8_D = {2, {AT(4, 0, 3), AT(8, 0, 3)}, {AT(1, 0, 3), AT(2, 0, 3), COLS}};
+static const Fragment A_8x4 = {0, {0}, {AT(0, 1, 2), AT(0, 2, 2), ROWS(2)}};
+static const Fragment B_4x8 = {0, {0}, {AT(1, 0, 3), AT(2, 0, 3), COLS}};
 /* Apple's 8 x 8 matrices, all three operands alike: Metal does not specify it, all of its GPUs so far have it. */
 static const Fragment S_8x8 = {
     1, {AT(0, 1, 3)}, {AT(0, 2, 3), AT(1, 0, 3), AT(2, 0, 3), AT(0, 4, 3), AT(4, 0, 3)}};

@@ -84,6 +84,7 @@ typedef struct TargetRates {
 	double atomic_line, atomic_rate;                /* cycles of a line for one request; requests a cycle, all lines */
 	double shared_rate;                             /* bytes of shared memory a cycle: of products of simdgroups */
 	double products_warp, products_warpgroup;       /* multiplications of 16 bits a cycle */
+	double products_double;                         /* of f64 */
 	double special_rate;                            /* threads' special functions a cycle */
 	double integer_rate;                            /* the same of the pipe for integers, comparisons and selections */
 	double issue_rate;                              /* instructions that a scheduler begins a cycle, of many warps */
@@ -143,6 +144,12 @@ const Target *target_at(int i);
  * of multiplications and additions, and `inspect` says so). */
 bool target_has_function(const Target *t, const char *name);
 bool target_has_mma(const Target *t, const MmaInfo *i);
+/* Multiplications a cycle by instructions of a warp, of operands of so many bits. */
+static inline double
+target_products_warp(const TargetRates *r, double bits)
+{
+	return bits > 32 ? r->products_double : r->products_warp * 16 / (bits > 16 ? bits : 16);
+}
 const MmaInfo *mma_named(const char *name);             /* NULL: there is none */
 const WgmmaInfo *wgmma_named(const char *name);
 /* Is there a matrix instruction of that name, of a warp or a warpgroup, and has the target it?  NULL: any target. */

@@ -8,21 +8,23 @@
 MmaWords
 mma_words(const MmaInfo *i)
 {
-	int threads = 32 * i->warps, word = 32 * threads;
+	bool is_double = i->a == TY_F64;
+	int threads = 32 * i->warps, word = (is_double ? 64 : 32) * threads;
 	return (MmaWords){i->m * i->k * dtype_info[i->a].bits / word,
-	    i->k * i->n * dtype_info[i->b].bits / word, i->m * i->n / threads};
+	    i->k * i->n * dtype_info[i->b].bits / word, i->m * i->n / threads, is_double ? REG_F64 : REG_I32,
+	    is_double ? REG_F64 : i->acc == TY_F32 ? REG_F32 : REG_I32};
 }
 
 void
 thread_mma(ThreadBuilder *b, const MmaInfo *i, const Reg *x, const Reg *y, const Reg *c, Reg *out)
 {
 	MmaWords w = mma_words(i);
-	RegType t = i->acc == TY_F32 ? REG_F32 : REG_I32;
 	Reg *in = NEW_ARRAY(b->m->mem, Reg, w.a + w.b + w.c);
 	memcpy(in, x, sizeof *in * (size_t)w.a);
 	memcpy(in + w.a, y, sizeof *in * (size_t)w.b);
 	memcpy(in + w.a + w.b, c, sizeof *in * (size_t)w.c);
-	thread_record(b, &(ThreadNode){.kind = NODE_MMA, .type = t, .in = in, .nin = w.a + w.b + w.c, .mma = i}, w.c, out);
+	int nin = w.a + w.b + w.c;
+	thread_record(b, &(ThreadNode){.kind = NODE_MMA, .type = w.acc, .in = in, .nin = nin, .mma = i}, w.c, out);
 }
 
 void

@@ -244,7 +244,7 @@ read_mma(ThreadReader *r, const ThreadNames *names)
 	if (!i)
 		return thread_read_fail(r, arena_printf(r->r.cx->tmp, "there is no matrix instruction '%s'", name));
 	MmaWords w = mma_words(i);
-	const RegType acc = i->acc == TY_F32 ? REG_F32 : REG_I32, type[] = {REG_I32, REG_I32, acc};
+	const RegType type[] = {w.word, w.word, w.acc};
 	if (!read_lists(r, type, (const int[]){w.a, w.b, w.c}, 3, in))
 		return false;
 	Reg *out = NEW_ARRAY(r->mem, Reg, w.c);

@@ -100,7 +100,8 @@ extern const char *const reg_type_text[REG_TYPES];
 
 /* Registers of one thread that a matrix instruction takes and gives. */
 typedef struct MmaWords {
-	int a, b, c;                                    /* words of operands; elements of the accumulator */
+	int a, b, c;                                    /* words of operands, or their f64; elements of the accumulator */
+	RegType word, acc;                              /* of which types they are */
 } MmaWords;
 
 MmaWords mma_words(const MmaInfo *i);

@@ -58,7 +58,7 @@ thread_operand_type(const ThreadModule *m, const ThreadNode *n, int i)
 	case NODE_STORE: case NODE_ATOMIC: return access_type(n);
 	case NODE_MMA:
 		w = mma_words(n->mma);
-		return i < w.a + w.b ? REG_I32 : n->type;
+		return i < w.a + w.b ? w.word : w.acc;
 	case NODE_WGMMA: return wgmma_operand(n, i);
 	case NODE_CALL: return n->function ? n->function->param[i] : REG_F32;
 	case NODE_TEST: case NODE_IF: return REG_PRED;

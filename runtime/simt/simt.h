@@ -272,7 +272,7 @@ _Noreturn void simt_fail_as(SimtThread *t, FaultKind kind, int other, const char
 #undef PRIM
 
 /* mma, wgmma and settle of the thread IR. */
-void simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out);
+void simt_mma(SimtThread *t, const MmaInfo *i, const void *a, const void *b, const void *c, void *out);
 /* Hands out what stands for the result until it is waited for; simt_settle, after the wait, makes that the result.  a is a
  * descriptor or, by flag, the address of WGMMA_WORDS words. */
 void simt_wgmma(SimtThread *t, const WgmmaInfo *i, uint64_t a, uint64_t b, unsigned flags, const uint32_t *c,

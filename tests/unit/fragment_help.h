@@ -29,8 +29,10 @@ a_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 	bool wide = m->k == 32, bytes = wide || m->m == 8;
 	if (is_simdgroup(m))
 		return simdgroup_of(4 * g + t, i);
-	if (m->a == TY_F32)
-		return (At){g + (i & 1 ? 8 : 0), t + (i >= 2 ? 4 : 0)};
+	if (m->a == TY_F64 && m->m == 8)
+		return (At){g, t};
+	if (m->a == TY_F32 || m->a == TY_F64)
+		return (At){g + (i & 1 ? 8 : 0), t + i / 2 * 4};
 	if (m->m == 8)
 		return (At){g, t * 4 + (i & 3)};
 	if (bytes)
@@ -45,8 +47,8 @@ b_of(const MmaInfo *m, uint32_t g, uint32_t t, uint32_t i)
 {
 	if (is_simdgroup(m))
 		return simdgroup_of(4 * g + t, i);
-	if (m->a == TY_F32)
-		return (At){t + (i ? 4 : 0), g};
+	if (m->a == TY_F32 || m->a == TY_F64)
+		return (At){t + i * 4, g};
 	if (m->m == 8)
 		return (At){t * 4 + (i & 3), g};
 	if (m->k == 32)

@@ -477,11 +477,11 @@ test_mma(void **unused)
 			if (m->warps != 1 || m->least > b.t->capability || m->needs & ~b.t->has)
 				continue;
 			for (int k = 0; k < w.a; k++)
-				in[0][k] = get(&b, REG_I32);
+				in[0][k] = get(&b, w.word);
 			for (int k = 0; k < w.b; k++)
-				in[1][k] = get(&b, REG_I32);
+				in[1][k] = get(&b, w.word);
 			for (int k = 0; k < w.c; k++)
-				in[2][k] = get(&b, m->acc == TY_F32 ? REG_F32 : REG_I32);
+				in[2][k] = get(&b, w.acc);
 			thread_mma(to, m, in[0], in[1], in[2], out);
 			for (int k = 0; k < w.c; k++)
 				keep(&b, out[k]);

@@ -236,15 +236,15 @@ add_dot(Estimate *e, Op *op, Use *u)
 	}
 	double along_m = MAX(1, sqrt(e->warps * rows / columns)), along_n = MAX(1, e->warps / along_m);
 	double held = rows <= 8 && columns >= 16 ? 8 : 16;      /* of the instruction's sides (dot_turn_flat) */
-	double products = count / (e->t->rates->products_warp * 16 / MAX(bits, 16)) * MAX(1, 4.0 / e->warps) *
-	    MAX(1, held / rows);
+	double products = count / target_products_warp(e->t->rates, bits) * MAX(1, 4.0 / e->warps) * MAX(1, held / rows);
 	u->products += products;
 	if (strcmp(attr_precision(op), "tf32x3") == 0)
 		add_split(e, (double)type_count(a) * along_n + (double)type_count(b) * along_m,
 		    estimate_is_accumulated(op) ? (double)type_count(c) : 0, products, u);
 	u->shared += (bytes_of(a) * along_n + bytes_of(b) * along_m) / SHARED_RATE;
 	u->arithmetic += dot_decodes(op) ? padded_count(b) * along_m * DECODED : 0;     /* each warp for its rows */
-	e->registers += ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
+	double words = bits > 32 ? 2 : 1;               /* of an element of the accumulator, and by 16 bytes of K */
+	e->registers += words * ((double)type_count(c) + 2 * 16 * (rows * along_n + columns * along_m) / 2) / threads;
 }
 
 /* Of an exponential, whose instructions run beside; what has more than one of these adds its own. */

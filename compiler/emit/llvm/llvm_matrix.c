@@ -15,6 +15,7 @@ mma_type(DType t)
 	case TY_F16: return "f16";
 	case TY_BF16: return "bf16";
 	case TY_F32: return "tf32"; /* as an operand; an accumulator is f32 */
+	case TY_F64: return "f64";
 	case TY_I8: return "s8";
 	case TY_U8: return "u8";
 	case TY_F8E4M3: return "e4m3";
@@ -64,8 +65,7 @@ llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueR
 {
 	const MmaWords w = mma_words(i);
 	const int words[] = {w.c, w.a, w.b, w.c};
-	const char *d = i->acc == TY_F32 ? "f32" : "s32";
-	RegType acc = i->acc == TY_F32 ? REG_F32 : REG_I32;
+	const char *d = i->acc == TY_F64 ? "f64" : i->acc == TY_F32 ? "f32" : "s32";
 	LlvmAsm as = {.l = l};
 	int at = 0;
 	if (i->warps != 1)
@@ -73,9 +73,9 @@ llvm_nvptx_mma(EmitLlvm *l, const MmaInfo *i, const LLVMValueRef *in, LLVMValueR
 	if (mma_by_llvm(l, i, &w, in, out))
 		return;
 	for (int k = 0; k < w.c; k++)
-		llvm_asm_result(&as, acc);
+		llvm_asm_result(&as, w.acc);
 	for (int k = 0; k < w.a + w.b + w.c; k++)
-		llvm_asm_in(&as, in[k], k < w.a + w.b ? REG_I32 : acc);
+		llvm_asm_in(&as, in[k], k < w.a + w.b ? w.word : w.acc);
 	text_printf(&as.text, "mma.sync.aligned.m%dn%dk%d.row.col.%s.%s.%s.%s ", i->m, i->n, i->k, d, mma_type(i->a),
 	    mma_type(i->b), d);
 	for (int k = 0; k < LEN(words); k++) {

@@ -307,24 +307,24 @@ trace(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in)
 
 /* ---- matrix instructions ---- */
 
-/* Registers of 32 bits from number `at` of the operands' room on. */
+/* Registers of 32 bits from number `at` of the operands' room on, or of f64 by a matrix instruction. */
 static void
 put_registers(EmitLlvm *l, const LLVMValueRef *v, int n, int at)
 {
-	need(l, 0, (at + n + 1) / 2);
-	for (int i = 0; i < n; i++) {
-		LLVMValueRef bits = LLVMBuildBitCast(l->b, v[i], l->type[REG_I32], "");
-		LLVMBuildStore(l->b, bits, room(l, 0, l->type[REG_I32], at + i));
-	}
+	LLVMTypeRef type = n > 0 && LLVMTypeOf(v[0]) == l->type[REG_F64] ? l->type[REG_I64] : l->type[REG_I32];
+	need(l, 0, type == l->type[REG_I64] ? at + n : (at + n + 1) / 2);
+	for (int i = 0; i < n; i++)
+		LLVMBuildStore(l->b, LLVMBuildBitCast(l->b, v[i], type, ""), room(l, 0, type, at + i));
 }
 
 /* A node's results, after the call that makes them. */
 static void
 take_registers(EmitLlvm *l, const ThreadNode *n, LLVMValueRef *out)
 {
-	need(l, 1, (n->nout + 1) / 2);
+	LLVMTypeRef type = l->type[n->type == REG_F64 ? REG_I64 : REG_I32];
+	need(l, 1, n->type == REG_F64 ? n->nout : (n->nout + 1) / 2);
 	for (int i = 0; i < n->nout; i++) {
-		LLVMValueRef v = LLVMBuildLoad2(l->b, l->type[REG_I32], room(l, 1, l->type[REG_I32], i), "");
+		LLVMValueRef v = LLVMBuildLoad2(l->b, type, room(l, 1, type, i), "");
 		out[i] = LLVMBuildBitCast(l->b, v, l->type[llvm_reg_type(l, n->out[i])], "");
 	}
 }
@@ -339,8 +339,8 @@ row(EmitLlvm *l, const void *p)
 static void
 mma(EmitLlvm *l, const ThreadNode *n, const LLVMValueRef *in, LLVMValueRef *out)
 {
-	LLVMTypeRef word = l->type[REG_I32];
 	const MmaWords w = mma_words(n->mma);
+	LLVMTypeRef word = l->type[w.word];
 	put_registers(l, in, n->nin, 0);
 	llvm_host_site(l, true);
 	LLVMValueRef arg[6] = {l->host.thread, row(l, n->mma), l->host.room[0], room(l, 0, word, w.a),

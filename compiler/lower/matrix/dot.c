@@ -99,7 +99,8 @@ multiply(Lower *l, const MmaPlan *p, const Op *op, Side *side, Reg *out)
 {
 	int n = lower_count(&op->out[0]), chains = 1 << log2_chains(p);
 	bool is_float = dtype_is_float(op->out[0].type->elem), in_slot = side[0].in_slot || side[1].in_slot;
-	Reg *sum[4] = {out}, zero = is_float ? thread_float_const(l->b, REG_F32, 0) : lower_i32(l, 0);
+	RegType type = mma_words(p->mma).acc;
+	Reg *sum[4] = {out}, zero = is_float ? thread_float_const(l->b, type, 0) : lower_i32(l, 0);
 	for (int i = 1; i < chains; i++) {
 		sum[i] = NEW_ARRAY(l->mem, Reg, n);
 		for (int r = 0; r < n; r++)

@@ -61,13 +61,23 @@ dot_is_exact(const Op *dot)
 	return dot->in[0]->type->elem == TY_F32 && (*precision == 0 || strcmp(precision, "ieee") == 0);
 }
 
+/* Instructions of f64 do no more than twice what multiplications do, and nothing where they are filled up. */
+static bool
+is_small_double(const Op *dot)
+{
+	enum { SIDE = 8, DEPTH = 4 };
+	const Type *a = dot->in[0]->type, *c = dot->out[0].type;
+	int64_t least = MIN(c->extent[c->rank - 2], c->extent[c->rank - 1]);
+	return a->elem == TY_F64 && (least < SIDE || a->extent[a->rank - 1] < DEPTH);
+}
+
 const MmaInfo *
 dot_mma(const Op *dot, const Target *t)
 {
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
 	int64_t k = dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
 	const MmaInfo *m = find_mma(t, a, b, acc, k);
-	if (m && dot_is_exact(dot) && !mma_is_exact(m))
+	if (m && ((dot_is_exact(dot) && !mma_is_exact(m)) || is_small_double(dot)))
 		return NULL;
 	return !m && dtype_is_f8(a) && dtype_is_f8(b) ? find_mma(t, TY_F16, TY_F16, acc, k) : m;
 }
@@ -77,6 +87,8 @@ static const char *
 no_instruction(const Op *dot, const Target *t)
 {
 	DType a = dot->in[0]->type->elem, b = dot->in[1]->type->elem, acc = dot->out[0].type->elem;
+	if (is_small_double(dot) && find_mma(t, a, b, acc, 1))
+		return "of fewer than 8 rows or columns, or 4 of K, instructions of f64 save nothing";
 	bool is_word = acc == TY_I32 && MAX(dtype_info[a].bits, dtype_info[b].bits) == 16;
 	return arena_printf(dot->home->func->module->cx->tmp, "%s has no instruction for %s by %s into %s%s", t->name,
 	    dtype_info[a].text, dtype_info[b].text, dtype_info[acc].text,

@@ -4,6 +4,7 @@
  * Products of 16-bit floats, of fp8 and of tf32 are exact in f32, and sums of products of bytes are less than 2^24, so
  * that all of them are computed in f32; integers are added to the accumulator as integers, which wrap.  A product's sum
  * over k is added to the accumulator last. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/simt/prims.h"
@@ -235,12 +236,51 @@ simt_floats(DType type, const void *packed, int n, float *out)
 	floats(type, packed, n, out);
 }
 
+/* ---- of f64 ---- */
+
+INLINE double *
+doubles_of(const SimtLanes *l, int lane, int operand)
+{
+	return (double *)(uintptr_t)l->in[lane][operand];
+}
+
+static void
+collect_doubles(const SimtLanes *l, int operand, int n, const Fragment *f, double *out)
+{
+	Offsets p;
+	offsets(f, 0, &p);
+	for (int lane = 0; lane < SIMT_LANES; lane++)
+		for (int k = 0; k < n; k++)
+			out[p.lane[lane] + p.reg[k]] = doubles_of(l, lane, operand)[k];
+}
+
+/* Each product is added with one rounding, along K. */
+static void
+multiply_doubles(const SimtLanes *l, const void *info)
+{
+	const MmaInfo *i = info;
+	MmaWords w = mma_words(i);
+	double a[MOST], b[MOST], c[MOST];
+	Offsets p;
+	collect_doubles(l, 0, w.a, i->fragment_a, a);
+	collect_doubles(l, 1, w.b, i->fragment_b, b);
+	collect_doubles(l, 2, w.c, i->fragment_c, c);
+	for (int row = 0; row < i->m; row++)
+		for (int col = 0; col < i->n; col++)
+			for (int k = 0; k < i->k; k++)
+				c[row * i->n + col] = fma(a[row * i->k + k], b[k * i->n + col], c[row * i->n + col]);
+	offsets(i->fragment_c, 0, &p);
+	for (int lane = 0; lane < SIMT_LANES; lane++)
+		for (int k = 0; k < w.c; k++)
+			doubles_of(l, lane, 3)[k] = c[p.lane[lane] + p.reg[k]];
+}
+
 void
-simt_mma(SimtThread *t, const MmaInfo *i, const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *out)
+simt_mma(SimtThread *t, const MmaInfo *i, const void *a, const void *b, const void *c, void *out)
 {
 	t->in[0] = (uintptr_t)a;
 	t->in[1] = (uintptr_t)b;
 	t->in[2] = (uintptr_t)c;
 	t->in[3] = (uintptr_t)out;
-	simt_warp_collective(t, i->name, CHOOSE(multiply), i, t->in, NULL);
+	simt_warp_collective(t, i->name, i->a == TY_F64 ? multiply_doubles : CHOOSE(multiply), i, t->in, NULL);
 }
