@@ -18,7 +18,8 @@ pipeline_fast_dim(const Layout *l, int otherwise)
 }
 
 /* Rows of 16-byte chunks, exclusive-ored so that equal chunks of eight rows, 2^apart from each other, are in different
- * banks. */
+ * banks.  Of rows shorter than a line of eight chunks, which 2^apart rows are no shorter than, the row's place in its line
+ * counts as chunks do. */
 Layout
 pipeline_swizzle(const Layout *l, DType t, int apart)
 {
@@ -31,7 +32,12 @@ pipeline_swizzle(const Layout *l, DType t, int apart)
 	chunks = l->out[fast] - vector;
 	while (chunks + per_phase < 3)
 		per_phase++;
-	return layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
+	Layout s = layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
+	for (int i = chunks; i < 3 && chunks + apart >= 3; i++) {
+		int from = l->out[fast] + apart + i;
+		s.map.col[from < s.map.nin ? from : 0] ^= from < s.map.nin ? s.map.col[vector + i] : 0;
+	}
+	return s;
 }
 
 /* What each of the block's warps reads of a tile that they divide along dimension d lies by itself, row by row.  Rows of
