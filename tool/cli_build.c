@@ -177,15 +177,17 @@ cli_target(const Cli *cli, Compile *cx, const Target **out)
 }
 
 Module *
-cli_first_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes, Bound *first)
+cli_other_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes, int which,
+    Bound *other)
 {
 	const Func *f = m->funcs.at[0];
-	if (!f->nmade || inspect_is_first(f))
+	if (inspect_is_first(f) || !ANY_OF(i, f->nmade, f->made[i].is_result == (which == MATERIALIZE_LAST)))
 		return NULL;
-	*first = *b;
-	choose_first(first);
-	ArgAssumptions assumptions = assumptions_of_dims(k->program->cx->mem, first);
-	return compile_kernel(k, first, t->name, &assumptions, passes);
+	*other = *b;
+	choose_first(other);
+	other->schedule.materialize = which;
+	ArgAssumptions assumptions = assumptions_of_dims(k->program->cx->mem, other);
+	return compile_kernel(k, other, t->name, &assumptions, passes);
 }
 
 Module *
@@ -199,7 +201,7 @@ cli_longer_module(Kernel *k, Module *m, Bound *b, const Target *t, const PassOpt
 	if (!t->rates || !f->nmade || !choose_bill(b, f, t, mem, &both))
 		return m;
 	double cycles = choose_first_cycles(b, t, mem);
-	Module *first = cycles > both.cycles / 2 ? cli_first_module(k, m, b, t, passes, &bound) : NULL;
+	Module *first = cycles > both.cycles / 2 ? cli_other_module(k, m, b, t, passes, MATERIALIZE_FIRST, &bound) : NULL;
 	if (!first || !choose_bill(&bound, first->funcs.at[0], t, mem, &alone))
 		return m;
 	*b = bound;

@@ -23,10 +23,10 @@ bool cli_target(const Cli *cli, Compile *cx, const Target **out);
  * errors in its cx, or (*misuse) after printing. */
 Module *cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *target, const PassOptions *passes,
     bool *misuse, Bound *bound, ChooseWhy *why);
-/* A launch may be of two kernels, of which the one before makes what m's reads (pass parts, materialize): that one,
- * bound as *first; NULL: there is none, or after errors. */
-Module *cli_first_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes,
-    Bound *first);
+/* A launch may be of several kernels: the one before makes what m's reads (pass parts, materialize), the one behind copies
+ * what m's makes.  That of `which`, a value of `materialize`, bound as *other; NULL: there is none, or after errors. */
+Module *cli_other_module(Kernel *k, const Module *m, const Bound *b, const Target *t, const PassOptions *passes, int which,
+    Bound *other);
 /* Of the two that which takes more by the estimate, and *b for it; *other: cycles of the other one, which the inspection of
  * the one before lacks. */
 Module *cli_longer_module(Kernel *k, Module *m, Bound *b, const Target *t, const PassOptions *passes, double *other);

@@ -1,4 +1,5 @@
 /* inspect: what the compiler made of each line, for people or as JSON. */
+#include "model/digits/digits.h"
 #include "tool/report/report.h"
 
 #include <limits.h>
@@ -182,13 +183,15 @@ cli_compared_json(const ChooseWhy *why, const Target *t, int most)
 	return all;
 }
 
-/* With --explain all that was compared, and why no more was; `before`, the kernel before, where the launch has one. */
+/* With --explain all that was compared, and why no more was; `before` and `behind`, the launch's other kernels. */
 static json_t *
-inspection_json(const Inspection *x, json_t *before, const ChooseWhy *why, bool explains)
+inspection_json(const Inspection *x, json_t *before, json_t *behind, const ChooseWhy *why, bool explains)
 {
 	json_t *j = cli_inspection_json(x);
 	if (before)
 		json_object_set(j, "before", before);
+	if (behind)
+		json_object_set(j, "behind", behind);
 	if (explains) {
 		json_object_set_new(j, "compared", cli_compared_json(why, x->t, INT_MAX));
 		json_object_set_new(j, "not_compared", why->none ? json_string(why->none) : json_null());
@@ -256,17 +259,18 @@ inspect_cpu(const Cli *cli, const Func *f, const Bound *b, ChooseWhy *why)
 	return NULL;
 }
 
-/* Of a launch of two kernels the one before, which makes what m's reads; false after errors. */
+/* Of a launch of several kernels the one before or behind; false after errors. */
 static bool
-inspect_first(Kernel *k, const Module *m, const Bound *b, const Target *t, const char *source, json_t **j, Text *out)
+inspect_other(Kernel *k, const Module *m, const Bound *b, const Target *t, const char *source, int which, json_t **j,
+    Text *out)
 {
 	Bound bound;
 	Inspection x;
 	PassOptions passes = {.own_file = true};
-	Module *first = cli_first_module(k, m, b, t, &passes, &bound);
-	if (!first)
+	Module *other = cli_other_module(k, m, b, t, &passes, which, &bound);
+	if (!other)
 		return k->program->cx->nerrors == 0;
-	if (!report_inspect(first, t, &bound, source, &x))
+	if (!report_inspect(other, t, &bound, source, &x))
 		return false;
 	*j = cli_inspection_json(&x);
 	inspect_print(&x, out);
@@ -304,13 +308,17 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			continue;
 		}
 		const char *source = cx->files.at[k->item->place.file].text;
-		json_t *first = NULL;
+		json_t *first = NULL, *last = NULL;
+		Text behind = {0};
 		if (m && t->rates && cli_has(cli, OPT_RUN))
 			report_follow(cli, k, m->funcs.at[0], &bound);
-		if (!m || !inspect_first(k, m, &bound, t, source, &first, &out) ||
+		if (!m || !inspect_other(k, m, &bound, t, source, MATERIALIZE_FIRST, &first, &out) ||
+		    !inspect_other(k, m, &bound, t, source, MATERIALIZE_LAST, &last, &behind) ||
 		    !report_inspect(m, t, &bound, source, &x) ||
 		    (cli_has(cli, OPT_RUN) && !report_count(cli, k, &bound, &x))) {
 			json_decref(first);
+			json_decref(last);
+			text_close(&behind);
 			status = misuse ? EXIT_MISUSE : EXIT_WRONG;
 			break;
 		}
@@ -320,13 +328,15 @@ inspect_kernels(const Cli *cli, Compile *cx, int file, const Target *t)
 			why_print(&why, t, &why.chosen);
 		x.chosen = why.chosen.at;
 		if (all)
-			json_array_append_new(all, inspection_json(&x, first, &why, explains));
+			json_array_append_new(all, inspection_json(&x, first, last, &why, explains));
 		else
 			inspect_print(&x, &out);
 		json_decref(first);
+		json_decref(last);
 		if (!all)
-			printf("%s%s", n > 1 ? "\n" : "", out.at);
+			printf("%s%s%s", n > 1 ? "\n" : "", out.at, behind.n ? behind.at : "");
 		text_close(&out);
+		text_close(&behind);
 		text_close(&why.chosen);
 	}
 	if (n == 0 && cx->nerrors == 0)

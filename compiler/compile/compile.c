@@ -147,7 +147,7 @@ compile_kernel(Kernel *k, const Bound *b, const char *target, const ArgAssumptio
 		compile_unknown_target(cx, target);
 		return NULL;
 	}
-	bool warns = t && b->schedule.materialize != MATERIALIZE_FIRST;         /* of which no word says anything */
+	bool warns = t && b->schedule.materialize < MATERIALIZE_FIRST;         /* of which no word says anything */
 	if (warns)
 		warn_idle(k, &b->schedule, t);
 	Module *m;

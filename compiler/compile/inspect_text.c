@@ -266,7 +266,7 @@ put_flat(const Inspection *x, Text *out)
 bool
 inspect_is_first(const Func *f)
 {
-	return f->schedule.materialize == MATERIALIZE_FIRST;
+	return f->schedule.materialize >= MATERIALIZE_FIRST;
 }
 
 void
@@ -275,7 +275,8 @@ inspect_print(const Inspection *x, Text *out)
 	static const double SAME = 0.02;
 	int warps = MAX(func_warps(x->f), 1);
 	text_printf(out, "%s for %s%s: %d warp%s, %lld bytes of shared memory\n", x->f->name, x->t->name,
-	    inspect_is_first(x->f) ? ", the kernel before" : "", warps, warps == 1 ? "" : "s",
+	    x->f->schedule.materialize == MATERIALIZE_LAST ? ", the kernel behind" :
+		inspect_is_first(x->f) ? ", the kernel before" : "", warps, warps == 1 ? "" : "s",
 	    (long long)x->f->shared_bytes);
 	Text last = {0};                                /* a pipeline's copies are alike: one stands for all */
 	for (int i = 0; i < x->lines.n; i++) {
@@ -323,8 +324,11 @@ inspect_print(const Inspection *x, Text *out)
 		if (x->other > 0) {
 			text_put(out, "  of these ");
 			bill_put_time(x->other / x->t->rates->clock, out);
-			text_printf(out, " us are of a kernel %s\n", inspect_is_first(x->f)
-				? "behind, which reads what this one makes" : "before, which makes what this one reads");
+			bool copies = ANY_OF(i, x->f->nmade, x->f->made[i].is_result);
+			text_printf(out, " us are of %s\n", copies
+				? "kernels before and behind, which copy what lies across rows" : inspect_is_first(x->f)
+				? "a kernel behind, which reads what this one makes"
+				                         : "a kernel before, which makes what this one reads");
 		}
 		put_longest(x, out);
 		text_put(out, x->guessed ? x->guessed : "");

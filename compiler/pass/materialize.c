@@ -28,19 +28,24 @@
  *
  * Rows that indices say, x[ids[i], k], come by copies ahead: they are computed before beside other operands only.  Rows
  * that begin at other than multiples of 16 bytes, as of 4097 f16, no copy brings so, by indices or without: threads read
- * them element by element, in each program and each trip.  Those of %made are padded, and tensor maps bring them.
+ * them element by element, in each program and each trip.  Those of %made are padded, and tensor maps bring them.  Across
+ * rows, x[i, k, b] of a batch that is the last dimension, neighbours along the batch have elements of the same sectors: one
+ * block computes for as many of them as have a sector together (pass batch).
  *
  * The operand is computed from indices, from the program's number along some axes but not along all, from the index of the
  * loop that has the product, which is one of the function's body, and from tensors that nothing writes; no more of the
  * loop's state.  The loop ends where a sum of the launch's arguments says, or with the program's number. */
 #include "ir/derive.h"
 #include "model/digits/digits.h"
+#include "pass/batch/batch.h"
 #include "pass/layout/dot.h"
 #include "pass/materialize.h"
 
 #include <string.h>
 
 #define PLAIN "it is read as it is"
+
+enum { WARPS = 8 };                                     /* of the kernel before, where it copies or gathers rows */
 
 typedef struct Operand {
 	Value *value;
@@ -54,9 +59,9 @@ typedef struct Operand {
 
 typedef struct Operands {
 	Func *f;
-	const Op *id[MAX_AXES];                         /* the source's program_id, which knows how many there are */
 	Operand at[MADE_MOST];
-	int n;
+	MadeResult result[MADE_MOST];                   /* behind them */
+	int n, nresults, fast;                                    /* the axis of neighbours, -1: there is none */
 	const char *reason;
 } Operands;
 
@@ -112,20 +117,28 @@ mark(Operand *o, Func *f, const Value *v)
 	return mark_op(o, f, v->def);
 }
 
-/* Does it begin in each row at elements that no copy of 16 bytes serves? */
-static bool
-is_odd(const Value *v)
+static int
+neighbours(const Func *f, const Value *v, int *axis)
 {
-	return v->def && v->def->kind == OP_READ && !strchr(attr_index(v->def), 'g') && !map_rows_fit(v->def->in[0]);
+	return v->def && v->def->kind == OP_READ ? made_neighbours(f, v->def, v->type, axis) : 0;
+}
+
+/* Does it begin in each row at elements that no copy of 16 bytes serves, or has it one of each? */
+static bool
+is_odd(const Func *f, const Value *v)
+{
+	int axis;
+	return v->def && v->def->kind == OP_READ && !strchr(attr_index(v->def), 'g') &&
+	    (!map_rows_fit(v->def->in[0]) || neighbours(f, v, &axis) > 0);
 }
 
 /* Is it read as it is, as copies do? */
 static bool
-is_plain(const Value *v)
+is_plain(const Func *f, const Value *v)
 {
 	Window w;
 	bool reads = v->def && v->def->kind == OP_READ;
-	return !v->def || (reads && (!strchr(attr_index(v->def), 'g') || !window_find(v->def, &w)) && !is_odd(v));
+	return !v->def || (reads && (!strchr(attr_index(v->def), 'g') || !window_find(v->def, &w)) && !is_odd(f, v));
 }
 
 /* Rows that indices say: threads copy them to shared memory, ahead and as they are. */
@@ -138,8 +151,10 @@ is_rows(const Value *v)
 
 /* Where the loop ends, of an operand whose dimension `depth` goes along its trips. */
 static bool
-find_extent(Operand *o, const Func *f, int depth)
+find_extent(Operand *o, Operands *all, int depth)
 {
+	const Func *f = all->f;
+	int axis;
 	const Op *loop = o->loop, *quotient = loop->in[1]->def;
 	MadeTensor *m = &o->made;
 	*m = (MadeTensor){.elem = o->value->type->elem, .axes = o->axes, .along = 1 - depth, .divisor = 1};
@@ -148,7 +163,9 @@ find_extent(Operand *o, const Func *f, int depth)
 	    value_int(quotient->in[1], &m->divisor) && m->divisor > 0;
 	if (!divides)
 		m->divisor = 1;
-	m->is_copy = is_odd(o->value);
+	m->is_copy = is_odd(f, o->value);
+	m->neighbours = neighbours(f, o->value, &axis);
+	all->fast = m->neighbours ? axis : all->fast;
 	return value_int(loop->in[0], &m->begin) && value_int(loop->in[2], &m->step) && m->step > 0 && m->begin >= 0 &&
 	    launch_sum_most(divides ? quotient->in[0] : loop->in[1], &m->end) && f->naxis > 0;
 }
@@ -163,7 +180,7 @@ find_operand(Operands *all, Op *dot, int which, Operand *o)
 	const Type *t = o->value->type;
 	if (!o->loop || o->loop->kind != OP_FOR || o->loop->home != f->body)
 		return "the product is in no loop of the kernel's body";
-	if (is_plain(o->value) || !value_inside(o->value, o->loop->region[0]))
+	if (is_plain(f, o->value) || !value_inside(o->value, o->loop->region[0]))
 		return PLAIN;
 	if (t->rank != 2 || t->ptr != PTR_NONE || t->elem == TY_BOOL || dtype_is_packed(t->elem))
 		return "the operand is no matrix of whole bytes";
@@ -172,10 +189,10 @@ find_operand(Operands *all, Op *dot, int which, Operand *o)
 		return "the operand is computed from the loop's state, from a product, or from what may be written";
 	Operand ends = {.slice = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues), .loop = o->loop};
 	bool is_known = ALL_OF(i, 3, mark(&ends, f, o->loop->in[i]));
-	if (!is_known || ends.axes & ~o->axes || !find_extent(o, f, flipped == (which == 0) ? 0 : 1) ||
+	if (!is_known || ends.axes & ~o->axes || !find_extent(o, all, flipped == (which == 0) ? 0 : 1) ||
 	    !ALL_OF(i, 3, mark(o, f, o->loop->in[i])))
 		return "the launch's sizes do not say where the product's loop ends";
-	if (o->axes == (1u << f->naxis) - 1)
+	if (o->axes == (1u << f->naxis) - 1 && o->made.neighbours == 0)
 		return "each program has operands of its own";
 	return NULL;
 }
@@ -184,10 +201,8 @@ static void
 find_operands(Operands *all)
 {
 	Func *f = all->f;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_ID)
-			all->id[attr_axis(op)] = op;
-	all->reason = "no operand of its products is gathered, computed or in rows at other than multiples of 16 bytes";
+	all->reason = "no operand of its products is gathered, computed, across rows or in rows at other than multiples of "
+	              "16 bytes, and no result is across rows";
 	for (Op *op = f->body->first; op; op = op_after(op, f->body))
 		for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
 			Operand o;
@@ -211,25 +226,10 @@ find_operands(Operands *all)
 
 /* ---- the matrix ---- */
 
-/* This program's number among those along the axes, the first one slowest; *programs, unless NULL: how many. */
 static Value *
 number_along(Builder *b, const Operands *all, unsigned axes, Value **programs)
 {
-	Value *at = NULL, *count = NULL;
-	for (int a = 0; a < all->f->naxis; a++) {
-		if (!(axes >> a & 1))
-			continue;
-		const Attr axis = attr_new_axis(b->m, a);
-		const Op *like = all->id[a];
-		const Attr *attr = like ? like->attr : &axis;
-		Value *id = op_make(b, OP_PROGRAM_ID, NULL, 0, attr, like ? like->nattr : 1, NULL, 0)->out;
-		Value *n = op_make(b, OP_NUM_PROGRAMS, NULL, 0, &axis, 1, NULL, 0)->out;
-		at = at ? build2(b, OP_ADD, build2(b, OP_MUL, at, n), id) : id;
-		count = count ? build2(b, OP_MUL, count, n) : n;
-	}
-	if (programs)
-		*programs = count ? count : build_index(b, 1);
-	return at ? at : build_index(b, 0);
+	return made_number(b, all->f, axes, all->fast, programs);
 }
 
 static Value *
@@ -248,17 +248,29 @@ place_in(Builder *b, const Operand *o, Value *tensor, Value *program, Value *tri
 	in[2 - m->along] = trip;
 }
 
-static Value *
-add_param(Func *f, int i, const Operand *o, Access access)
+static void
+add_param(Func *f, const char *name, const MadeTensor *m, Access access)
 {
 	const int64_t extent[2] = {-1, -1};
-	FuncParam p = {.name = arena_printf(f->module->cx->mem, "operand%d", i), .kind = PARAM_TENSOR, .access = access,
-	    .multiple = 16};
+	FuncParam p = {.name = name, .kind = PARAM_TENSOR, .access = access, .multiple = 16};
 	for (int d = 0; d < KERNEL_RANK; d++) {
 		p.dim[d] = -1;
-		p.dim_multiple[d] = d < 2 ? o->made.tile[d] & -o->made.tile[d] : 0;
+		p.dim_multiple[d] = d < 2 ? m->tile[d] & -m->tile[d] : 0;
 	}
-	return func_add_param(f, &p, type_tensor(f->module, o->made.elem, 2, extent));
+	func_add_param(f, &p, type_tensor(f->module, m->elem, 2, extent));
+}
+
+/* All of the launch's kernels have all of them; *tensor: the first. */
+static Value *
+add_params(const Operands *all, Access operands, Access results)
+{
+	Func *f = all->f;
+	Arena *mem = f->module->cx->mem;
+	for (int i = 0; i < all->n; i++)
+		add_param(f, arena_printf(mem, "operand%d", i), &all->at[i].made, operands);
+	for (int i = 0; i < all->nresults; i++)
+		add_param(f, arena_printf(mem, "result%d", i), &all->result[i].made, results);
+	return &f->body->arg[f->nparam - all->n - all->nresults];
 }
 
 /* ---- the kernel before ---- */
@@ -294,7 +306,7 @@ build_write(Builder *b, Value *const to[4], const int64_t *tile)
 static bool
 build_rows(const Operands *all, const Operand *o, Value *tensor)
 {
-	enum { PART = 2048, WARPS = 8 };
+	enum { PART = 2048 };
 	const MadeTensor *m = &o->made;
 	MadeRows r = {.f = all->f, .loop = o->loop, .v = o->value, .slice = o->slice};
 	if (m->along != 0 || m->begin != 0 || m->step != m->tile[1] || m->tile[1] == 1 || !made_rows_find(&r))
@@ -324,6 +336,27 @@ is_by_trips(const Operand *o, int group)
 	return o->group == group && !o->is_built;
 }
 
+/* Of elements of rows, the tile is a part of its depth after the other. */
+static void
+build_across(Builder *b, const Operand *o, Value *const to[3], Value **map)
+{
+	const Op *read = o->value->def;
+	const MadeTensor *m = &o->made;
+	int depth = 1 - m->along, at = made_dim(read, depth);
+	int64_t n = made_part(m, depth), tile[2] = {m->tile[0], m->tile[1]};
+	Value **in = NEW_ARRAY(b->m->cx->tmp, Value *, read->nin), *dest[4] = {to[0], to[1], to[2]};
+	for (int i = 0; i < read->nin; i++)
+		in[i] = map[read->in[i]->id] ? map[read->in[i]->id] : read->in[i];
+	Builder inside;
+	Value *k = &made_parts(b, m->tile[depth], n, &inside)->region[0]->arg[0];
+	tile[depth] = n;
+	in[1 + at] = build2(&inside, OP_ADD, in[1 + at], k);
+	dest[1 + depth] = build2(&inside, OP_ADD, to[1 + depth], k);
+	dest[3] = access_along(&inside, read, in, at, n)->out;
+	build_write(&inside, dest, tile);
+	build_yield(&inside, NULL, 0);
+}
+
 /* What the operands of a group are computed from in the loop's body, and their writes. */
 static void
 build_trips(const Operands *all, int group, Value *const *tensor)
@@ -342,6 +375,7 @@ build_trips(const Operands *all, int group, Value *const *tensor)
 	map[body->arg[0].id] = build2(&in, OP_ADD, times(&in, trip, m->step), build_index(&in, m->begin));
 	for (const Op *op = body->first; op; op = op->next)
 		if (ANY_OF(i, all->n, is_by_trips(&all->at[i], group) &&
+		    !(all->at[i].made.neighbours && op == all->at[i].value->def) &&
 		    ANY_OF(k, op->nout, all->at[i].slice[op->out[k].id])))
 			op_clone(&in, op, map);
 	for (int i = group; i < all->n; i++) {
@@ -352,7 +386,10 @@ build_trips(const Operands *all, int group, Value *const *tensor)
 		in.place = o->value->def->place;
 		place_in(&in, o, tensor[i], program, times(&in, trip, o->made.tile[1 - o->made.along]), to);
 		to[3] = map[o->value->id];
-		build_write(&in, to, o->made.tile);
+		if (o->made.neighbours)
+			build_across(&in, o, to, map);
+		else
+			build_write(&in, to, o->made.tile);
 	}
 	build_yield(&in, NULL, 0);
 }
@@ -376,11 +413,13 @@ make_first(Operands *all)
 	VEC(Op *) was = {0};
 	for (Op *op = f->body->first; op; op = op->next)
 		vec_push(f->module->cx->tmp, &was, op);
+	Value *first = add_params(all, ACCESS_OUT, ACCESS_IN);
 	for (int i = 0; i < all->n; i++)
-		add_param(f, i, &all->at[i], ACCESS_OUT);
+		tensor[i] = &first[i];
+	f->schedule = (Schedule){.materialize = MATERIALIZE_FIRST};
 	for (int i = 0; i < all->n; i++)
-		tensor[i] = &f->body->arg[f->nparam - all->n + i];
-	f->schedule = (Schedule){.materialize = MATERIALIZE_FIRST, };
+		f->schedule.batch = MAX(f->schedule.batch, all->at[i].made.neighbours);
+	f->schedule.warps = f->schedule.batch ? WARPS : 0;
 	for (int i = 0; i < all->n; i++)
 		if (all->at[i].group == i)
 			build_group(all, i, tensor);
@@ -414,10 +453,11 @@ static void
 make_main(const Operands *all)
 {
 	Func *f = all->f;
+	Value *first = add_params(all, ACCESS_IN, ACCESS_OUT);
 	for (int i = 0; i < all->n; i++)
-		add_param(f, i, &all->at[i], ACCESS_IN);
-	for (int i = 0; i < all->n; i++)
-		read_made(all, &all->at[i], &f->body->arg[f->nparam - all->n + i]);
+		read_made(all, &all->at[i], &first[i]);
+	for (int i = 0; i < all->nresults; i++)
+		made_result_keep(&all->result[i], f, &first[all->n + i]);
 }
 
 void
@@ -425,19 +465,24 @@ pass_materialize(Func *f, const Target *t)
 {
 	if (!f->schedule.materialize || f->schedule.parts > 1)
 		return;
-	Operands all = {.f = f};
+	Operands all = {.f = f, .fast = -1};
 	func_number(f);
 	find_operands(&all);
+	if (block_find(f->body, OP_DOT))
+		all.nresults = made_results_find(f, all.result, MADE_MOST - all.n);
 	if (t->kind != TARGET_PTX)
 		all.reason = "only NVIDIA's GPUs compute operands before";
-	f->materialize_reason = all.n == 0 || t->kind != TARGET_PTX ? all.reason : NULL;
+	f->materialize_reason = all.n + all.nresults == 0 || t->kind != TARGET_PTX ? all.reason : NULL;
 	if (f->materialize_reason)
 		return;
 	if (f->schedule.materialize == MATERIALIZE_FIRST)
 		make_first(&all);
+	else if (f->schedule.materialize == MATERIALIZE_LAST)
+		made_results_last(f, all.result, all.nresults, add_params(&all, ACCESS_IN, ACCESS_IN) + all.n);
 	else
 		make_main(&all);
-	f->nmade = all.n;
-	f->made = MAP_OF(f->module->cx->mem, MadeTensor, i, all.n, all.at[i].made);
+	f->nmade = all.n + all.nresults;
+	f->made = MAP_OF(f->module->cx->mem, MadeTensor, i, f->nmade,
+	    i < all.n ? all.at[i].made : all.result[i - all.n].made);
 	sweep(f);
 }

@@ -128,6 +128,8 @@ instance_close(TglKernel *k, Instance *in)
 	launch_cache_drop(k, in);
 	if (in->first)
 		instance_close(k, in->first);
+	if (in->last)
+		instance_close(k, in->last);
 	for (Scratch *s = in->scratch, *next; s; s = next) {
 		next = s->next;
 		for (int i = 0; i < nparams; i++)
@@ -287,19 +289,21 @@ instance_func(TglKernel *k, Instance *in, const Binding *b)
 static Instance *make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptions *assumptions,
     Text *take_key, Artefact *take, TglStatus *status);
 
-/* The kernel that computes operands before, where the form has any. */
+/* The kernel that is launched before or behind, where the form has operands or results that it makes. */
 static bool
-make_first(Instance *in, TglKernel *k, const Binding *b, const ArgAssumptions *assumptions, TglStatus *status)
+make_other(Instance *in, int which, Instance **out, TglKernel *k, const Binding *b, const ArgAssumptions *assumptions,
+    TglStatus *status)
 {
 	int n;
 	Text key = {0};
-	if (b->bound.schedule.materialize == MATERIALIZE_FIRST || (instance_made(in, &n), n == 0))
+	const MadeTensor *made = instance_made(in, &n);
+	if (b->bound.schedule.materialize >= MATERIALIZE_FIRST ||
+	    !ANY_OF(i, n, made[i].is_result == (which == MATERIALIZE_LAST)))
 		return true;
-	Binding first = *b;
-	first.bound.schedule.materialize = MATERIALIZE_FIRST;
-	specialise_key(k, &first.bound, assumptions, &key);
-	in->first = make_instance(k, &first, in->dev, assumptions, &key, NULL, status);
-	return in->first;
+	Binding other = *b;
+	other.bound.schedule.materialize = which;
+	specialise_key(k, &other.bound, assumptions, &key);
+	return (*out = make_instance(k, &other, in->dev, assumptions, &key, NULL, status)) != NULL;
 }
 
 static Instance *
@@ -315,7 +319,8 @@ make_instance(TglKernel *k, const Binding *b, TglDevice *dev, const ArgAssumptio
 	*status = fill_instance(in, k, b, dev, assumptions, take);
 	compile_into(cx, before);
 	context_cache_warn(k->program->cx, cx);
-	if (*status == TGL_OK && make_first(in, k, b, assumptions, status))
+	if (*status == TGL_OK && make_other(in, MATERIALIZE_FIRST, &in->first, k, b, assumptions, status) &&
+	    make_other(in, MATERIALIZE_LAST, &in->last, k, b, assumptions, status))
 		return in;
 	context_fail(k->program->cx, *status, cx);
 	instance_close(k, in);

@@ -279,7 +279,8 @@ start(const Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fau
 bool
 instance_start(Instance *in, const PlanArg *args, const int64_t grid[MAX_AXES], Fault *fault)
 {
-	return (!in->first || start(in->first, args, grid, fault)) && start(in, args, grid, fault);
+	return (!in->first || start(in->first, args, grid, fault)) && start(in, args, grid, fault) &&
+	    (!in->last || start(in->last, args, grid, fault));
 }
 
 static bool

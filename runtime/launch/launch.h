@@ -96,7 +96,7 @@ struct Instance {
 	char *key;
 	size_t nkey;
 	Scratch *scratch;
-	Instance *first;                /* launched before: it computes operands of this one's products; or NULL */
+	Instance *first, *last;         /* launched before: it computes operands of this one's products; behind; or NULL */
 };
 
 /* Scratch tensors: launches on one stream come one after the other and share them; a recording of it has its own. */

@@ -151,7 +151,7 @@ choose_bill(const Bound *b, Func *f, const Target *t, Arena *mem, Bill *out)
 {
 	if (!t->rates || !bill_of(b, f, t, mem, out))
 		return false;
-	if (!f->nmade || b->schedule.materialize == MATERIALIZE_FIRST)
+	if (!f->nmade || b->schedule.materialize >= MATERIALIZE_FIRST)
 		return true;
 	double first = choose_first_cycles(b, t, mem);
 	out->cycles = choose_both_cycles(b, first, out->cycles);

@@ -268,7 +268,7 @@ launch_sectors(void *user, const Op *op)
 	int vector = MAX((int)attr_vector(op), 1 << access_halo(op, v->layout, l->t));
 	double all = inspect_sectors_first(l->arg, op, v->type, v->layout, vector);
 	all = estimate_at_random(l->b, op, all);
-	bool is_part = picks(op) || l->f->schedule.materialize == MATERIALIZE_FIRST;
+	bool is_part = picks(op) || l->f->schedule.materialize >= MATERIALIZE_FIRST;
 	return is_part ? MAX(all * estimate_inside(l->f, l->b, op), 1) : all;
 }
 
@@ -342,7 +342,7 @@ launch_bytes(const Launch *l, const ProgramCost *c, double programs)
 	bool has_pointers = ANY_OF(i, l->f->nparam, l->f->param[i].kind == PARAM_POINTER);
 	double tables, scattered = estimate_scattered(l->f, l->b, l->arg, l->t, programs, &tables, NULL);
 	double bytes = cost_bytes(c);
-	bool is_first = l->f->schedule.materialize == MATERIALIZE_FIRST;
+	bool is_first = l->f->schedule.materialize >= MATERIALIZE_FIRST;
 	double all = is_first ? estimate_used(l->f, l->arg, 0) : estimate_bytes(l->b), rest = MAX(all - tables, 0);
 	double made = !is_first && l->f->schedule.parts > 1 ? estimate_used(l->f, l->arg, l->f->nparam - l->f->nmade) : 0;
 	made = made <= l->t->rates->l2_bytes / 2 ? made : 0;    /* the kernel before has just written them */

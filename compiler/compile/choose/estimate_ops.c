@@ -442,7 +442,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		if (in_loop && alone > 0)
 			e->look_wait = MAX(e->look_wait, MEMORY_LATENCY - looks);
 		if (in_loop && is_filled(e, op, &dim))
-			add_filled(e, op, dim, u);
+			add_filled(e, op, dim, u), u->l2 += estimate_across(e, op);
 		else if (in_loop && op->out[0].type->rank > 0 && !is_around(op->home))
 			e->slot += slot_bytes(e, op->out[0].type);
 		if (in_loop && op->out[0].type->rank == 2 && !estimate_multiplies(&op->out[0])) {
@@ -464,7 +464,7 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 	} else if (op->kind == OP_WRITE) {
 		e->drain += staged_bytes(e, op->in[access_data(op)]->type);
 		u->l2 += 2 * bytes_of(op->in[access_data(op)]->type) / e->t->rates->l2_rate;
-		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type);
+		u->written += in_loop ? 0 : bytes_of(op->in[access_data(op)]->type) + estimate_across(e, op);
 		estimate_stores(e, op, in_loop, u);
 	} else if (op->nout > 0 && value_is_tile(&op->out[0])) {
 		double count = (double)type_count(op->nin ? op->in[0]->type : op->out[0].type), slow;

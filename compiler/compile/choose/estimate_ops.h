@@ -160,6 +160,10 @@ double estimate_rounds(const Estimate *e, double programs, int together, bool is
 /* The share of device memory's rate that so many programs have. */
 double estimate_drawn(const Estimate *e, double programs);
 
+/* estimate_rounds.c: of a tile with one element of each of a tensor's rows, what sectors of others' elements take: cycles
+ * of a read, and of a write bytes as WRITTEN_RATE counts them; 0: it is none. */
+double estimate_across(const Estimate *e, const Op *op);
+
 /* estimate_rounds.c: of what programs take that leave early or not, dealt out evenly.  Where they are fetched, the last
  * of a block is one more than some have. */
 double estimate_uneven_exits(const Estimate *e);

@@ -7,6 +7,7 @@
 #include "compile/compile.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double LOADED_LATENCY = 3300;              /* cycles; by five forms of that product */
 /* Where threads copy, and where a ring of two slots has one ahead; bytes a cycle of tensors that all multiprocessors read
@@ -179,4 +180,25 @@ estimate_written_out(const Estimate *e)
 {
 	enum { WORDS = 64 };
 	return e->written_out ? MEMORY_LATENCY * MAX(1, e->behind / (4 * WORDS * e->warps * e->t->lanes)) : 0;
+}
+
+/* Matrices with the batch as the last dimension of f16, of 64 products of 1024 x 1024 x 1024 on an H200: 2968 us for 212 by
+ * what is written, 14788 in all; where blocks go along the batch first, whose elements the L2 cache keeps until others have
+ * filled their sectors, 1433 for 426 by what is written.  Of 32 products of 512 x 512 x 512, which it keeps, 283 in all. */
+double
+estimate_across(const Estimate *e, const Op *op)
+{
+	static const double WRITTEN[] = {95, 35}, READ[] = {2.9, 0.7};        /* of an element: lost, kept */
+	const Value *to = op->in[0];
+	const char *index = attr_index(op);
+	const Type *t = op->kind == OP_WRITE ? op->in[access_data(op)]->type : op->out[0].type;
+	if (t->rank < 2 || index[strlen(index) - 1] != 'i' || to->def || to->type->kind != TYPE_TENSOR ||
+	    to->index >= e->b->kernel->params.n)
+		return 0;
+	const BoundParam *p = &e->b->param[to->index];
+	double all = dtype_info[t->elem].bits / 8.0;
+	for (int d = 0; d < p->rank; d++)
+		all *= (double)p->dim[d];
+	bool is_kept = all < e->t->rates->l2_bytes / 2;
+	return (double)type_count(t) * (op->kind == OP_WRITE ? WRITTEN : READ)[is_kept];
 }

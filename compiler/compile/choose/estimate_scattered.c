@@ -359,7 +359,7 @@ blocks_of(const Func *f, const Bound *b, const InspectArg *arg, const Op *first,
 		const Type *tile = access_tile(op)->type;
 		double all = (double)type_count(tile) * dtype_info[tile->elem].bits / 8, piece = piece_bytes(op, tile);
 		n += all / piece * ceil(piece / BLOCK_BYTES) * programs * times_of(f, b, op) *
-		    (f->schedule.materialize == MATERIALIZE_FIRST ? estimate_inside(f, b, op) : 1);
+		    (f->schedule.materialize >= MATERIALIZE_FIRST ? estimate_inside(f, b, op) : 1);
 	}
 	return n;
 }

@@ -235,7 +235,7 @@ static double
 span(const Func *f, const Bound *b, const Op *loop)
 {
 	Scalars s = {.f = f, .b = b, .at = MIDDLE};
-	bool is_first = f->schedule.materialize == MATERIALIZE_FIRST;
+	bool is_first = f->schedule.materialize >= MATERIALIZE_FIRST;
 	int64_t lo = is_first ? scalar(&s, loop->in[0], INT64_MIN, DEPTH) : INT64_MIN;
 	int64_t hi = is_first ? scalar(&s, loop->in[1], INT64_MIN, DEPTH) : INT64_MIN;
 	return lo == INT64_MIN || hi == INT64_MIN ? -1 : (double)MAX(hi - lo, 0);

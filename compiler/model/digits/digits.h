@@ -70,8 +70,9 @@ bool launch_sum_most(const Value *v, LaunchSum *out);
 
 /* A matrix that a kernel launched before this one computes (pass materialize): for each program along the axes and each
  * trip of its loop a tile, programs along dimension `along`, trips along the other.  Of trips that are the program's own
- * number `end` counts the programs along axis -1 - param. */
-enum { MADE_MOST = 4, MATERIALIZE_FIRST = 2 };   /* the latter: `materialize` of the kernel that is launched before */
+ * number `end` counts the programs along axis -1 - param.  A result is what this one computes, a tile for each program, and
+ * a kernel launched behind it writes into a tensor. */
+enum { MADE_MOST = 4, MATERIALIZE_FIRST = 2, MATERIALIZE_LAST };        /* `materialize` of the kernels before and behind */
 typedef struct MadeTensor {
 	DType elem;
 	unsigned axes;                                  /* bits of the grid's, of which it has a tile for each program */
@@ -79,7 +80,8 @@ typedef struct MadeTensor {
 	int64_t tile[2];
 	LaunchSum end;                                  /* … / divisor is where the loop ends */
 	int64_t divisor, begin, step;
-	bool is_copy;                                   /* of a tensor's elements as they are */
+	bool is_copy, is_result;                        /* of a tensor's elements as they are */
+	int neighbours;                                 /* programs whose elements share sectors; 0: none do */
 } MadeTensor;
 /* plan_map.c: do rows of a tensor begin at multiples of 16 bytes, as maps and copies of 16 bytes ask?  Of others true. */
 bool map_rows_fit(const Value *tensor);

@@ -55,7 +55,7 @@ reason_but_products(const Func *f, Together how)
 		}
 		if (how == TOGETHER ? op_is_control(op) : how == IN_TURN && op_is_loop(op))
 			return "it has loops or branches";
-		if (op->kind == OP_NUM_PROGRAMS)
+		if (how != AS_ONE && op->kind == OP_NUM_PROGRAMS)
 			return "it counts programs";
 	}
 	return NULL;

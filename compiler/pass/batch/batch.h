@@ -30,6 +30,8 @@ Indices batch_indices(const Batch *x, const Op *op);
 bool batch_is_run(const Batch *x, const Op *op, const Indices *n);
 /* Does the op, or one in its regions, take or make what differs? */
 bool batch_differs(const Batch *x, const Op *op);
+/* Is the axis of the program_id of a multiple of n programs for certain? */
+bool batch_divides(const Func *f, const Op *id, int64_t n);
 /* Chooses the axis, and says of each value what it is; why there is no such axis. */
 const char *batch_find_axis(Batch *x);
 

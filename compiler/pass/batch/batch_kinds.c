@@ -101,15 +101,14 @@ fits(const Batch *x, const Op *op)
 	}
 }
 
-/* Is the axis of so many programs for certain? */
-static bool
-is_multiple(const Batch *x, const Op *id)
+bool
+batch_divides(const Func *f, const Op *id, int64_t n)
 {
 	int64_t dim = attr_dim(id), per = MAX(attr_per(id), 1);
 	if (dim < 0)
-		return op_attr(id, ATTR_COUNT) && attr_count(id) % x->n == 0;
-	int64_t multiple = x->f->param[dim].multiple;
-	return multiple > 0 && multiple % (per * x->n) == 0;
+		return op_attr(id, ATTR_COUNT) && attr_count(id) % n == 0;
+	int64_t multiple = f->param[dim].multiple;
+	return multiple > 0 && multiple % (per * n) == 0;
 }
 
 /* Bytes of a tile whose runs along contiguous memory are shorter than a sector and that neighbours go on with, as rows of
@@ -188,7 +187,7 @@ classify_op(Batch *x, const Op *op)
 	}
 	if (differs_inside(x, op))
 		return "it branches around what it does for each program";
-	if (is_id && !is_multiple(x, op))
+	if (is_id && !batch_divides(x->f, op, x->n))
 		return "programs along no axis are known to be a multiple of it";
 	if (!is_id && !fits(x, op))
 		return "it does more with its rows than read, compute, reduce and write";

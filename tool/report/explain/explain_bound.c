@@ -1,4 +1,5 @@
 /* Why a kernel is not faster: what takes the time, by its lines, and what else bounds it. */
+#include "model/digits/digits.h"
 #include "tool/report/explain/explain.h"
 
 #include "compile/choose/choose.h"
@@ -207,6 +208,11 @@ say_other(const Explain *s)
 {
 	if (s->x->other <= 0)
 		return "";
+	if (ANY_OF(i, s->x->f->nmade, s->x->f->made[i].is_result))
+		return arena_printf(s->mem,
+		    "The launch is of several kernels: %s of the estimate is of those before and behind, which copy what "
+		    "lies across rows; lines, code and what follows are of the one with products (inspect shows all).",
+		    explain_micro(s, other_us(s)));
 	return arena_printf(s->mem,
 	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code and what "
 	    "follows are of the longer one (tegula inspect shows both).",

@@ -36,24 +36,35 @@ bind(void *user, const NamedConst *given, int n, Bound *out)
 	return ok;
 }
 
+/* Cycles of the kernel before or behind, 0 if there is none; below 0: not known. */
+static double
+other_cycles(const Bound *b, int which, const Target *t, Arena *mem)
+{
+	Bound other = *b;
+	Bill bill;
+	choose_first(&other);
+	other.schedule.materialize = which;
+	Func *f = choose_compile((Kernel *)b->kernel, &other, t, NULL);
+	if (f && f->nmade && !ANY_OF(i, f->nmade, f->made[i].is_result == (which == MATERIALIZE_LAST)))
+		return 0;
+	return f && f->nmade && choose_bill(&other, f, t, mem, &bill) ? bill.cycles : -1;
+}
+
 double
 choose_first_cycles(const Bound *b, const Target *t, Arena *mem)
 {
-	Bound first = *b;
-	Bill bill;
-	choose_first(&first);
-	Func *f = choose_compile((Kernel *)b->kernel, &first, t, NULL);
-	bool is_known = f && f->nmade && choose_bill(&first, f, t, mem, &bill);
-	return is_known ? bill.cycles : -1;
+	double first = other_cycles(b, MATERIALIZE_FIRST, t, mem);
+	double last = b->schedule.parts > 1 ? 0 : other_cycles(b, MATERIALIZE_LAST, t, mem);
+	return first < 0 || last < 0 ? -1 : first > 0 && last > 0 ? choose_both_cycles(b, first, last) : first + last;
 }
 
-/* Would several programs compute each?  One that is only copied may be few programs' beside others. */
+/* Would several programs compute each, or read its sectors?  One that is only copied may be few programs' beside others. */
 static bool
 is_shared(const Func *f, const Bound *b)
 {
 	bool any = false;
 	for (int i = 0; i < f->nmade; i++) {
-		int64_t shares = 1;
+		int64_t shares = MAX(f->made[i].neighbours, 1);
 		for (int a = 0; a < b->naxis; a++)
 			shares *= f->made[i].axes >> a & 1 ? 1 : MAX(b->grid[a], 1);
 		any |= shares >= SHARES;
@@ -83,12 +94,14 @@ cycles_of(Kernel *k, const Bound *b, const Target *t)
 }
 
 static void
-note(const ChooseBinding *how, double whole, double first, double both, const Target *t)
+note(const ChooseBinding *how, const Func *f, double whole, double others, double all, const Target *t)
 {
 	double us = t->rates->clock;
-	if (how->why)
-		text_printf(&how->why->chosen, "  operands of products are computed once, by a kernel before: %.3g us, "
-		    "then %.3g; if each program computed them, %.3g us\n", first / us, (both - first) / us, whole / us);
+	bool results = f && ANY_OF(i, f->nmade, f->made[i].is_result);
+	const char *what = results ? "what lies across rows is copied once, by kernels before and behind"
+	                           : "operands of products are computed once, by a kernel before";
+	text_printf(&how->why->chosen, "  %s: %.3g us, then %.3g; if each program computed them, %.3g us\n", what,
+	    others / us, (all - others) / us, whole / us);
 }
 
 /* The schedule's values with the word, in `mem`; false: as they are is better. */
@@ -114,7 +127,8 @@ choose_both(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *cho
 	if (is_better && how->why) {
 		text_close(&how->why->chosen);
 		*how->why = why;
-		note(how, alone, choose_first_cycles(&made, t, k->program->cx->mem), both, t);
+		const Func *f = choose_compile(k, &made, t, NULL);
+		note(how, f, alone, choose_first_cycles(&made, t, k->program->cx->mem), both, t);
 	} else {
 		text_close(&why.chosen);
 	}
