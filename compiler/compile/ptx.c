@@ -19,14 +19,15 @@ starts(const char *s, const char *with)
 }
 
 /* Of one instruction, behind its predicate: does it access memory that other grids may see?  Loads but of parameters and
- * shared memory, stores but to that, atomics, copies; and what leads to code elsewhere. */
+ * shared memory, stores but to that, atomics, copies; and what leads to code elsewhere.  Not hints, nor what these are of
+ * (PRIM_PEEK), which no other instruction of ours is. */
 static bool
 moves(const char *s, bool copies_may)
 {
 	static const char *const move[] = {"ld", "st", "atom", "red", "tex", "tld", "suld", "sust", "sured", "surd", "cp.",
 		"call", "brx", "prefetch", "multimem", "discard", "applypriority", "tensormap", "isspacep"};
 	static const char *const own[] = {"ld.param", "ld.shared", "st.shared", "cp.async.wait", "cp.async.commit",
-		"prefetch.tensormap"};
+		"prefetch.tensormap", "prefetch.global.L2", "ld.relaxed.gpu.global"};
 	if (ANY_OF(i, LEN(own), starts(s, own[i])))
 		return false;
 	if (ANY_OF(i, LEN(move), starts(s, move[i])))

@@ -354,8 +354,15 @@ LowerSimdgroup lower_simdgroup(Lower *l, Reg base, const SimdgroupSide *plan, co
 void lower_simdgroup_matrix(Lower *l, const LowerSimdgroup *s, uint64_t r, Reg *out);
 /* The same to shared memory, by stmatrix. */
 bool lower_matrix_store(Lower *l, Reg base, const Reg *from, const Layout *layout, const Layout *shared, RegType type);
-bool lower_signals_late(const Func *f);                  /* kernel.c: to the next grid, at its end */
-void lower_start_next_grid(Lower *l);                   /* kernel.c: once all blocks came here */
+
+/* grid.c: between this grid and those before and behind it */
+typedef enum LowerSignal { BEFORE_WAIT, BEFORE_LOOP, BEHIND_LOOP } LowerSignal;
+const Op *lower_stream_loop(const Func *f);             /* of few rows, with copies under way */
+bool lower_signals_late(const Func *f);                 /* to the next grid, at its end */
+void lower_start_next_grid(Lower *l);                   /* once all blocks came here */
+void lower_signal_by_places(Lower *l, LowerSignal at);
+int lower_half_of_places(const Lower *l);               /* blocks of a grid beside which another one fits */
+void lower_wait_for_grids(Lower *l);
 void lower_roles(Lower *l, Op *op);                     /* roles.c: roles, and dots that a warpgroup begins and waits for */
 void lower_dot_start(Lower *l, Op *op);
 void lower_dot_wait(Lower *l, Op *op);

@@ -251,6 +251,18 @@ PRIMITIVE(simt_grid_wait)
 	t->has_waited = true;
 }
 
+PRIMITIVE(simt_peek)
+{
+	uint32_t v = 0;
+	if (in[1])
+		memcpy(&v, (const void *)(uintptr_t)in[0], sizeof v);
+	out[0] = v;
+}
+
+PRIMITIVE(simt_fetch_line)
+{
+}
+
 /* ---- registers of a warpgroup: setmaxnreg must be reached by its four warps, and waits until those that others of the
  * block have given up are enough ---- */
 

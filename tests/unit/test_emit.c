@@ -397,6 +397,8 @@ prim_operand(PrimKind k, int i)
 {
 	if (k == PRIM_KEEP)
 		return REG_I64;
+	if (k == PRIM_PEEK || k == PRIM_FETCH_LINE)
+		return i == 0 ? REG_GLOBAL : REG_PRED;
 	if (k == PRIM_VOTE_BALLOT || k == PRIM_GRID_NEXT)
 		return REG_PRED;
 	if (k == PRIM_PACK_E4M3 || k == PRIM_PACK_E5M2)
@@ -647,6 +649,8 @@ test_wait_first(void **unused)
 	    {"\t@%p1 griddepcontrol.wait;\n\tatom.global.add.u32 %r1, [%rd1], 1;\n", "", false},
 	    {"\tcall.uni f, ();\n", "", false},
 	    {"\tret;\n", "", false},
+	    {"\tmov.b32 %r1, 0; @%p1 ld.relaxed.gpu.global.b32 %r1, [%rd1];\n\t@%p1 prefetch.global.L2 [%rd1];\n", "", true},
+	    {"\tld.relaxed.gpu.b32 %r1, [%rd1];\n", "", false},
 	    {"", "\tld.global.nc.b32 %r1, [%rd1];\n", false},
 	    {"", "\tldu.global.b32 %r1, [%rd1];\n", false},
 	    {"", "\tmov.b64 \t%rd2, table;\n\tadd.s64 \t%rd1, %rd2, %rd3;\n\tld.global.nc.b32 %r1, [%rd1+4];\n", true},

@@ -256,6 +256,7 @@ quiet(void **state)
 typedef struct Waits {
 	bool waits;
 	int late;                                       /* a thread that waits only after its access; -1: none */
+	uint32_t number, peeked[32];                    /* before the wait */
 	uint8_t byte[32];
 } Waits;
 
@@ -264,19 +265,23 @@ body_waits(SimtThread *t, void *user)
 {
 	Waits *w = user;
 	call(t, PRIM_GRID_NEXT, IN(t->thread % 2));
+	w->peeked[t->thread] = (uint32_t)call(t, PRIM_PEEK, IN((uint64_t)(uintptr_t)&w->number, t->thread < 16));
+	call(t, PRIM_FETCH_LINE, IN((uint64_t)(uintptr_t)&w->number, 1));
 	if (w->waits && t->thread != w->late)
 		call(t, PRIM_GRID_WAIT, NOTHING);
 	*simt_global_at(t, (uint64_t)(uintptr_t)&w->byte[t->thread], 1, 1, SIMT_WRITE) = 1;
 	call(t, PRIM_GRID_WAIT, NOTHING);
 }
 
-/* Code that may start early must wait before it touches memory, every thread of it; other code need not. */
+/* Code that may start early must wait before it touches memory, but for hints, every thread of it; other code need not. */
 static void
 waits_for_grids(void **state)
 {
-	Waits w = {.waits = true, .late = -1};
+	Waits w = {.waits = true, .late = -1, .number = 77};
 	runs(body_waits, &w, (SimtLaunch){.starts_early = true});
 	assert_int_equal(w.byte[31], 1);
+	assert_int_equal(w.peeked[15], 77);
+	assert_int_equal(w.peeked[16], 0);
 	w.late = 7;
 	fails(body_waits, &w, (SimtLaunch){.starts_early = true}, "thread 7 touches memory before it waited for the grid before");
 	w.waits = false;
@@ -387,7 +392,7 @@ divergence(void **state)
 	fails(body_part, NULL, (SimtLaunch){0}, "shuffle_xor");
 	fails(body_two, NULL, (SimtLaunch){0}, "vote_ballot");
 	all_called(PRIM_THREAD, PRIM_NBLOCKS);
-	all_called(PRIM_GRID_NEXT, PRIM_GRID_WAIT);
+	all_called(PRIM_GRID_NEXT, PRIM_FETCH_LINE);
 	all_called(PRIM_SHUFFLE, PRIM_TO_TF32);
 	all_called(PRIM_LDMATRIX_1, PRIM_STMATRIX_T);
 	all_called(PRIM_REGISTERS_MORE, PRIM_REGISTERS_LESS);
