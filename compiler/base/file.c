@@ -83,7 +83,7 @@ file_target(const char *path)
 	char *at = strdup(path);
 	struct stat st;
 	for (int i = 0; at && i < LINKS; i++) {
-		bool is_special = stat(at, &st) == 0 && !S_ISREG(st.st_mode);   /* /dev/stdout leads to a pipe, which has no name */
+		bool is_special = stat(at, &st) == 0 && !S_ISREG(st.st_mode);   /* as /dev/stdout's pipe, without a name */
 		char *next = is_special ? NULL : follow(at);
 		if (!next)
 			return at;
