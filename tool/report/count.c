@@ -27,6 +27,16 @@ lacks_sectors(const Inspection *x)
 	return ANY_OF(i, x->lines.n, is_unknown(&x->lines.at[i]));
 }
 
+/* The text once more, whose warnings are said already. */
+static TglProgram *
+open_again(Session *s)
+{
+	const Cli *cli = s->cli;
+	const Text *in = &cli->input;
+	return cli->from_input ? tgl_program_text(s->cx, cli->args.at[0], in->at ? in->at : "", in->n)
+			       : tgl_program_file(s->cx, cli->args.at[0]);
+}
+
 /* All that is bound, as arguments of a case. */
 static TglArg *
 bound_args(const Cli *cli, const Bound *b, int *n)
@@ -156,7 +166,7 @@ report_follow(const Cli *cli, Kernel *k, const Func *f, Bound *b)
 	if (!asks || k->examples.n == 0 || (run_bytes(b) > BYTES_MOST && !cli_has(cli, OPT_RUN)) || !session_open(&s, cli))
 		return;
 	cli_progress(cli, "%s on the cpu device", k->name);
-	TglProgram *p = session_device(&s, "cpu") ? session_program(&s, cli->args.at[0]) : NULL;
+	TglProgram *p = session_device(&s, "cpu") ? open_again(&s) : NULL;
 	TglKernel *same = p ? tgl_kernel(p, k->name) : NULL;
 	b->followed = same ? followed_in(&s, same, k->program->cx, b) : NULL;
 	cli_progress_end(cli);
@@ -180,7 +190,7 @@ report_count(const Cli *cli, Kernel *k, const Bound *b, Inspection *x)
 		return false;
 	cli_progress(cli, "%s on the emulator", k->name);
 	bool ok = session_device(&s, arena_printf(cli->mem, "simt:%s", x->t->name));
-	TglProgram *p = ok ? session_program(&s, cli->args.at[0]) : NULL;
+	TglProgram *p = ok ? open_again(&s) : NULL;
 	TglKernel *same = p ? tgl_kernel(p, k->name) : NULL;
 	ok = same && run(&s, same, k->program->cx, b, x);
 	cli_progress_end(cli);
