@@ -807,7 +807,7 @@ tgp_plan_grid(const TgpKernel *k, const TgpShape *o, TgpPlan *p)
 		p->is_empty |= p->grid[i] <= 0;
 	}
 	for (i = 0; i < k->naxis && !p->is_empty; i++) {
-		int64_t ranks = i == p->loaded->form->cluster_axis ? p->loaded->form->cluster : 1;
+		int64_t ranks = p->loaded->form->ranks[i];
 		n = __builtin_mul_overflow(n, (o->grid[i] + ranks - 1) / ranks * ranks, &n) ? INT64_MAX : n;
 	}
 	n = n < INT64_MAX ? (n + p->loaded->form->share - 1) / p->loaded->form->share : n;

@@ -55,7 +55,7 @@ typedef struct TgpForm {
 	int (*host)(const struct TgpCall *a, const struct TgpPlan *p, void *room, int64_t *at);
 	size_t room;                            /* bytes that it works in */
 	int threads, shared, cluster;
-	int cluster_axis;                       /* of the grid, along which the blocks of a cluster run neighbours, or -1 */
+	int ranks[3];                           /* blocks of a cluster that run neighbours along each axis of the grid */
 	int persistent, early, registers;
 	int split;                              /* blocks of a program */
 	int share;                              /* programs of a block */

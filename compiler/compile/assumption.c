@@ -196,13 +196,26 @@ assumption_few_programs(const Bound *b)
 	return n < FEW;
 }
 
+/* Has an axis of n programs fewer than that; would some of the blocks have none? */
+static int
+short_for(int64_t n, int64_t blocks)
+{
+	return (n < blocks) | (n % blocks != 0) << CLUSTER_SIZES * MAX_AXES;
+}
+
 int
 assumption_short_axes(const Bound *b, int ranks)
 {
-	int all = (1 << b->naxis) - 1, few = 0;
-	for (int i = 0; i < b->naxis; i++)
-		few |= b->grid[i] < ranks ? 1 << i : 0;
-	return few == all ? 0 : few;
+	int few = 0;
+	bool fits = false;
+	for (int i = 0; i < b->naxis && ranks > 1; i++) {
+		for (int k = 0; k < CLUSTER_SIZES; k++)
+			few |= short_for(b->grid[i], 2 << k) << (CLUSTER_SIZES * i + k);
+		fits |= b->grid[i] >= ranks;
+	}
+	for (int n = 2; n < ranks && b->naxis > 1; n *= 2)
+		fits |= b->grid[0] % (ranks / n) == 0 && b->grid[1] % n == 0;
+	return fits ? few : 0;
 }
 
 static ArgStrides

@@ -2,6 +2,7 @@
  * arguments, then the pipeline of the target.  And on from there: lowering, LLVM, and PTX with all that a launch must
  * know of it. */
 #include "compile/compile.h"
+#include "ir/derive.h"
 #include "compile/describe.h"
 
 #include "emit/emit.h"
@@ -335,6 +336,7 @@ describe(const Func *f, const Target *t, const ThreadKernel *k, Arena *mem, Arte
 	out->persistent = artefact_is_persistent(f);
 	out->cluster = MAX(k->cluster, 1);
 	out->cluster_axis = func_cluster_axis(f);
+	out->cluster_beside = func_cluster_beside(f);
 	out->split = MAX(MAX(f->schedule.split, f->stream), 1);
 	out->share = MAX(f->schedule.share, 1);
 	out->part_bytes = split_part_bytes(f);

@@ -26,7 +26,8 @@ int64_t assumption_of(uint64_t v);                           /* the largest powe
 int64_t assumption_of_dim(const Bound *b, int symbol);
 /* Numbers of programs, and those that blocks of a cluster or loops that read ahead would have, have 31 bits. */
 bool assumption_few_programs(const Bound *b);
-/* Func.short_axes: for clusters whose blocks have neighbours along the others; 0 where there is no such axis. */
+/* Func.short_axes, for clusters of `ranks`: a bit for each axis and 2, 4 and 8 blocks, set where it has fewer programs, and
+ * others where it is no multiple of them; 0 where there are not so many along any, nor along the first two together. */
 int assumption_short_axes(const Bound *b, int ranks);
 /* Above so many bits: what the dimension is at least, where it ends between two eighths of such a parameter. */
 enum { ASSUMED_LEAST = 32 };

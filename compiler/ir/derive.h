@@ -13,6 +13,28 @@ bool param_has_rows(const FuncParam *p);                        /* a tensor's la
 int param_dim(const FuncParam *p, int rank, int d);             /* the argument's dimension that is d of `rank` here */
 bool block_inside(const Block *b, const Block *outer);          /* it or in a region below it */
 
+/* query.c: how blocks of a cluster lie on the grid, and to which of them copies go.  Ranks of four, two along axis 0 and
+ * two beside along axis 1, and masks:
+ *
+ *     0  2        to those of a column: mask = 3 of ranks 0 and 1, 12 of ranks 2 and 3
+ *     1  3        to those of a row:    mask = 5 of ranks 0 and 2, 10 of ranks 1 and 3 */
+enum { CLUSTER_SIZES = 3 };                             /* 2, 4 and 8 blocks */
+
+/* Blocks whose programs are neighbours: ranks / beside of them along one axis, ranks first, in as many rows as `beside`
+ * says along the other of the first two. */
+typedef struct Cluster {
+	int ranks, along, beside;
+} Cluster;
+
+Cluster program_cluster(const Op *program);             /* by {ranks}, {along} and {beside} */
+int cluster_on(Cluster c, int axis);                    /* its blocks along an axis of the grid; 1 */
+int cluster_apart(Cluster c, int axis);                 /* by how much ranks of neighbours along it differ */
+int func_cluster_beside(const Func *f);                 /* Cluster.beside; 1 */
+
+/* Of a copy to blocks of {mask}, which is rank 0's: by how much their ranks differ; 0: not by the same. */
+int mask_apart(int64_t mask);
+int64_t mask_of_rank(int64_t mask, int rank);           /* the same of another rank */
+
 /* type.c: but for dimensions of one element, which may come and go. */
 bool type_same_but_ones(const Type *a, const Type *b);
 

@@ -270,7 +270,7 @@ struct Func {
 	FuncParam *param;
 	int nparam;
 	const char *axis[MAX_AXES];                     /* the grid's axes, first fastest */
-	int naxis, added, short_axes;                   /* programs of an axis that a pass added; bits: fewer than ctas */
+	int naxis, added, short_axes;                   /* programs of an axis that a pass added; assumption_short_axes */
 	Block *body;
 	Schedule schedule;
 	int64_t shared_bytes;                           /* of a block, set by smem: `shared(12288)` after the schedule */

@@ -427,3 +427,47 @@ value_range(const Value *v, int64_t *lo, int64_t *hi)
 	int left = RANGE_VISITS_MOST;
 	return v->type->kind == TYPE_TILE && dtype_is_int(v->type->elem) && integer_range(v, lo, hi, &left);
 }
+
+Cluster
+program_cluster(const Op *program)
+{
+	return (Cluster){(int)attr_ranks(program), (int)attr_along(program), (int)attr_beside(program)};
+}
+
+int
+cluster_on(Cluster c, int axis)
+{
+	return axis == c.along ? c.ranks / c.beside : axis == 1 - c.along ? c.beside : 1;
+}
+
+int
+cluster_apart(Cluster c, int axis)
+{
+	return axis == c.along ? 1 : c.ranks / c.beside;
+}
+
+int
+mask_apart(int64_t mask)
+{
+	int64_t rest = mask & (mask - 1);
+	int apart = rest ? __builtin_ctzll((uint64_t)rest) : 1, n = __builtin_popcountll((uint64_t)mask);
+	int64_t all = 0;
+	for (int i = 0; i < n && i * apart < 63; i++)
+		all |= INT64_C(1) << i * apart;
+	return all == mask && is_power_of_two(apart) ? apart : 0;
+}
+
+int64_t
+mask_of_rank(int64_t mask, int rank)
+{
+	int apart = MAX(mask_apart(mask), 1), n = __builtin_popcountll((uint64_t)mask);
+	return mask << (rank - rank / apart % MAX(n, 1) * apart);
+}
+
+int
+func_cluster_beside(const Func *f)
+{
+	const Op *at = cluster_program(f->body);
+
+	return at ? program_cluster(at).beside : 1;
+}

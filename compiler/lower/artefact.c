@@ -3,6 +3,7 @@
  * The form is ours alone and is not meant for another machine: a line that names form and version, then every field in
  * order as it is in memory, lists and texts with their length before them, and a sum over all of it at the end.  A file
  * that was cut short or damaged is refused, never half read. */
+#include "ir/derive.h"
 #include "lower/artefact.h"
 
 #include "model/digits/digits.h"
@@ -12,6 +13,13 @@
 #include <string.h>
 
 static const char heading[] = "tegula artefact 9\n";
+
+int
+artefact_ranks(const Artefact *a, int axis)
+{
+	const Cluster c = {MAX(a->cluster, 1), a->cluster_axis, MAX(a->cluster_beside, 1)};
+	return a->cluster_axis < 0 ? 1 : cluster_on(c, axis);
+}
 
 size_t
 artefact_arrivals(const Artefact *a, size_t blocks)

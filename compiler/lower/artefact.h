@@ -66,6 +66,7 @@ typedef enum ArtefactForm { FORM_PTX, FORM_CUBIN, FORM_MSL } ArtefactForm;
 	X(bool, waits)                          /* its code waits for the grid before it: it may start early */       \
 	X(int, cluster)                         /* blocks of a cluster; 1 */                                          \
 	X(int, cluster_axis)                    /* of the grid, along which they run neighbours; or -1 */             \
+	X(int, cluster_beside)                  /* of these as many along the other of the first two axes; 1 */      \
 	X(int, split)                           /* blocks of a program; 1 */                                          \
 	X(int, share)                           /* programs of a block, of a warp each; 1 */                           \
 	X(int64_t, part_bytes)                  /* that each of those leaves behind ABI_PARTS; 0 */                   \
@@ -107,6 +108,7 @@ bool artefact_is_persistent(const Func *f);
 /* Words of zeros behind ABI_ARRIVALS for a launch of so many blocks: one for each program; of a persistent kernel one for
  * each warp that a block can have, where blocks share programs, or those of a counter that they fetch programs from. */
 size_t artefact_arrivals(const Artefact *a, size_t blocks);
+int artefact_ranks(const Artefact *a, int axis);        /* blocks of a cluster along that axis of the grid; 1 */
 void artefact_close(Artefact *a);                       /* of what it holds; a zeroed one is fine */
 /* One block of bytes that artefact_read takes back, for a cache; false if the bytes are not whole. */
 void artefact_write(const Artefact *a, Text *out);

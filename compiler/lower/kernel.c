@@ -196,133 +196,6 @@ bind_params(Lower *l)
 	}
 }
 
-/* Quotient and remainder of a program's number by the programs along axis d, which the host knows the inverse of. */
-static Reg
-divide_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int d, bool is_known, Reg *rest)
-{
-	Reg inverse = is_known ? lower_param(l, ABI_INVERSE, 0, d) : 0, q;
-	if (!inverse || !(l->t->has & HAS_LONG_DIVIDE) || thread_type_of(l->b, at) != REG_I32) {
-		*rest = lower_op2(l, THREAD_UREM, at, grid[d]);
-		return lower_op2(l, THREAD_UDIV, at, grid[d]);
-	}
-	Reg shift = lower_as(l, CAST_TRUNC, REG_I32, lower_op2(l, THREAD_LSHR, inverse, lower_i64(l, 32)));
-	q = lower_op2(l, THREAD_MULHI_U, at, lower_as(l, CAST_TRUNC, REG_I32, inverse));
-	q = lower_op2(l, THREAD_LSHR, lower_op2(l, THREAD_ADD, q, at), shift);
-	*rest = lower_op2(l, THREAD_SUB, at, lower_op2(l, THREAD_MUL, q, grid[d]));
-	return q;
-}
-
-/* l->program becomes the position on the grid of program number `at`; `grid` is of at's type, and not the launch's along
- * axis `other`. */
-static void
-find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group, int other)
-{
-	int n = l->f->naxis;
-	RegType t = thread_type_of(l->b, at);
-	Reg position[MAX_AXES];
-	if (group > 1 && n >= 2) {
-		Reg rows = lower_op2(l, THREAD_UMIN, thread_int_const(l->b, t, group), grid[0]);
-		Reg plane = lower_op2(l, THREAD_MUL, grid[0], grid[1]);
-		Reg inside = n > 2 ? lower_op2(l, THREAD_UREM, at, plane) : at;
-		Reg whole = lower_op2(l, THREAD_MUL, rows, grid[1]);
-		Reg first = lower_op2(l, THREAD_MUL, lower_op2(l, THREAD_UDIV, inside, whole), rows);
-		Reg height = lower_op2(l, THREAD_UMIN, lower_op2(l, THREAD_SUB, grid[0], first), rows);
-		Reg rest = lower_op2(l, THREAD_UREM, inside, whole);
-		position[0] = lower_op2(l, THREAD_ADD, first, lower_op2(l, THREAD_UREM, rest, height));
-		position[1] = lower_op2(l, THREAD_UDIV, rest, height);
-		if (n > 2)
-			position[2] = lower_op2(l, THREAD_UDIV, at, plane);
-	} else {
-		for (int d = 0; d + 1 < n; d++)
-			at = divide_program(l, at, grid, d, d != other, &position[d]);
-		if (n > 0)
-			position[n - 1] = at;
-	}
-	for (int d = 0; d < n; d++) {
-		l->program[d] = t == REG_I64 ? position[d] : lower_as(l, CAST_ZEXT, REG_I64, position[d]);
-		thread_name(l->b, l->program[d], l->f->axis[d]);
-	}
-}
-
-/* A program's number, or how many there are along an axis, as wide as numbers of programs are. */
-static Reg
-numbered(Lower *l, Reg r)
-{
-	return l->f->few_programs ? lower_as(l, CAST_TRUNC, REG_I32, r) : r;
-}
-
-/* The program of number `at` where blocks of a cluster take neighbours along an axis: clusters are walked as programs are,
- * and l->program is the block's own, which may be past the end of that axis. */
-static void
-find_neighbour(Lower *l, const Op *op, Reg at, Reg grid[MAX_AXES])
-{
-	int64_t ranks = attr_ranks(op);
-	int along = (int)attr_along(op);
-	RegType t = thread_type_of(l->b, at);
-	Reg n = thread_int_const(l->b, t, ranks), up = thread_int_const(l->b, t, ranks - 1), rank;
-	grid[along] = lower_op2(l, THREAD_UDIV, lower_op2(l, THREAD_ADD, grid[along], up), n);
-	find_program(l, lower_op2(l, THREAD_UDIV, at, n), grid,
-	    along == 0 ? MAX(l->f->schedule.group / (int)ranks, 1) : l->f->schedule.group, along);
-	rank = lower_op2(l, THREAD_UREM, at, n);
-	l->program[along] = lower_op2(l, THREAD_ADD, lower_op2(l, THREAD_MUL, l->program[along], lower_i64(l, ranks)),
-	    t == REG_I64 ? rank : lower_as(l, CAST_ZEXT, REG_I64, rank));
-}
-
-/* Of the number that the op takes. */
-static void
-find_program_at(Lower *l, const Op *op)
-{
-	Reg at = numbered(l, lower_regs(l, op->in[0])[0]), grid[MAX_AXES] = {0};
-	for (int d = 0; d < l->f->naxis; d++)
-		grid[d] = numbered(l, l->programs[d]);
-	if (attr_ranks(op) == 1 || attr_along(op) >= l->f->naxis)
-		find_program(l, at, grid, l->f->schedule.group, -1);
-	else
-		find_neighbour(l, op, at, grid);
-}
-
-Reg
-lower_program_at(Lower *l, const Op *op, int axis)
-{
-	int along = (int)attr_along(op);
-	if (axis >= l->f->naxis)
-		return lower_i64(l, 0);
-	if (attr_known(op))
-		return lower_regs(l, op->in[0])[0];
-	find_program_at(l, op);
-	if (attr_ranks(op) == 1 || along >= l->f->naxis)
-		return l->program[axis];
-	Reg last = lower_op2(l, THREAD_SUB, l->programs[along], lower_i64(l, 1));
-	l->program[along] = lower_op2(l, THREAD_UMIN, l->program[along], last);
-	return l->program[axis];
-}
-
-void
-lower_program_of(Lower *l, const Op *op)
-{
-	const Op *loop = NULL;
-	Reg grid[MAX_AXES] = {0};
-	for (; op; op = op->home->parent)
-		loop = op->kind == OP_FOR ? op : loop;
-	if (l->f->naxis == 0 || l->program[0] || !loop)
-		return;
-	for (int d = 0; d < l->f->naxis; d++)
-		grid[d] = numbered(l, l->programs[d]);
-	find_program(l, numbered(l, lower_regs(l, &loop->region[0]->arg[0])[0]), grid, l->f->schedule.group, -1);
-}
-
-Reg
-lower_program_exists(Lower *l, const Op *op)
-{
-	int along = (int)attr_along(op);
-	Reg was[MAX_AXES];
-	memcpy(was, l->program, sizeof was);
-	find_program_at(l, op);
-	Reg exists = lower_op2(l, THREAD_ULT, l->program[along], l->programs[along]);
-	memcpy(l->program, was, sizeof was);
-	return exists;
-}
-
 static void
 lower_programs(Lower *l)
 {
@@ -335,7 +208,7 @@ lower_programs(Lower *l)
 	if (is_guarded)
 		lower_when_program(l, grid);
 	if (!artefact_is_persistent(l->f))
-		find_program(l, l->block, grid, l->f->schedule.group, -1);
+		lower_find_program(l, l->block, grid, l->f->schedule.group, 0);
 	const Op *stream = lower_stream_loop(l->f);
 	bool is_divided = l->f->schedule.slices > 1;
 	for (Op *op = l->f->body->first; op; op = op->next) {

@@ -68,6 +68,9 @@ int lower_number(const Op *op, const Func *f);          /* among the function's 
 
 /* The parameter of that kind; 0 if the kernel has none. */
 Reg lower_param(const Lower *l, AbiKind kind, int param, int dim);
+/* program.c: l->program becomes the position on the grid of program number `at`; `grid` is of at's type, and not the
+ * launch's along axes `others`, bits. */
+void lower_find_program(Lower *l, Reg at, const Reg grid[MAX_AXES], int group, int others);
 /* What ops program_at and program_exists give. */
 Reg lower_program_at(Lower *l, const Op *op, int axis);
 Reg lower_program_exists(Lower *l, const Op *op);

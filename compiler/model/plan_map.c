@@ -234,8 +234,8 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	enum { PERIOD = 8 };
 	int64_t ranks = op->kind == OP_COPY ? __builtin_popcountll((uint64_t)attr_mask(op)) : 0;
 	out->ranks = (int)MAX(ranks, 1);
-	if (attr_mask(op) != (INT64_C(1) << ranks) - 1)
-		return "the blocks that it goes to are not all ranks up to one";
+	if (op->kind == OP_COPY && !mask_apart(attr_mask(op)))
+		return "the blocks that it goes to are not all ranks up to one, or each second or fourth of these";
 	for (int i = slot->rank - 1; i >= 0 && ranks > 1; i--)
 		if (out->boxes[i] % ranks == 0 && (i > 0 || !out->last)) {
 			out->shares[i] = (int)ranks;

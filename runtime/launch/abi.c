@@ -144,7 +144,7 @@ abi_blocks(Device *d, const Artefact *a, const int64_t grid[MAX_AXES], int64_t r
 	int64_t n = 1;
 	bool fits = true, is_long = false;
 	for (int i = 0; i < MAX_AXES; i++) {
-		int64_t ranks = i == a->cluster_axis ? MAX(a->cluster, 1) : 1;  /* the last ones may do nothing */
+		int64_t ranks = artefact_ranks(a, i);   /* the last ones may do nothing */
 		is_long |= grid[i] > INT32_MAX;
 		fits &= !__builtin_mul_overflow(n, (grid[i] + ranks - 1) / ranks * ranks, &n);
 	}

@@ -316,8 +316,9 @@ put_form(const Pack *p, const PackKernel *k, int i, Text *out)
 		text_printf(out, "tgp_run_%s, sizeof(struct tgp_room_%s), ", f->host_name, f->host_name);
 	else
 		text_put(out, "NULL, 0, ");
-	text_printf(out, "%d, %d, %d, %d, %d, %d, %d, %d, %d, %lld,\n\t\ttgp_abi_%s, %d, ", a->threads,
-	    (int)a->shared_bytes, MAX(a->cluster, 1), a->cluster_axis, a->persistent, a->waits, a->parts_registers,
+	text_printf(out, "%d, %d, %d, {%d, %d, %d}, %d, %d, %d, %d, %d, %lld,\n\t\ttgp_abi_%s, %d, ", a->threads,
+	    (int)a->shared_bytes, MAX(a->cluster, 1), artefact_ranks(a, 0), artefact_ranks(a, 1), artefact_ranks(a, 2),
+	    a->persistent, a->waits, a->parts_registers,
 	    MAX(a->split, 1), MAX(a->share, 1), (long long)a->part_bytes, name, a->nabi);
 	text_printf(out, a->nmaps ? "tgp_map_%s, %d, " : "NULL, 0, ", name, a->nmaps);
 	text_printf(out, a->nasserts || f->nasserts ? "tgp_asserts_%s, " : "NULL, ", name);

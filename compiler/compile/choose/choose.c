@@ -420,7 +420,7 @@ search(Search *s, Arena *mem)
 	for (int i = 0; i < LEN(of); i++)
 		*of[i] = NEW_ARRAY(mem, NamedConst, s->n + 2);
 	s->tries_clusters = s->adds_roles && s->n < NAMES_MOST && !stands(s, SCHEDULE_CTAS) &&
-	    s->first->naxis <= AXES_MOST;
+	    s->first->naxis - (s->first->schedule.parts > 1) <= AXES_MOST;
 	find_best(s, limit);
 	return s->best >= 0 && s->best != limit && (few || stay_undivided(s));
 }

@@ -351,9 +351,9 @@ room_reason(const Estimate *e, bool is_few, bool is_plain, int together)
 		return "only products by tensor maps alone share their last programs";
 	/* conv2d gathered, 32x56x56x256 3x3: 208 us, 205 alone; by windows 64x7x7x512 31.9, 29.1, 1x1 12.1, 10.6; 8-bit
 	 * weights, 512 x 4096 x 4096, 41.7, 39.8 */
-	if (e->parted && e->ranks > 1 && (choose_gathers(e->f) || e->decodes_rows))
+	if (e->parted && e->cluster.ranks > 1 && (choose_gathers(e->f) || e->decodes_rows))
 		return "blocks of a cluster share neither rows that indices say nor what they decode, and wait";
-	if (e->parted && e->ranks > 2 && !is_plain)
+	if (e->parted && e->cluster.ranks > 2 && !is_plain)
 		return "clusters of more than two blocks are modelled for products by tensor maps alone";
 	if (e->parted && !e->chained && (e->filled > 0 || (e->puts > 0 && e->slot <= 0)))
 		return "a producer warp (specialize) copies by tensor maps, and an operand has none";
@@ -388,9 +388,10 @@ plain_product(const Estimate *e, double programs, int together)
 		.moved = u->moved, .bytes = estimate_bytes(e->b), .trips = e->trips, .programs = programs,
 		.edges = e->edges, .elements = e->elements, .sums = e->sums, .behind = e->once, .loose = e->loose,
 		.stored = u->stored, .together = together,
-		.multiprocessors = estimate_placed(e->t, splits_in_cluster(e) && e->split > 2 ? e->split : e->ranks),
+		.multiprocessors = estimate_placed(e->t,
+		    splits_in_cluster(e) && e->split > 2 ? e->split : e->cluster.ranks),
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
-		.stream = e->stream, .ranks = e->ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
+		.stream = e->stream, .ranks = e->cluster.ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
 		.transposes = e->transposes, .idles = e->idles, .leaves = e->planes > 0,
 		.late = estimate_late(e),
 		.in_turn = e->uses && e->parted && (e->warps <= 4 || e->rows < 16 * e->warps),
@@ -428,7 +429,7 @@ double
 estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 {
 	Estimate e = {.f = f, .b = b, .t = t, .warps = b->schedule.warps, .stages = b->schedule.stages,
-	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1, .ranks = b->schedule.ctas,
+	    .split = MAX(b->schedule.split, 1), .parted = b->schedule.specialize == 1,
 	    .groups = b->schedule.pingpong == 1 ? 2 : 1, .mapped = true, .written_out = choose_written_out(f)};
 	Found found;
 	bool divides = e.split > 1 && !split_find(f, t, &found);
@@ -440,12 +441,9 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 		e.split = 1;
 	}
 	double programs = e.split;
-	if (e.ranks > 1)
-		e.along = estimate_along(f, b, e.ranks);
-	if (e.along < 0)
-		e.ranks = 1;
+	e.cluster = estimate_cluster(f, b, b->schedule.ctas);
 	for (int i = 0; i < b->naxis; i++) {
-		int ranks = e.ranks > 1 && i == e.along ? e.ranks : 1;
+		int ranks = cluster_on(e.cluster, i);
 		programs *= (double)((MAX(b->grid[i], 1) + ranks - 1) / ranks * ranks);
 		e.idles |= b->grid[i] % ranks != 0;
 	}
@@ -455,14 +453,14 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	e.acting = estimate_acting(f, b, &e.planes);
 	programs = ceil(all * e.acting);
 	int each = (int)ceil(programs / units);
-	e.fetched = e.acting < 1 && e.parted && e.ranks <= 1 ? programs / units : 0;
-	e.turns = e.acting < 1 && e.parted && e.ranks > 1 ? all / units : 0;
+	e.fetched = e.acting < 1 && e.parted && e.cluster.ranks <= 1 ? programs / units : 0;
+	e.turns = e.acting < 1 && e.parted && e.cluster.ranks > 1 ? all / units : 0;
 	e.warps = e.warps > 0 ? e.warps : 4;
 	e.stages = e.stages > 0 ? e.stages : STAGES_MOST;
 	if (!estimate_find_form(&e))
 		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
 		    "products does not know padded tiles");
-	bool chain = dots_are_chained(f, f->body), joins_few = e.stream && e.ranks <= 1 && 2 * programs <= units;
+	bool chain = dots_are_chained(f, f->body), joins_few = e.stream && e.cluster.ranks <= 1 && 2 * programs <= units;
 	e.scratch = joins_few ? PARTS_CACHED : 0;
 	const char *reason = use_all(&e, chain, each);
 	if (reason)
@@ -475,7 +473,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	}
 	int together = resident(&e);
 	bool is_few = each < 2 && !e.restarts && !e.stream &&
-	    (e.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
+	    (e.cluster.ranks <= 1 || programs < PAIRS_LEAST * t->rates->multiprocessors);
 	if ((reason = room_reason(&e, is_few, is_plain, together)))
 		return refuse(bill, reason);
 	double groups = FLAT_CHAIN * estimate_flat_groups(&e), nest = e.restarts && e.dots == 1 ? FLAT_NEST : 1;

@@ -3,6 +3,7 @@
 #define TEGULA_ESTIMATE_H
 
 #include "compile/inspect.h"
+#include "ir/derive.h"
 #include "sema/sema.h"
 
 /* Of the kernel as elaborated for `b` and simplified, with the warps and stages of its schedule, on a target that has
@@ -15,8 +16,8 @@ double estimate_trips(const Func *f, const Bound *b, const Op *loop);
 bool estimate_is_guess(const Func *f, const Bound *b, const Op *loop);
 /* The share of elements that lie before the end, of an access in a loop from where data says to where data says. */
 double estimate_inside(const Func *f, const Bound *b, const Op *access);
-/* What a scalar is in the last program, in clusters of `ranks` along that axis; INT64_MIN: not known. */
-int64_t estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along);
+/* What a scalar is in the last program of such clusters; INT64_MIN: not known. */
+int64_t estimate_last(const Func *f, const Bound *b, const Value *v, Cluster c);
 /* In programs at that part of the grid, 0 to 1, in trips at that part of loops. */
 int64_t estimate_at(const Func *f, const Bound *b, const Value *v, double program, double trip);
 /* estimate_launch.c */
@@ -39,18 +40,17 @@ double estimate_half(const Func *f, const Bound *b);
 double estimate_taken(const Func *f, const Bound *b, const Op *branch);
 /* Bytes of tensors that the others would write, as of a product's triangle. */
 double estimate_unwritten(const Func *f, const Bound *b, double acting);
-/* The axis of the grid along which clusters of so many blocks have most of what loops read in common, as pass persist takes
- * it; -1: they share nothing. */
-int estimate_along(Func *f, const Bound *b, int ranks);
+/* Clusters of so many blocks by which loops copy fewest bytes, as pass persist takes them; of one: they share nothing. */
+Cluster estimate_cluster(Func *f, const Bound *b, int ranks);
 /* Of the programs that such clusters run the share that there are; 0 if they share nothing. */
 double estimate_pairs(Func *f, const Bound *b, int ranks);
 /* Is K padded, of operands that no tensor maps bring with zeros behind their rows?  The estimate knows no such products. */
 bool estimate_pads_depth(const Op *dot);
 /* Blocks of that cluster that share copies of what is read. */
-int estimate_sharers(const Op *read, int ranks, int along);
-/* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in a cluster of
- * `ranks` neighbours along that axis. */
-double estimate_lines(const Bound *b, const Op *read, int ranks, int along);
+int estimate_sharers(const Op *read, Cluster c);
+/* Lines of the L2 cache that a block asks for, for each that rows would take if all began at its start; in such a
+ * cluster. */
+double estimate_lines(const Bound *b, const Op *read, Cluster c);
 /* estimate_rounds.c: cycles until one block has what `split` blocks that share a loop leave, of so many bytes each; joins:
  * through memory, and otherwise than by sums. */
 double estimate_join(const Target *t, int split, double bytes, bool joins);
@@ -113,7 +113,7 @@ double estimate_placed(const Target *t, int ranks);
 double estimate_stream_programs(double programs, double multiprocessors, int parts);
 /* Rows of what is read that lie outside of the tensor in the last program, which a cluster's ranks may have added; *share:
  * at least that of the programs which have such rows. */
-double estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share);
+double estimate_outside(Func *f, const Bound *b, const Op *read, Cluster c, double *share);
 /* Lines of the L2 cache that boxes of what is read touch, by those that they would fill: up to 2 where the tensor's rows
  * begin within lines. */
 double estimate_astride(const Bound *b, const Op *read);

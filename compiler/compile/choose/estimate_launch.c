@@ -35,11 +35,10 @@ estimate_multiplies(const Value *read)
 }
 
 int
-estimate_sharers(const Op *read, int ranks, int along)
+estimate_sharers(const Op *read, Cluster c)
 {
 	bool is_tile = read->kind == OP_READ && read->out[0].type->rank == 2;
-	return ranks > 1 && is_tile && cluster_divides(read, ranks) &&
-	    !cluster_varies(read->home->func, along, read) ? ranks : 1;
+	return is_tile && c.ranks > 1 ? cluster_sharers(read->home->func, c, read, &(int){0}) : 1;
 }
 
 static int64_t
@@ -92,9 +91,9 @@ estimate_splits_sectors(const Bound *b, const Op *read)
 }
 
 double
-estimate_lines(const Bound *b, const Op *read, int ranks, int along)
+estimate_lines(const Bound *b, const Op *read, Cluster c)
 {
-	return (1 + (ASTRIDE - 1) * (estimate_astride(b, read) - 1)) / estimate_sharers(read, ranks, along);
+	return (1 + (ASTRIDE - 1) * (estimate_astride(b, read) - 1)) / estimate_sharers(read, c);
 }
 
 /* Of the tensor, with what the access merges with dimension d. */
@@ -110,7 +109,7 @@ extent_of(const Bound *b, const Op *access, int d)
 /* What moves with the loop is not known, and counts as inside; boxes that lie outside as a whole bring other rows
  * (plan_map.c). */
 static double
-rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along)
+rows_outside(const Func *f, const Bound *b, const Op *read, Cluster c)
 {
 	const Value *tensor = read->in[0];
 	int at[KERNEL_RANK];
@@ -119,7 +118,7 @@ rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along
 		return 0;
 	access_dims(read, at);
 	for (int d = 0; d < tensor->type->rank - 1; d++) {
-		int64_t begin = estimate_last(f, b, read->in[1 + d], ranks, along);
+		int64_t begin = estimate_last(f, b, read->in[1 + d], c);
 		int64_t extent = attr_index(read)[d] == 'p' ? read->out[0].type->extent[at[d]] : 0;
 		if (extent && begin != INT64_MIN)
 			rows += (double)(MAX(begin + extent - extent_of(b, read, d), 0) % MAP_ROWS);
@@ -128,38 +127,41 @@ rows_outside(const Func *f, const Bound *b, const Op *read, int ranks, int along
 }
 
 double
-estimate_outside(Func *f, const Bound *b, const Op *read, int ranks, int along, double *share)
+estimate_outside(Func *f, const Bound *b, const Op *read, Cluster c, double *share)
 {
-	double rows = rows_outside(f, b, read, ranks, along);
+	double rows = rows_outside(f, b, read, c);
 	for (int i = 0; i < b->naxis && rows > 0; i++)
 		if (cluster_varies(f, i, read))
 			*share = MAX(*share, 1.0 / (double)MAX(b->grid[i], 1));
 	return rows;
 }
 
-int
-estimate_along(Func *f, const Bound *b, int ranks)
+static double
+saved_bytes(const void *data, Cluster c)
 {
-	int64_t most = 0;
-	int along = -1;
-	for (int d = 0, few = assumption_short_axes(b, ranks); d < b->naxis; d++) {
-		int64_t bytes = 0;
-		for (const Op *op = f->body->first; op && b->grid[d] > 1 && !(few >> d & 1); op = op_after(op, f->body))
-			if (op->kind == OP_READ && op->home->parent && estimate_sharers(op, ranks, d) > 1)
-				bytes += tile_bytes(op->out[0].type);
-		if (bytes > most)
-			along = d;
-		most = MAX(bytes, most);
-	}
-	return along;
+	const Func *f = data;
+	double bytes = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		if (op->kind == OP_READ && op->home->parent)
+			bytes += (double)tile_bytes(op->out[0].type) * (1 - 1.0 / estimate_sharers(op, c));
+	return bytes;
+}
+
+Cluster
+estimate_cluster(Func *f, const Bound *b, int ranks)
+{
+	const Cluster best = cluster_best(f, ranks, assumption_short_axes(b, ranks), saved_bytes, f);
+	return best.ranks ? best : (Cluster){1, 0, 1};
 }
 
 double
 estimate_pairs(Func *f, const Bound *b, int ranks)
 {
-	int along = estimate_along(f, b, ranks);
-	int64_t n = along < 0 ? 0 : b->grid[along];
-	return (double)n / (double)((n + ranks - 1) / ranks * ranks + (along < 0));
+	const Cluster c = estimate_cluster(f, b, ranks);
+	double share = c.ranks > 1, n;
+	for (int d = 0; d < b->naxis; d++)
+		n = (double)b->grid[d], share *= n / (ceil(n / cluster_on(c, d)) * cluster_on(c, d));
+	return share;
 }
 
 /* Of the tensor that parameter i is, as sectors of memory have them; 0: it is none. */
@@ -384,23 +386,13 @@ least_bytes(const Launch *l, double programs, const LineCosts *lines)
 	return sum;
 }
 
-/* The axis along which a block's programs are neighbours. */
-static int
-axis_together(const Func *f)
-{
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_PROGRAM_AT && attr_ranks(op) > 1)
-			return (int)attr_along(op);
-	return 0;
-}
-
 /* Those that run twice at the end of that axis count too, those that leave before their products do not. */
 static double
 launch_programs(const Func *f, const Bound *b)
 {
 	double programs = 1, planes, acting = estimate_acting(f, b, &planes);
 	int64_t together = programs_together(f);
-	int along = axis_together(f);
+	int along = MAX(func_cluster_axis(f), 0);
 	for (int i = 0; i < b->naxis; i++)
 		programs *= (double)MAX(i != along ? b->grid[i] : (b->grid[i] + together - 1) / together * together, 1);
 	return ceil(programs * acting) * (f->naxis > b->naxis ? f->added : 1) * MAX(f->stream ? 1 : f->schedule.split, 1);

@@ -211,7 +211,7 @@ estimate_made_trip(const Estimate *e, const Use *u, double busy)
 		return busy;
 	double slots = e->stages <= 2 ? TWO_SLOTS : e->stages == 3 ? THREE_SLOTS : 0;
 	double wait = ROLES_WAIT * MAX(e->made_steps, STEPS_LEAST) + e->made_wait + slots +
-	    (e->ranks > 1 ? CLUSTER_WAIT : 0);
+	    (e->cluster.ranks > 1 ? CLUSTER_WAIT : 0);
 	return MAX(busy, (u->products + e->made) / groups + wait);
 }
 

@@ -375,7 +375,7 @@ add_filled(Estimate *e, const Op *op, int dim, Use *u)
 /* Fitted with estimate_product.c: cycles of a line and of a row outside, and bytes of rows that begin within lines, which
  * count where they are asked for.  Lines that others of its cluster ask for a block takes in all the same. */
 static void
-add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
+add_boxes(Estimate *e, Op *op, Cluster c, bool in_loop, Use *u)
 {
 	static const double LINE_CYCLES = 1.58, OUTSIDE_CYCLES = 1.2, ASTRIDE_BYTES = 1.79, SECTOR_BYTES = 0.9;
 	static const double BROUGHT_LINES = 0.85;
@@ -384,7 +384,7 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 	if (t->rank < 2)
 		return;
 	double each = e->edges > 0 ? ceil(row / line) : estimate_row_lines(op, row), lines = bytes_of(t) / row * each;
-	double asked = 1.0 / estimate_sharers(op, ranks, e->along), astride = estimate_astride(e->b, op);
+	double asked = 1.0 / estimate_sharers(op, c), astride = estimate_astride(e->b, op);
 	double more = (ASTRIDE_BYTES - 1) * (astride - 1) + (estimate_splits_sectors(e->b, op) ? SECTOR_BYTES : 0);
 	e->mapped &= !in_loop || !map_reason(op, e->t);
 	bool is_padded = !is_power_of_two(t->extent[t->rank - 1]);      /* each row of a box ends outside */
@@ -393,7 +393,7 @@ add_boxes(Estimate *e, Op *op, int ranks, bool in_loop, Use *u)
 	u->moved += line * lines * asked * (1 + more);
 	if (in_loop)
 		u->outside += OUTSIDE_CYCLES * ceil(row / line) *
-		    estimate_outside((Func *)e->f, e->b, op, ranks, e->along, &e->edges);
+		    estimate_outside((Func *)e->f, e->b, op, c, &e->edges);
 }
 
 /* A conversion to what is written, which each product has: the time of those without more has it. */
@@ -428,14 +428,14 @@ estimate_op(Estimate *e, Op *op, bool in_loop, Use *u)
 		e->is_narrow = MIN(t->extent[t->rank - 2], t->extent[t->rank - 1]) <= NARROW;
 	} else if (op->kind == OP_READ || op->kind == OP_LOAD) {
 		double bytes = bytes_of(op->out[0].type);
-		int ranks = in_loop ? e->ranks : 1;
-		u->l2 += (bytes * estimate_lines(e->b, op, ranks, e->along) + estimate_beside_pieces(e->b, e->t, op)) /
+		const Cluster c = in_loop ? e->cluster : (Cluster){1, 0, 1};
+		u->l2 += (bytes * estimate_lines(e->b, op, c) + estimate_beside_pieces(e->b, e->t, op)) /
 		    e->t->rates->l2_rate;
-		u->asked += bytes / estimate_sharers(op, ranks, e->along) / e->t->rates->l2_rate;
+		u->asked += bytes / estimate_sharers(op, c) / e->t->rates->l2_rate;
 		u->shared += bytes / SHARED_RATE;
 		u->read += bytes / SHARED_RATE;
 		u->common += in_loop && is_common(e, op) ? bytes : 0;
-		add_boxes(e, op, ranks, in_loop, u);
+		add_boxes(e, op, c, in_loop, u);
 		double alone = alone_elements(op);
 		double looks = alone > 0 ? alone * count_said(op) * ELEMENT_OPS / LANES : 0;
 		u->arithmetic += looks;

@@ -28,7 +28,7 @@ typedef struct Estimate {
 	int warps, stages;
 	int split;                                      /* blocks that share a program's loop of sums */
 	int stream;                                     /* that share one of the last programs of persistent blocks; 0 */
-	int ranks, along;                               /* blocks of a cluster that share copies; programs' axis */
+	Cluster cluster;                                /* whose blocks share copies */
 	double acting;                                  /* the share of programs that do not leave early */
 	double fetched;                                   /* programs that stay which a block fetches, in the mean; 0 */
 	double planes;                                  /* of the grid, over which what stays is numbered; 0: none */

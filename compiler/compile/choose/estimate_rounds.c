@@ -148,7 +148,7 @@ estimate_groups_reason(const Estimate *e, bool is_plain)
 {
 	enum { DEEP = 12, SIDE = 128, WARPGROUP = 4 };
 	const Op *dot = block_find(e->f->body, OP_DOT), *loop = dot ? dot->home->parent : NULL;
-	bool is_alone = e->split <= 1 && !e->stream && e->acting >= 1 && e->ranks <= 1;
+	bool is_alone = e->split <= 1 && !e->stream && e->acting >= 1 && e->cluster.ranks <= 1;
 	if (!e->parted || !is_plain || !is_alone || e->adds_apart || e->dots != 1)
 		return "groups of consumers (pingpong) are modelled for one product in roles, by tensor maps, of blocks "
 		    "by themselves";

@@ -34,14 +34,14 @@ typedef struct Scalars {
 	bool starts;                                    /* it is where a loop starts: nothing lies before a least number */
 	const Value *end;                               /* of a loop that data bounds, and what that counts as; or NULL */
 	int64_t reach;
-	int ranks, along;                               /* of the last, of clusters */
+	Cluster cluster;                                /* whose last it is; of no blocks: of one */
 	double trip;                                    /* of all, 0 to 1; 0: the middle one */
 } Scalars;
 
 static int64_t
 program_of(const Scalars *s, int axis)
 {
-	int64_t n = s->b->grid[axis], ranks = axis == s->along ? MAX(s->ranks, 1) : 1;
+	int64_t n = s->b->grid[axis], ranks = s->cluster.ranks ? cluster_on(s->cluster, axis) : 1;
 	return s->is_last ? (n + ranks - 1) / ranks * ranks - 1 : (int64_t)(s->at * (double)n);
 }
 
@@ -328,9 +328,9 @@ estimate_is_guess(const Func *f, const Bound *b, const Op *loop)
 }
 
 int64_t
-estimate_last(const Func *f, const Bound *b, const Value *v, int ranks, int along)
+estimate_last(const Func *f, const Bound *b, const Value *v, Cluster c)
 {
-	const Scalars s = {.f = f, .b = b, .is_last = true, .ranks = ranks, .along = along};
+	const Scalars s = {.f = f, .b = b, .is_last = true, .cluster = c};
 	return scalar(&s, v, INT64_MIN, DEPTH);
 }
 

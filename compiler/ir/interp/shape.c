@@ -3,6 +3,7 @@
  *
  *     extract %a, %s, %t {index = "pi"} : f32[8]      =>  from = {0}, step = {1}, start = {s, t}
  *     flip %a {axis = 1} : f32[4, 8]                  =>  from = {0, 1}, step = {1, -1}, start = {0, 7} */
+#include "ir/derive.h"
 #include "ir/interp/run.h"
 
 #include <string.h>
@@ -84,14 +85,15 @@ DEFINE_AS(SPLIT_COUNT, give_i64(w, op, 1))
 static int64_t
 position(const Worker *w, const Op *op, int64_t *at, int axis)
 {
-	int64_t ranks = attr_ranks(op), rank = *at % ranks, n = 1;
+	const Cluster c = program_cluster(op);
+	int64_t rank = *at % c.ranks, n = 1;
 
-	*at /= ranks;
+	*at /= c.ranks;
 	for (int d = 0; d <= axis; d++) {
 		n = MAX(w->grid[d], 1);
-		int64_t each = d == attr_along(op) ? ranks : 1, clusters = (n + each - 1) / each;
+		int64_t each = cluster_on(c, d), clusters = (n + each - 1) / each;
 		if (d == axis)
-			*at = *at % clusters * each + (each > 1 ? rank : 0);
+			*at = *at % clusters * each + rank / cluster_apart(c, d) % each;
 		else
 			*at /= clusters;
 	}
@@ -104,18 +106,21 @@ DEFINE(PROGRAM_AT)
 
 	if (attr_known(op))
 		return give_i64(w, op, at);
-	int64_t ranks = attr_ranks(op), n = position(w, op, &at, (int)attr_axis(op));
+	int axis = (int)attr_axis(op);
+	int64_t n = position(w, op, &at, axis);
 
-	if (attr_axis(op) == attr_along(op) && ranks > 1)
-		at = MIN(at, n - 1);
-	return give_i64(w, op, at);
+	return give_i64(w, op, cluster_on(program_cluster(op), axis) > 1 ? MIN(at, n - 1) : at);
 }
 
 DEFINE(PROGRAM_EXISTS)
 {
-	int64_t at = value_i64(w, op->in[0]), n = position(w, op, &at, (int)attr_along(op));
-	bool exists = at < n;
+	const Cluster c = program_cluster(op);
+	bool exists = true;
 
+	for (int d = 0; d < MAX_AXES; d++) {
+		int64_t at = value_i64(w, op->in[0]);
+		exists &= position(w, op, &at, d) > at || cluster_on(c, d) == 1;
+	}
 	memcpy(value_at(w, &op->out[0]), &exists, sizeof exists);
 	return true;
 }

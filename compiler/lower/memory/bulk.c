@@ -15,6 +15,8 @@
  *     tensor_multi_2 slot + 16384 * rank,        map, bar, 3, n + 128 * rank,      k
  *     tensor_multi_2 slot + 16384 * rank + 8192, map, bar, 3, n + 128 * rank + 64, k
  *
+ * {mask} is of rank 0: where it is not the whole cluster, that of another rank begins as many bits further up.
+ *
  * Of a copy of windows (letters w) the hardware goes on from the first window itself, at an offset that loops move:
  *
  *     window_load_4 slot, map, bar, c, w, h, n, s, r
@@ -24,6 +26,7 @@
  * The hardware counts whole boxes at the mbarrier, also what is outside of the tensor: the slot's bytes in all.  A send is
  * the same with tensor_store, or tensor_add where it has an {fn}, and a group of its own, for which the thread waits by a
  * sent. */
+#include "ir/derive.h"
 #include "lower/lower.h"
 
 #include "pass/layout/axis.h"
@@ -59,6 +62,7 @@ typedef struct Boxes {
 	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
 	Reg base, bar, start[KERNEL_RANK];              /* start: by the map's dimensions */
 	Reg param, last;                                /* the map; that of the last box along a row, if it is narrower */
+	Reg ranks;                                      /* of a multicast copy: blocks that it goes to */
 	Reg moved[WINDOW_RANK];                         /* of a copy of windows, by the map's dimensions from 1 on */
 } Boxes;
 
@@ -108,7 +112,7 @@ issue(Lower *l, const Boxes *x, int number)
 		return false;
 	int64_t bytes = box_offset(x, at);
 	if (is_shared)
-		in[3] = lower_i32(l, attr_mask(x->op));
+		in[3] = x->ranks;
 	in[0] = bytes ? thread_pointer(l->b, x->base, lower_i32(l, bytes)) : x->base;
 	PrimKind load = is_shared ? PRIM_TENSOR_MULTI_1 : PRIM_TENSOR_LOAD_1;
 	PrimKind one = m->is_added ? PRIM_TENSOR_ADD_1 : m->is_stored ? PRIM_TENSOR_STORE_1 : load;
@@ -182,14 +186,30 @@ take_share(Lower *l, Boxes *x, int i, Reg number)
 	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, number, lower_i32(l, each)));
 }
 
+/* Of the blocks that a multicast copy goes to, the number of this one; x->ranks becomes their mask. */
+static Reg
+number_in_mask(Lower *l, Boxes *x)
+{
+	int64_t mask = attr_mask(x->op);
+	int apart = mask_apart(mask), n = x->map.ranks;
+	Reg rank, number, first;
+	thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rank, 1);
+	x->ranks = lower_i32(l, mask);
+	if (apart == 1 && n >= func_cluster(l->f))
+		return rank;
+	number = apart > 1 ? lower_op2(l, THREAD_LSHR, rank, lower_i32(l, log2_floor(apart))) : rank;
+	number = lower_op2(l, THREAD_AND, number, lower_i32(l, n - 1));
+	first = lower_op2(l, THREAD_SUB, rank, lower_op2(l, THREAD_MUL, number, lower_i32(l, apart)));
+	x->ranks = lower_op2(l, THREAD_SHL, x->ranks, first);
+	return number;
+}
+
 /* The boxes of the block's rank, or of the warp, which are numbered along the tile's first dimension first. */
 static void
 take_shares(Lower *l, Boxes *x)
 {
 	int left = x->map.ranks;
-	Reg rest = l->warp;
-	if (!x->map.is_stored)
-		thread_prim(l->b, PRIM_CLUSTER_RANK, NULL, 0, NULL, 0, &rest, 1);
+	Reg rest = x->map.is_stored ? l->warp : number_in_mask(l, x);
 	for (int i = x->map.rank - 1; i >= 0; i--) {
 		int n = x->map.shares[i];
 		if (n <= 1)

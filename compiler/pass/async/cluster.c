@@ -4,13 +4,15 @@
  *     a[pm * 128 +: 128, k +: 64]                     copies its own           copies its own
  *     b[k +: 64, pn * 256 +: 256]                     copies half to both      copies half to both
  *
- * The axis is the one along which most bytes are common, of those with programs for all blocks.  A read is common if its
- * indices do not depend on that axis, nor on memory that the kernel writes, and its loop runs as often in all blocks.
- * Copies and arrivals then cross blocks, which therefore must step through slots alike: a block past the end of the axis
+ * Blocks lie along one axis or along the first two, where four are 2 x 2 and each copies half of both operands to the one
+ * beside it: in the way by which fewest bytes are copied, of those with programs for all blocks.  A read is common if its
+ * indices do not depend on an axis, nor on memory that the kernel writes, and its loop runs as often in all blocks.
+ * Copies and arrivals then cross blocks, which therefore must step through slots alike: a block past the end of an axis
  * runs as its peers do (persist.c), and what it would do to memory must stand where it can be left out. */
 #include "model/model.h"
 #include "pass/async/pipeline.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_BLOCKS = 8 };                               /* of a portable cluster: CUDA C++ Programming Guide */
@@ -105,9 +107,12 @@ cluster_varies(Func *f, int axis, const Op *read)
 }
 
 bool
-cluster_steps_alike(Func *f, int axis, const Op *loop)
+cluster_steps_alike(Func *f, Cluster c, const Op *loop)
 {
-	return !loop_varies(f, f->module->cx->tmp, axis, loop);
+	for (int d = 0; d < MAX_AXES; d++)
+		if (cluster_on(c, d) > 1 && loop_varies(f, f->module->cx->tmp, d, loop))
+			return false;
+	return true;
 }
 
 /* A part has whole periods of the swizzle, of 8 rows. */
@@ -124,6 +129,21 @@ cluster_divides(const Op *read, int ranks)
 	return rows % (8 * ranks) == 0;
 }
 
+int
+cluster_sharers(Func *f, Cluster c, const Op *read, int *apart)
+{
+	int n = 1;
+	*apart = 1;
+	for (int i = 0; i < 2; i++) {
+		int axis = i ? 1 - c.along : c.along, on = i && c.beside == 1 ? 1 : cluster_on(c, axis);
+		if (on == 1 || cluster_varies(f, axis, read))
+			continue;
+		*apart = n == 1 ? cluster_apart(c, axis) : *apart;
+		n *= on;
+	}
+	return n > 1 && cluster_divides(read, n) ? n : 1;
+}
+
 bool
 has_warpgroup_product(const Block *b)
 {
@@ -132,15 +152,15 @@ has_warpgroup_product(const Block *b)
 
 /* ---- before there is a loop over programs ---- */
 
-/* In a loop of products, or a nest of such, that runs as often in programs along the axis? */
+/* In a loop of products, or a nest of such, that runs as often in all of a cluster's programs? */
 static bool
-is_in_common_loops(Func *f, int axis, const Op *read)
+is_in_common_loops(Func *f, Cluster c, const Op *read)
 {
 	const Op *loop = read->home->parent;
 	if (!loop || loop->kind != OP_FOR || !has_warpgroup_product(read->home))
 		return false;
 	for (; loop; loop = loop->home->parent)
-		if (loop->kind != OP_FOR || loop_varies(f, f->module->cx->tmp, axis, loop))
+		if (loop->kind != OP_FOR || !cluster_steps_alike(f, c, loop))
 			return false;
 	return true;
 }
@@ -157,16 +177,22 @@ read_bytes(const Op *read)
 	return dtype_bytes(t->elem, n);
 }
 
-/* Bytes that an iteration of the kernel's loops reads alike in programs along the axis, in parts for each block. */
-static int64_t
-common_bytes(Func *f, const Target *t, int axis)
+typedef struct Kernel {
+	Func *f;
+	const Target *t;
+} Kernel;
+
+/* Bytes of an iteration of the kernel's loops that a block need not copy, as others of the cluster do. */
+static double
+saved_bytes(const void *data, Cluster c)
 {
-	int64_t n = 0;
-	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
-		if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, t) &&
-		    cluster_divides(op, f->schedule.ctas) && is_in_common_loops(f, axis, op) &&
-		    !read_varies(f, f->module->cx->tmp, axis, op))
-			n += read_bytes(op);
+	const Kernel *k = data;
+	double n = 0;
+	int apart;
+	for (const Op *op = k->f->body->first; op; op = op_after(op, k->f->body))
+		if (op->kind == OP_READ && op->out[0].type->rank == 2 && !access_map_reason(op, k->t) &&
+		    is_in_common_loops(k->f, c, op))
+			n += (double)read_bytes(op) * (1 - 1.0 / cluster_sharers(k->f, c, op, &apart));
 	return n;
 }
 
@@ -208,11 +234,36 @@ effects_reason(const Func *f)
 	return NULL;
 }
 
-const char *
-cluster_axis(const Func *func, const Target *t, int *along)
+static bool
+has_programs(int short_axes, int axis, int n)
 {
-	Func *f = func->body->func;
-	int64_t most = 0;
+	return n == 1 || !(short_axes >> (CLUSTER_SIZES * axis + log2_floor(n) - 1) & 1);
+}
+
+Cluster
+cluster_best(const Func *f, int ranks, int short_axes, ClusterSaved saved, const void *data)
+{
+	Cluster best = {0};
+	double most = 0;
+	for (int beside = 1; beside < ranks; beside *= 2)
+		for (int d = 0; d < f->naxis && (beside == 1 || (d == 0 && f->naxis > 1)); d++) {
+			const Cluster c = {ranks, d, beside};
+			int uneven = short_axes >> (beside > 1 ? CLUSTER_SIZES * MAX_AXES : 0);
+			bool fits = has_programs(short_axes | uneven, d, ranks / beside) &&
+			    (beside == 1 || has_programs(short_axes | uneven, 1 - d, beside));
+			double bytes = fits ? saved(data, c) : 0;
+			best = bytes > most ? c : best;
+			most = fmax(bytes, most);
+		}
+	return best;
+}
+
+const char *
+cluster_choose(const Func *func, const Target *t, Cluster *out)
+{
+	const Kernel k = {func->body->func, t};
+	const Func *f = k.f;
+	int short_axes = f->short_axes;
 	if (f->schedule.ctas > MOST_BLOCKS)
 		return "chips place at most 8 blocks in a cluster";
 	if (f->schedule.split > 1 && (!f->schedule.persistent || block_find(f->body, OP_SPLIT_MEET)))
@@ -221,25 +272,27 @@ cluster_axis(const Func *func, const Target *t, int *along)
 		return "blocks of a cluster share copies of kernels that are parted into roles (specialize)";
 	if (!has_warpgroup_product(f->body))
 		return "it has no product of warpgroups, whose operands blocks could share";
-	for (int d = 0; d < f->naxis; d++) {
-		bool is_short = has_one_program(f, d) || (f->short_axes >> d & 1);
-		int64_t bytes = is_short ? 0 : common_bytes(f, t, d);
-		if (bytes > most)
-			*along = d;
-		most = MAX(bytes, most);
-	}
-	return most ? effects_reason(f) : "programs that are neighbours on the grid have no operand in common, or none "
-			    "whose rows are a multiple of 8 for each block";
+	for (int d = 0; d < f->naxis; d++)
+		short_axes |= has_one_program(f, d) ? ((1 << CLUSTER_SIZES) - 1) << CLUSTER_SIZES * d : 0;
+	const Cluster best = cluster_best(f, f->schedule.ctas, short_axes, saved_bytes, &k);
+	if (!best.ranks)
+		return "programs that are neighbours on the grid have no operand in common, or none whose rows are a "
+		       "multiple of 8 for each block";
+	const char *why = effects_reason(f);
+	*out = why ? *out : best;
+	return why;
 }
 
 double
 cluster_share(const Func *f, const int64_t *grid)
 {
 	const Op *at = cluster_program(f->body);
-	if (!at)
-		return 0;
-	int64_t n = grid[attr_along(at)], ranks = attr_ranks(at);
-	return (double)n / (double)((n + ranks - 1) / ranks * ranks);
+	double share = at ? 1 : 0;
+	for (int d = 0; at && d < f->naxis; d++) {
+		int64_t n = grid[d], on = cluster_on(program_cluster(at), d);
+		share *= (double)n / (double)((n + on - 1) / on * on);
+	}
+	return share;
 }
 
 /* ---- the loop's copies ---- */
@@ -257,17 +310,17 @@ cluster_find_shared(Pipeline *p)
 		p->f->cluster_reason = "the loop that copies is within another of the program";
 		return;
 	}
-	p->along = (int)attr_along(at);
-	if (!loop_varies(p->f, p->tmp, p->along, p->loop))
-		for (int i = 0; i < p->reads.n; i++) {
-			Staged *s = &p->reads.at[i];
-			s->is_shared = s->is_bulk && cluster_divides(s->read, (int)attr_ranks(at)) &&
-			    !read_varies(p->f, p->tmp, p->along, s->read);
-			n += s->is_shared;
-			all += read_bytes(s->read);
-			common += s->is_shared ? read_bytes(s->read) : 0;
-		}
-	p->ranks = n ? (int)attr_ranks(at) : 0;
+	const Cluster c = program_cluster(at);
+	for (int i = 0; i < p->reads.n && cluster_steps_alike(p->f, c, p->loop); i++) {
+		Staged *s = &p->reads.at[i];
+		int apart, sharers = s->is_bulk ? cluster_sharers(p->f, c, s->read, &apart) : 1;
+		for (int rank = 0; rank < sharers && sharers > 1; rank++)
+			s->shared |= INT64_C(1) << rank * apart;
+		n += sharers > 1;
+		all += read_bytes(s->read);
+		common += sharers > 1 ? read_bytes(s->read) : 0;
+	}
+	p->ranks = n ? c.ranks : 0;
 	p->f->cluster_common = n ? (double)common / (double)all : 0;
 	if (!n)
 		p->f->cluster_reason = "no operand of the loop is in common";

@@ -199,10 +199,10 @@ pipeline_access(Pipeline *p, Builder *b, const Staged *s, OpKind kind, Value *sl
 		if (op_attr(read, kept[i]) && (kind == OP_READ || kept[i] != ATTR_CACHE))
 			attr[n++] = *op_attr(read, kept[i]);
 	if (kind == OP_COPY)
-		attr[n++] = attr_new_kind(p->m, s->is_shared ? "multicast" : s->is_bulk ? "bulk" : s->is_counted ? "counted"
+		attr[n++] = attr_new_kind(p->m, s->shared ? "multicast" : s->is_bulk ? "bulk" : s->is_counted ? "counted"
 		                                                                                   : "cp_async");
-	if (kind == OP_COPY && s->is_shared)
-		attr[n++] = attr_new_mask(p->m, (INT64_C(1) << p->ranks) - 1);
+	if (kind == OP_COPY && s->shared)
+		attr[n++] = attr_new_mask(p->m, s->shared);
 	if (kind == OP_COPY && (s->is_bulk || s->is_counted)) {
 		in[nin++] = p->full;
 		in[nin++] = slot->def->in[1];

@@ -19,9 +19,9 @@
  * Blocks that share a program's loop (pass split_k) count what they have by program, so each runs one: the loop is from %1
  * to %1 + 1, and what follows parts it into roles as any other.
  *
- * With {ranks} the blocks of a cluster take neighbours along one axis, whose operands they can share (cluster.c).  Where
- * the axis is no multiple of the cluster, its last blocks run the last program once more, as their peers wait for their
- * copies and arrivals, and write nothing:
+ * With {ranks} the blocks of a cluster take neighbours along one axis, or {beside} of them along another, whose operands
+ * they can share (cluster.c).  Where an axis is no multiple of the cluster, its last blocks run the last program once more,
+ * as their peers wait for their copies and arrivals, and write nothing:
  *
  *     %m = program_at %p {axis = 0, …, ranks = 2, along = 0}
  *     %real = program_exists %p {ranks = 2, along = 0}
@@ -39,7 +39,7 @@ typedef struct Persist {
 	Value *position[MAX_AXES];
 	bool shares;                                    /* blocks share a program's loop (pass split_k) */
 	bool fetches;                                   /* programs are to be fetched from a counter (pass dynamic) */
-	int ranks, along;                               /* blocks of a cluster, and along which axis their programs lie */
+	Cluster cluster;                                /* or programs that a block runs together */
 } Persist;
 
 /* Scalars of the launch, and what is computed from them. */
@@ -60,8 +60,8 @@ make_loop(Persist *p, Op *first)
 	for (int d = 0; d < p->f->naxis; d++) {
 		Attr axis = attr_new_axis(p->m, d);
 		Value *n = &op_make(&p->before, OP_NUM_PROGRAMS, NULL, 0, &axis, 1, NULL, 0)->out[0];
-		if (p->ranks > 1 && d == p->along) {
-			Value *ranks = build_index(&p->before, p->ranks);
+		if (cluster_on(p->cluster, d) > 1) {
+			Value *ranks = build_index(&p->before, cluster_on(p->cluster, d));
 			n = build2(&p->before, OP_MUL, build2(&p->before, OP_CDIV, n, ranks), ranks);
 		}
 		total = total ? build2(&p->before, OP_MUL, total, n) : n;
@@ -86,10 +86,12 @@ position(Persist *p, int axis, const Op *like)
 	Attr only = attr_new_axis(p->m, axis);
 	Op *op = op_make(&b, OP_PROGRAM_AT, (Value *[]){&p->body->arg[0]}, 1, like ? like->attr : &only,
 	    like ? like->nattr : 1, NULL, 0);
-	if (p->ranks > 1) {
-		attr_set_ranks(p->m, op, p->ranks);
-		attr_set_along(p->m, op, p->along);
+	if (p->cluster.ranks > 1) {
+		attr_set_ranks(p->m, op, p->cluster.ranks);
+		attr_set_along(p->m, op, p->cluster.along);
 	}
+	if (p->cluster.beside > 1)
+		attr_set_beside(p->m, op, p->cluster.beside);
 	op->out[0].name = p->f->axis[axis];
 	return p->position[axis] = &op->out[0];
 }
@@ -132,18 +134,20 @@ static Value *
 make_exists(Persist *p)
 {
 	Builder b = {.m = p->m, .block = p->body, .before = p->body->first, .place = p->loop->place};
-	Attr attr[] = {attr_new_ranks(p->m, p->ranks), attr_new_along(p->m, p->along)};
-	return &op_make(&b, OP_PROGRAM_EXISTS, (Value *[]){&p->body->arg[0]}, 1, attr, 2, NULL, 0)->out[0];
+	Attr attr[] = {attr_new_ranks(p->m, p->cluster.ranks), attr_new_along(p->m, p->cluster.along),
+		attr_new_beside(p->m, p->cluster.beside)};
+	int n = p->cluster.beside > 1 ? 3 : 2;
+	return &op_make(&b, OP_PROGRAM_EXISTS, (Value *[]){&p->body->arg[0]}, 1, attr, n, NULL, 0)->out[0];
 }
 
 /* The blocks of a cluster, if the kernel can have them; why not is noted. */
-static int
-choose_cluster(Func *f, const Target *t, int *along)
+static Cluster
+choose_cluster(Func *f, const Target *t)
 {
-	if (f->schedule.ctas <= 1 || !(t->has & HAS_CLUSTER))
-		return 1;
-	f->cluster_reason = cluster_axis(f, t, along);
-	return f->cluster_reason ? 1 : f->schedule.ctas;
+	Cluster c = {1, 0, 1};
+	if (f->schedule.ctas > 1 && t->has & HAS_CLUSTER)
+		f->cluster_reason = cluster_choose(f, t, &c);
+	return c;
 }
 
 /* The axis of which a block computes several programs as for one (pass batch): its index says so. */
@@ -189,9 +193,9 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 {
 	Persist p = {.m = m, .f = f, .shares = block_find(f->body, OP_SPLIT_MEET)};
 	int together = MAX(f->schedule.coarsen, f->schedule.batch);
-	p.ranks = together > 1 ? together : choose_cluster(f, t, &p.along);
-	p.along = f->schedule.batch > 1 ? batched_axis(f) : p.along;
-	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.ranks) : NULL;
+	p.cluster = together > 1 ? (Cluster){together, 0, 1} : choose_cluster(f, t);
+	p.cluster.along = f->schedule.batch > 1 ? batched_axis(f) : p.cluster.along;
+	f->dynamic_reason = f->schedule.dynamic ? dynamic_reason(f, t, p.cluster.ranks) : NULL;
 	p.fetches = f->schedule.dynamic && !f->dynamic_reason;
 	Op *op = f->body->first;
 
@@ -206,10 +210,10 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 			op_move(op, p.body, NULL);
 	}
 	end_programs(&p);
-	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.ranks > 1 && f->schedule.batch <= 1)
+	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.cluster.ranks > 1 && f->schedule.batch <= 1)
 		guard_effects(&p, make_exists(&p));
 	replace_positions(&p);
-	Value *exists = is_asked || p.ranks > 1 || p.shares ? NULL : order_programs(m, p.loop);
+	Value *exists = is_asked || p.cluster.ranks > 1 || p.shares ? NULL : order_programs(m, p.loop);
 	if (exists)
 		guard_effects(&p, exists);
 	return p.loop;
@@ -262,5 +266,5 @@ pass_persist(Func *f, const Target *t)
 	if (!loop && f->schedule.dynamic)
 		f->dynamic_reason = dynamic_reason(f, t, 1);
 	if (!loop && f->schedule.ctas > 1)
-		choose_cluster(f, t, &(int){0});
+		choose_cluster(f, t);
 }

@@ -28,7 +28,7 @@ typedef struct Staged {
 	bool is_beside;                                 /* threads read it, beside products of warpgroups (rings.c) */
 	bool is_bulk;                                   /* a tensor map serves it, else cp_async */
 	bool is_counted;                                /* whose threads arrive at an mbarrier when it has come */
-	bool is_shared;                                 /* each block of the cluster copies a part of it to all */
+	int64_t shared;                                 /* blocks of rank 0's cluster that copy a part each to all; 0 */
 	int64_t pitch;                                  /* rows of records: bytes from one to the next in a slot, or 0 */
 	int of;                                         /* 1 + the number of the rows of which this is a part, or 0 */
 	int64_t step[1 + MAX_RANK];                     /* of a part: {steps} of the get */
@@ -52,7 +52,7 @@ typedef struct Pipeline {
 	VEC(Staged) reads;
 	int64_t bulk_bytes;                             /* of an iteration's bulk copies; 0: there are none */
 	int nasync;                                     /* reads that cp_async serves in groups */
-	int ranks, along;                               /* of a cluster that shares copies, or 0; along which axis */
+	int ranks;                                      /* of a cluster that shares copies, or 0 */
 	CopyPart part;                                  /* of the reads that pipeline_copies copies */
 	Value *full, *empty;                            /* mbarriers of bulk copies: a slot is filled; free (rings.c) */
 } Pipeline;
@@ -262,8 +262,14 @@ Value *drain_buffer(Builder *b, const Op *of, const Type *tile);
 
 /* cluster.c */
 
-/* The axis of the grid along which programs of a cluster's blocks are neighbours; NULL, or why there are no clusters. */
-const char *cluster_axis(const Func *f, const Target *t, int *along);
+/* How programs of a cluster's blocks are neighbours; NULL, or why there are no clusters. */
+const char *cluster_choose(const Func *f, const Target *t, Cluster *out);
+/* Of so many blocks by which fewest bytes are copied, which `saved` says, of axes that have programs for them
+ * (Func.short_axes); no blocks: by none. */
+typedef double (*ClusterSaved)(const void *data, Cluster c);
+Cluster cluster_best(const Func *f, int ranks, int short_axes, ClusterSaved saved, const void *data);
+/* Its blocks that read the same tile and can copy a part of it each; 1.  *apart: by how much their ranks differ. */
+int cluster_sharers(Func *f, Cluster c, const Op *read, int *apart);
 bool has_warpgroup_product(const Block *b);
 /* Of the programs that a launch in clusters runs, how many are there; 0: no clusters. */
 double cluster_share(const Func *f, const int64_t *grid);
@@ -271,9 +277,9 @@ double cluster_share(const Func *f, const int64_t *grid);
 bool cluster_divides(const Op *read, int ranks);
 /* Do programs that are neighbours along the axis read other tiles? */
 bool cluster_varies(Func *f, int axis, const Op *read);
-/* Does the loop run as often in programs that are neighbours along the axis? */
-bool cluster_steps_alike(Func *f, int axis, const Op *loop);
-/* Which copies go to all blocks of the cluster: those of reads that are the same for programs along the axis. */
+/* Does the loop run as often in all of a cluster's programs? */
+bool cluster_steps_alike(Func *f, Cluster c, const Op *loop);
+/* Which copies go to several blocks of the cluster: those of reads that are the same for their programs. */
 void cluster_find_shared(Pipeline *p);
 /* Around the loop over programs: mbarriers are set up before peers use them, and stay until peers do no more. */
 void cluster_barriers(Module *m, Op *programs);

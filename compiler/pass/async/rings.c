@@ -131,7 +131,7 @@ group_reads(Rings *r, bool share)
 		rows |= is_row, ring->is_beside = is_beside;
 		vec_push(r->p->tmp, &ring->part.reads, *s);
 		ring->part.bulk_bytes += s->is_bulk ? pipeline_bulk_bytes(s->read) : 0;
-		ring->part.ranks = s->is_shared ? r->p->ranks : ring->part.ranks;
+		ring->part.ranks = s->shared ? r->p->ranks : ring->part.ranks;
 	}
 	return !rows || ALL_OF(i, r->n, r->at[i].first == r->at[i].last);
 }

@@ -374,7 +374,9 @@ drop_effects(Parting *p, Op *programs, bool producers)
 }
 
 /* Consumers whose sums take a third of their registers leave a producer with addresses of rows more: 16 rows of two
- * operands spill with 104 (gathered_gram of bench/warps), and so do 116 sums of 232 x 128 with fewer than 200. */
+ * operands spill with 104 (gathered_gram of bench/warps), and so do 116 sums of 232 x 128 with fewer than 200.  They leave
+ * it more too where it finds places on three axes, or multicasts along two: of both 80 bytes spill with 40 registers, and 8
+ * with 48. */
 static Op *
 make_roles(Parting *p)
 {
@@ -383,7 +385,8 @@ make_roles(Parting *p)
 	const Value *out = p->loop->out;
 	const int *regs = (p->gathers ? target_gather_registers : target_role_registers)(p->t, pingpong_warpgroups(p->f));
 	bool few = ALL_OF(i, p->loop->nout, !out[i].layout || SHARE << out[i].layout->in[IN_REGISTER] <= regs[1]);
-	int over = p->gathers && few ? OVER : 0;
+	const Op *at = cluster_program(p->programs->region[0]);
+	int over = at ? OVER * ((program_cluster(at).beside > 1) + (p->f->naxis > 2)) : p->gathers && few ? OVER : 0;
 	Builder b = {.m = p->m, .block = p->f->body, .before = p->programs->next, .place = p->programs->place};
 	const Attr attr[] = {attr_new_warps(p->m, (int64_t[]){WARPGROUP, warps}, 2),
 		attr_new_copies(p->m, (int64_t[]){1, pingpong_groups(p->f)}, 2),

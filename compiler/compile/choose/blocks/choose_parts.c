@@ -85,7 +85,9 @@ inside(const Func *f, const Bound *b, Value *operand)
 		return 1;
 	access_dims(read, at);
 	for (int d = 0; d < tensor->type->rank; d++) {
-		int64_t begin = attr_index(read)[d] == 'p' ? estimate_last(f, b, read->in[1 + d], 1, 0) : INT64_MIN;
+		int64_t begin = INT64_MIN;
+		if (attr_index(read)[d] == 'p')
+			begin = estimate_last(f, b, read->in[1 + d], (Cluster){1, 0, 1});
 		if (begin != INT64_MIN)
 			share *= fmin((double)estimate_dim(b, tensor, d) /
 				(double)(begin + read->out[0].type->extent[at[d]]), 1);

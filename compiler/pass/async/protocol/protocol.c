@@ -19,8 +19,9 @@
  * matter where in a role its waits, reads and arrivals stand: in one loop, or cut apart and moved to the next iteration
  * (skew.c), before a loop or behind it.  What belongs to a ring is found by its mbarriers.
  *
- * In a cluster all its blocks are played: a copy with {mask} brings its part to each of them, and an arrival counts at
+ * In a cluster all its blocks are played: a copy with {mask} brings its part to each of those, and an arrival counts at
  * each.  A barrier of the cluster must stand before and behind the roles, and loops must run as often in each block. */
+#include "ir/derive.h"
 #include "pass/async/pipeline.h"
 #include "pass/async/protocol/trace.h"
 
@@ -133,8 +134,8 @@ end_phase(Barrier *b)
 static uint64_t
 reached(const Agent *a, const Event *e)
 {
-	uint64_t mask = (uint64_t)attr_mask(e->op);
-	return mask ? mask : UINT64_C(1) << a->rank;
+	int64_t mask = attr_mask(e->op);
+	return mask ? (uint64_t)mask_of_rank(mask, a->rank) : UINT64_C(1) << a->rank;
 }
 
 /* ---- what an agent does ---- */
@@ -377,7 +378,7 @@ steps_alike(const Protocol *p, const Op *copy)
 	for (const Op *loop = copy->home->parent; loop && loop != p->roles; loop = loop->home->parent) {
 		const Op *programs = loop->home->parent;
 		const Op *at = programs && programs->kind == OP_FOR ? cluster_program(programs->region[0]) : NULL;
-		if (at && !cluster_steps_alike(f, (int)attr_along(at), loop))
+		if (at && !cluster_steps_alike(f, program_cluster(at), loop))
 			return false;
 	}
 	return true;
@@ -389,11 +390,13 @@ check_peers(Protocol *p, const Func *f)
 {
 	p->ranks = 1;
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
-		if (op->kind != OP_COPY || !attr_mask(op))
+		if ((op->kind != OP_COPY && op->kind != OP_ARRIVE) || !attr_mask(op))
 			continue;
-		p->ranks = 64 - __builtin_clzll((uint64_t)attr_mask(op));
+		p->ranks = MAX(p->ranks, 64 - __builtin_clzll((uint64_t)attr_mask(op)));
 		if (p->ranks > RANKS_MOST)
 			return fails(p, op, "more blocks than a cluster has");
+		if (op->kind != OP_COPY)
+			continue;
 		if (p->roles && !has_cluster_barriers(p))
 			return fails(p, op, "no barrier of the cluster before and after what its blocks share");
 		if (p->roles && !steps_alike(p, op))
