@@ -93,8 +93,9 @@ add_doing(const Explain *s, int line, BillPart p, TextList *all)
 		    (!computes || k != INSPECT_CONVERT) && !ANY_OF(n, all->n, strcmp(all->at[n], l->what) == 0))
 			explain_add(s, all, l->what);
 	}
-	if (computes && all->n < SHOWN)
-		explain_add(s, all, explain_functions(s, line));
+	const char *functions = computes ? explain_functions(s, line) : "";
+	if (all->n < SHOWN && !ANY_OF(n, all->n, strstr(all->at[n], functions)))
+		explain_add(s, all, functions);
 	if (!computes || all->n)
 		return;
 	const char *mix = explain_mix(s, line);
