@@ -95,8 +95,8 @@ thread_wait_late(ThreadModule *m)
 
 /* ---- lines that are copied first ----
  *
- * Copies before the first loop are of lines that the block can ask for before the wait: they come into the second cache
- * while the grids before end.
+ * The first group of copies is of lines that the block can ask for before the wait: they come into the second cache while
+ * the grids before end.
  *
  *     prim grid_wait                              if r80 {                        two grids fit the chip
  *     r5: i32 = load.global [r4]        =>            r81: i32 = peek r4, true
@@ -110,9 +110,9 @@ thread_wait_late(ThreadModule *m)
  * a sequence's length: it is read before the wait for the fetch alone (peek), and once more behind it.  Addresses of what
  * is peeked at follow from the block's place, so that they are inside of their tensor whatever memory holds.
  *
- * Attention of one token over 4096 keys takes 7.6 us on an H200 so, and 8.5 without; 14 lengths and batches 0.85 to 1.00
- * of the time.  Without such an index copies begin right behind the wait, and what is jumped over costs more than it gains:
- * of products of few rows 5.1 us became 5.5, 10.4 11.0, and hardly one got faster. */
+ * Attention of one token over 4096 keys takes 7.5 us on an H200 so, 7.6 with the second group, and 8.5 without; 14 lengths
+ * and batches 0.85 to 1.00 of the time.  Without such an index copies begin right behind the wait, and what is jumped over
+ * costs more than it gains: of products of few rows 5.1 us became 5.5, 10.4 11.0, and hardly one got faster. */
 
 enum { FETCHES_MOST = 64 };                             /* of a thread */
 
@@ -216,12 +216,21 @@ is_copy(const ThreadNode *n)
 	return n->kind == NODE_PRIM && (n->op == PRIM_CP_ASYNC || n->op == PRIM_CP_ASYNC_16 || n->op == PRIM_CP_ASYNC_LINE);
 }
 
-/* Of nodes in order, up to a loop. */
-static void
+/* Behind which nothing is fetched: a loop, and the first group of copies. */
+static bool
+is_end(const ThreadNode *n)
+{
+	return n->kind == NODE_LOOP || n->kind == NODE_WHILE || (n->kind == NODE_PRIM && n->op == PRIM_CP_COMMIT);
+}
+
+/* Of nodes in order; true: up to an end. */
+static bool
 fetch_all(Fetch *f, ThreadNode *const *body, int n, Reg where)
 {
 	enum { TO, FROM, BYTES };
-	for (int i = 0; i < n && f->n < FETCHES_MOST && body[i]->kind != NODE_LOOP && body[i]->kind != NODE_WHILE; i++) {
+	for (int i = 0; i < n && f->n < FETCHES_MOST; i++) {
+		if (is_end(body[i]))
+			return true;
 		ThreadNode *at = body[i];
 		if (is_copy(at) && MAX(early_of(f, at->in[FROM]), early_of(f, at->in[BYTES])) != IS_LATE) {
 			Reg bytes = early_copy(f, at->in[BYTES]), zero = thread_int_const(f->b, REG_I32, 0);
@@ -234,6 +243,7 @@ fetch_all(Fetch *f, ThreadNode *const *body, int n, Reg where)
 			fetch_all(f, at->region[0]->body.at, at->region[0]->body.n, both);
 		}
 	}
+	return f->n == FETCHES_MOST;
 }
 
 static bool
@@ -276,11 +286,11 @@ static void
 fetch_behind(Fetch *f, const ThreadRegion *r, ThreadNode *const *rest, int n)
 {
 	Reg always = thread_int_const(f->b, REG_PRED, 1);
-	fetch_all(f, rest, n, always);
-	for (const ThreadNode *owner = r->owner; owner; owner = owner->home->owner) {
+	bool ends = fetch_all(f, rest, n, always);
+	for (const ThreadNode *owner = r->owner; owner && !ends; owner = owner->home->owner) {
 		const ThreadRegion *outer = owner->home;
 		int at = FIRST_OF(i, outer->body.n, outer->body.at[i] == owner) + 1;
-		fetch_all(f, outer->body.at + at, outer->body.n - at, always);
+		ends = fetch_all(f, outer->body.at + at, outer->body.n - at, always);
 	}
 }
 

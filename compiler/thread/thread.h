@@ -287,7 +287,7 @@ double thread_trips(const ThreadModule *m, const ThreadNode *n);
 
 /* late.c: the wait for the grids before goes behind what touches no memory */
 void thread_wait_late(ThreadModule *m);
-/* and lines copied before the first loop come into the second cache before it, in grids of so many blocks at most */
+/* and lines of the first group of copies come into the second cache before it, in grids of so many blocks at most */
 void thread_fetch_early(ThreadModule *m, int blocks);
 
 /* order.c: an element after the other, where products and what follows hold more registers than there are */
