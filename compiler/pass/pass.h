@@ -71,6 +71,9 @@ const char *check_parted(Func *f, const Target *t, const Op **at);
 const char *check_smem(Func *f, const Target *t, const Op **at);
 /* coalesce.c: a tile of which a thread would hold so much that passes refuse it; NULL: none. */
 const Value *coalesce_too_large(const Func *f, const Target *t);
+/* coalesce_warps.c: of a block, by the tiles' sizes; elements of a line that a thread sorts alone. */
+int coalesce_warps(const Func *f, const Target *t);
+enum { LINE_SHORT = 16 };
 /* smem.c: bytes of shared memory that the function takes as it is. */
 int64_t smem_bytes(Func *f, const Target *t);
 /* What the ops from `first` on, before `end` (NULL: all that come), leave of a block's shared memory before pass
