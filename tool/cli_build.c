@@ -143,7 +143,7 @@ cli_bound_module(const Cli *cli, Kernel *k, const ExampleItem *ex, const char *t
 	if (!ok)
 		return NULL;
 	Open open = {k, ex, given, cli->define.n, args};
-	const ChooseBinding how = {is_given, bind_with, &open, why, why != NULL};
+	const ChooseBinding how = {is_given, bind_with, &open, why, .launches_both = why != NULL};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(&open, NULL, 0, bound))

@@ -62,7 +62,7 @@ const char *
 tune_choice(TglKernel *k, const Binding *b, const ExampleItem *ex, const char *target, Arena *mem)
 {
 	Launch l = {k, b, ex};
-	const ChooseBinding how = {is_fixed, bind, &l, NULL, b->dev != NULL};
+	const ChooseBinding how = {is_fixed, bind, &l, NULL, .launches_both = b->dev != NULL};
 	NamedConst *values;
 	Text t = {0};
 	int n;

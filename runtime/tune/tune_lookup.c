@@ -85,7 +85,7 @@ is_tuned(const Kernel *k, const char *name)
 }
 
 /* Tiles may be chosen that only fit because they divide a dimension (compile/choose/tile): powers of two that do count. */
-enum { WIDE_BITS = 128, CLOSE = 8, DIVIDES_LEAST = 64, DIVIDES_MOST = 512 };
+enum { WIDE_BITS = 128, CLOSE = 8, DIVIDES_LEAST = 64, DIVIDES_MOST = 4096 };
 
 static int64_t
 divisor(int64_t v)

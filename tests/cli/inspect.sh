@@ -655,8 +655,9 @@ expect 0 "read img *u8\[4, 64, 4\] *3 accesses of 8 bytes a thread" inspect gray
 expect 0 "chosen: share = [48]" inspect gray.tgl gray -D BH=4 -D BW=64
 expect 0 "a block for each program, which takes long to start: it has atomic operations" inspect gray.tgl tally
 # all to one place: a line of the L2 cache takes one after the other, unless blocks add up for their programs
-expect 0 "mostly line 8, which is bound by: atomics" inspect gray.tgl tally -D BINS=1 -D persistent=false
-expect 0 "chosen: persistent = true, .*; the default would take [45].. us: atomics" inspect gray.tgl tally -D BINS=1
+expect 0 "mostly line 8, which is bound by: atomics" inspect gray.tgl tally -D B=64 -D BINS=1 -D persistent=false
+expect 0 "chosen: persistent = true, .*; the default would take [45].. us: atomics" inspect gray.tgl tally -D B=64 -D BINS=1
+expect 0 "chosen: B = [1-4]...; the default would take [45].. us: atomics" inspect gray.tgl tally -D BINS=1 -D persistent=false
 
 # Waiting adds to memory in loops, so that more trips at once are compared; data picks elements of one row, which caches keep.
 cat >rows.tgl <<'END'

@@ -60,7 +60,7 @@ static bool
 choose_for(Case *c, const char *text)
 {
 	Bound b;
-	const ChooseBinding how = {is_fixed, bind, c, NULL, c->launches_both};
+	const ChooseBinding how = {is_fixed, bind, c, NULL, .launches_both = c->launches_both};
 	c->cx = compile_open();
 	Program *p = program_open(c->cx, source_text(c->cx, "<test>", text, strlen(text)));
 	assert_int_equal(c->cx->nerrors, 0);

@@ -30,6 +30,7 @@ typedef struct Open {
 	Kernel *k;
 	const PackSizes *s;
 	ArgInfo *args;
+	bool any_size, relies;                          /* values are to be right for all sizes; they are for some */
 } Open;
 
 static bool
@@ -54,7 +55,7 @@ bind_with(void *user, const NamedConst *more, int n, Bound *out)
 static bool
 bind(Open *o, const Target *t, Bound *out)
 {
-	const ChooseBinding how = {is_given, bind_with, o, NULL, false};
+	const ChooseBinding how = {is_given, bind_with, o, .any_size = o->any_size, .relies = &o->relies};
 	NamedConst *chosen;
 	int n;
 	if (!bind_with(o, NULL, 0, out))
@@ -113,7 +114,7 @@ bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
 {
 	Compile *cx = o->k->program->cx;
 	PackSizes odd = unaligned(o, b, true), even = unaligned(o, b, false);
-	Open as = {o->k, &odd, o->args};
+	Open as = {.k = o->k, .s = &odd, .args = o->args};
 	Bound like;
 	NamedConst *chosen = NULL;
 	int n = 0;
@@ -122,7 +123,7 @@ bind_general(Open *o, const Target *t, const Bound *b, Bound *out)
 	cx->muted++;
 	if (!bind_with(&as, NULL, 0, &like) || !same_derived(o->k, b, &like))
 		as.s = &even;
-	const ChooseBinding how = {is_given, bind_with, &as, NULL, false};
+	const ChooseBinding how = {is_given, bind_with, &as, .any_size = true};
 	bool chooses = bind_with(&as, NULL, 0, &like) && choose_values(o->k, &like, t, &how, cx->mem, &chosen, &n);
 	cx->muted--;
 	return bind_with(o, chosen, chooses ? n : 0, out);
@@ -445,7 +446,7 @@ static bool
 add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 {
 	PackForm f = {.target = t};
-	Open o = {k, s, NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n)};
+	Open o = {.k = k, .s = s, .args = NEW_ARRAY(p->cx->mem, ArgInfo, k->params.n)};
 	Bound aligned;
 	if (!bind(&o, t, &f.bound) || !bind_with(&o, NULL, 0, &aligned) || (!must && !is_small(k, &f.bound, t)))
 		return !must;
@@ -459,6 +460,9 @@ add_target(Pack *p, Kernel *k, const PackSizes *s, const Target *t, bool must)
 	}
 	int level = t == &pack_host ? PACK_GENERAL : s->is_asked ? PACK_EXACT : PACK_WIDE;
 	for (; level <= PACK_GENERAL; level++) {
+		o.any_size = o.relies && level == PACK_WIDE;    /* such a form knows less of what divides the sizes */
+		if (o.any_size && !bind(&o, t, &f.bound))
+			return !must;
 		if (level == PACK_GENERAL && t != &pack_host && !bind_general(&o, t, &aligned, &f.bound))
 			return !must;
 		if (!add_form(p, pk, s, &f, (PackLevel)level, must) && must)

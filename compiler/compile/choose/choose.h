@@ -41,6 +41,8 @@ typedef struct ChooseBinding {
 	void *user;
 	ChooseWhy *why;                                         /* gets what was chosen and what else would take; or NULL */
 	bool launches_both;                                     /* a kernel that computes operands, too */
+	bool any_size;                                          /* the choice has to be right for other divisors, too */
+	bool *relies;                                           /* gets true where it may not be; or NULL */
 } ChooseBinding;
 
 /* Of a kernel with products and tune(...): enumerates the values for compile-time parameters, warps and stages that are not

@@ -59,6 +59,7 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 		Bound once, twice;
 		x->size = times * size;
 		x->written = x->stepped = 0;
+		x->divides = 0;
 		if (!bind_one(how, x->name, x->size, &once) || !bind_one(how, x->name, 2 * x->size, &twice))
 			break;
 		Func *one = elaborate(k, &once, t), *two = elaborate(k, &twice, t);
@@ -172,8 +173,11 @@ tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
 	*s = (Sizes){.programs = (int64_t)choose_programs(b)};
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!tile_opens(x, k, b, t, how, i, which) || !cuts_freely(x, k, t, how, mem))
+		if (!tile_opens(x, k, b, t, how, i, which) || !cuts_freely(x, k, t, how, mem) ||
+		    (x->divides && how->any_size))
 			continue;
+		if (x->divides && how->relies)
+			*how->relies = true;
 		Func *one = elaborate(k, b, t);
 		if (!one)
 			continue;
@@ -223,7 +227,8 @@ can_grow(const Sizes *s, int i, const int64_t *size, const Bound *b, const Targe
 	for (int j = 0; j < s->n; j++)
 		for (int a = 0; a < b->naxis; a++)
 			programs *= s->at[j].count[a] ? (double)s->at[j].size / (double)size[j] : 1;
-	return size[i] < elements_of(&s->at[i], b) && programs > PROGRAMS_EACH * t->rates->multiprocessors;
+	return size[i] < elements_of(&s->at[i], b) && programs > PROGRAMS_EACH * t->rates->multiprocessors &&
+	    (!s->at[i].divides || 2 * size[i] <= s->at[i].divides);
 }
 
 /* Which one to double: dimensions that memory runs along up to a line, of a transposition both; others up to some rows,

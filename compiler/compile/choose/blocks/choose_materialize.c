@@ -110,7 +110,8 @@ choose_both(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *cho
     int *n)
 {
 	ChooseWhy why = {.mem = how->why ? how->why->mem : NULL};
-	const ChooseBinding with = {is_fixed, bind, (void *)how, how->why ? &why : NULL, false};
+	const ChooseBinding with = {is_fixed, bind, (void *)how, how->why ? &why : NULL,
+	    .any_size = how->any_size, .relies = how->relies};
 	Bound whole, made;
 	NamedConst *of;
 	int nof = 0;

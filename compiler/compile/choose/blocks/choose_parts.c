@@ -123,7 +123,8 @@ try_parts(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choos
 {
 	ChooseWhy why = {.mem = how->why ? how->why->mem : NULL};
 	Open open = {how, parts};
-	const ChooseBinding with = {is_fixed, bind, &open, how->why ? &why : NULL, false};
+	const ChooseBinding with = {is_fixed, bind, &open, how->why ? &why : NULL,
+	    .any_size = how->any_size, .relies = how->relies};
 	Bound first, both;
 	NamedConst *of;
 	int nof = 0, n = 0;

@@ -179,7 +179,7 @@ sums_over(const Pair *x, const Value *left, int last, const Value *right, int fi
 
 /* Rows and columns may be parts. */
 static bool
-visit_dot(const Pair *x, const Op *a)
+visit_dot(Pair *x, const Op *a)
 {
 	if (tile_sums_part(x, a))
 		return true;
@@ -335,7 +335,8 @@ visit_atomic(Pair *x, const Op *a)
 		alone = alone && (!x->count[axis] || axis == sums - 1);
 	x->written += alone;
 	if (sums)
-		return joins && strcmp(fn, "add") == 0 && a->out[0].nuses == 0 && !x->leaves && tile_visit_indices(x, a, v);
+		return strcmp(fn, tile_part(x, v)->joins) == 0 && a->out[0].nuses == 0 && !x->leaves &&
+		    tile_visit_indices(x, a, v);
 	return joins && a->out[0].nuses == 0 && x->loops == 0 && tile_visit_write(x, a);
 }
 

@@ -7,7 +7,8 @@
 /* No part; a part along any axis; what a trip of a loop takes. */
 enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
 enum { STEP_MOST = 128, SIDE_MOST = 256, SIDE_WIDE = 512 };     /* of the steps and the sides that the compiler tries */
-enum { TILE_SCALE = 16 };                               /* of a part as large as the size: words of 16 are one of it */
+enum { DIVIDES_MOST = 4096 };                           /* of sizes that divide what is summed over (tune_lookup.c) */
+enum { TILE_SCALE = 256 };                              /* of a part as large as the size: scales of 256 are one of it */
 
 /* Of a value. */
 typedef struct Part {
@@ -18,7 +19,8 @@ typedef struct Part {
 	bool is_local;                                  /* indices within a part, … */
 	int64_t per;                                    /* … over that: heads that share a row; 0: over 1 */
 	bool is_bound;                                  /* a scalar that only the end of a loop may be */
-	int8_t sums;                                    /* the axis + 1 over whose part it is a sum; 0: none */
+	int8_t sums;                                    /* the axis + 1 over whose part it is a sum; 0: none … */
+	const char *joins;                              /* … of which an atomic's fn makes that of several parts */
 	int8_t start;                                   /* AXIS_NONE; else the value is index * times[…] + from */
 	int64_t times[2], number[2];
 	int64_t from;                                   /* less than 0: not known */
@@ -32,6 +34,7 @@ typedef struct Pair {
 	const char *name;                               /* of the parameter */
 	int64_t given, size;                            /* by the header; in the first module, half the second's */
 	int64_t least, most;                            /* that are tried: less than the header's for what ends before */
+	int64_t divides;                                /* sizes up to it divide what is summed over; 0: nothing is */
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
@@ -86,8 +89,8 @@ const Value *tile_place(const Pair *x, const Value *v);
 bool tile_visit_elementwise(const Pair *x, const Op *a);
 /* choose_tile_sums.c: is it a product, or a reduction, that sums over a part alone?  Such a sum, scaled by what programs
  * have in common? */
-bool tile_sums_part(const Pair *x, const Op *a);
-bool tile_sums_along(const Pair *x, const Op *a);
+bool tile_sums_part(Pair *x, const Op *a);
+bool tile_sums_along(Pair *x, const Op *a);
 bool tile_scales_sum(const Pair *x, const Op *a);
 /* choose_tile_shape.c; `drops`: the axis. */
 bool tile_visit_reshape(const Pair *x, const Op *a);

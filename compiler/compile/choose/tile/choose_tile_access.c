@@ -64,16 +64,29 @@ is_extent(const Pair *x, const Value *tensor, int first, int last, const Expr *c
 	return true;
 }
 
-/* D of cdiv(D, B); of cdiv(D, c B), D in parts of c B and cdiv(D, c) in parts of B. */
+/* What cdiv(D, c) or D / c is of; NULL: it is neither. */
+static const Expr *
+divided_by(const Expr *dim, uint64_t *c)
+{
+	bool calls = dim->kind == EX_CALL && tile_is_name(dim->a, "cdiv") && dim->args.n == 2;
+	const Expr *by = calls ? dim->args.at[1].e : dim->kind == EX_BINARY && dim->bin == BIN_DIV ? dim->b : NULL;
+	if (!by || by->kind != EX_INT)
+		return NULL;
+	*c = by->u;
+	return calls ? dim->args.at[0].e : dim->a;
+}
+
+/* D of cdiv(D, B); of cdiv(D, b B), D in parts of b B and cdiv(D, c) in parts of b B / c. */
 bool
 tile_is_cut_by(const Pair *x, const Value *tensor, int first, int last, int axis, int64_t scale)
 {
-	const Expr *count = x->count[axis], *dim = tile_dim(x, tensor, last);
-	if (scale == TILE_SCALE * (int64_t)x->by[axis])
+	const Expr *count = x->count[axis];
+	int64_t whole = TILE_SCALE * (int64_t)x->by[axis];
+	uint64_t c;
+	if (scale == whole)
 		return is_extent(x, tensor, first, last, count);
-	bool is_part = scale == TILE_SCALE && first == last && dim->kind == EX_CALL && dim->a->kind == EX_NAME &&
-	    !dim->a->scope && strcmp(dim->a->name, "cdiv") == 0 && dim->args.n == 2 && dim->args.at[1].e->kind == EX_INT;
-	return is_part && dim->args.at[1].e->u == x->by[axis] && expr_same(dim->args.at[0].e, count);
+	const Expr *of = first == last ? divided_by(tile_dim(x, tensor, last), &c) : NULL;
+	return of && c <= (uint64_t)whole && scale * (int64_t)c == whole && expr_same(of, count);
 }
 
 /* Where dimension i of a tensor's access starts: at a part, whose axis the tile's dimension d has. */

@@ -363,5 +363,6 @@ tile_counts(const Pair *x, const Op *histogram)
 	if (!tile_is_plain(x, v) || axis < 0 || axis == AXIS_STEP || !is_below_behind(x, v, axis, 0))
 		return tile_is_plain(x, v) && axis == AXIS_NONE;
 	tile_part(x, &histogram->out[0])->sums = (int8_t)(axis + 1);
+	tile_part(x, &histogram->out[0])->joins = "add";
 	return true;
 }

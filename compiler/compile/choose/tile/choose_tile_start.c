@@ -134,6 +134,66 @@ tile_place(const Pair *x, const Value *v)
 	return NULL;
 }
 
+/* The least and the greatest that a clamp lets through, in either module. */
+static bool
+clamps_at(const Pair *x, const Op *clamp, int64_t n[2])
+{
+	const Part *p = tile_part(x, clamp->in[1]);
+	if (p->differs)
+		memcpy(n, p->number, sizeof p->number);
+	else if (!value_int(clamp->in[1], &n[0]))
+		return false;
+	else
+		n[1] = n[0];
+	return true;
+}
+
+/* How far behind the part's start a number lies that programs have in common, clamped to what indices within the part are
+ * not; the part's start, or NULL. */
+static const Part *
+gap_from_start(const Pair *x, const Value *v, int64_t extent)
+{
+	int64_t n[2];
+	for (const Op *op = v->def; op; op = op->in[0]->def) {
+		bool clamps = op->kind == OP_MIN || op->kind == OP_MAX;
+		if (op->kind == OP_SUB) {
+			const Part *start = tile_part(x, op->in[1]);
+			bool is_start = start->start >= 0 && !start->is_local && !start->ends && !start->of &&
+			    !start->differs;
+			return is_start && tile_is_plain(x, op->in[0]) && op->in[0]->type->rank == 0 ? start : NULL;
+		}
+		if (op->kind != OP_BROADCAST && op->kind != OP_CAST && !clamps)
+			return NULL;
+		if (op->kind == OP_CAST && !dtype_is_int(op->in[0]->type->elem))
+			return NULL;
+		if (clamps && (!clamps_at(x, op, n) || (op->kind == OP_MAX ? n[0] > -1 || n[1] > -1
+		                                                           : n[0] < extent || n[1] < 2 * extent)))
+			return NULL;
+	}
+	return NULL;
+}
+
+/* Is it element `id` of the row?  `%iota == %id - %p * B` asks so of the elements of a part. */
+static bool
+compares_place(const Pair *x, const Op *a)
+{
+	bool compares = a->kind == OP_EQ || a->kind == OP_NE || a->kind == OP_LT || a->kind == OP_LE || a->kind == OP_GT ||
+	    a->kind == OP_GE;
+	for (int i = 0; i < 2 && compares; i++) {
+		const Part *q = tile_part(x, a->in[i]);
+		int d = q->is_local && !q->per ? FIRST_OF(k, a->out[0].type->rank, q->axis[k] != AXIS_NONE) : -1;
+		if (d < 0 || a->in[i]->type->rank != a->out[0].type->rank)
+			continue;
+		const Part *start = gap_from_start(x, a->in[1 - i], a->in[i]->type->extent[d]);
+		if (!start || start->times[1] != 2 * start->times[0] || q->axis[d] != AXIS_ANY ||
+		    TILE_SCALE * start->times[0] != q->scale[d] * x->size)
+			return false;
+		tile_part(x, &a->out[0])->axis[d] = start->start;
+		return true;
+	}
+	return false;
+}
+
 bool
 tile_visit_elementwise(const Pair *x, const Op *a)
 {
@@ -149,6 +209,8 @@ tile_visit_elementwise(const Pair *x, const Op *a)
 	}
 	if (a->nin != 2)
 		return false;
+	if (compares_place(x, a))
+		return true;
 	if (tile_part(x, a->in[0])->is_local && local_over_number(x, a, tile_part(x, a->in[0])))
 		return true;
 	for (int i = 0; i < 2; i++)
