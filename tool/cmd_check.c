@@ -408,7 +408,8 @@ check_all(Session *s, const PathList *paths, const char *only, uint64_t seed)
 	const char *example = s->cli->value[OPT_EXAMPLE];
 	if (example && t.good + t.wrong + t.failed + t.unchecked == 0 && (!only || t.found)) {
 		json_decref(t.rows);
-		return cli_wrong("there is no example '%s' to check", example);
+		return cli_wrong("there is no example '%s' to check; tegula run --example checks one that is marked bench",
+		    example);
 	}
 	for (int i = 0; i < paths->n && has_facts(s->cli); i++)
 		t.failed += !cli_expect(s->cli, paths->at[i], only, expect_row, &t);
