@@ -284,7 +284,6 @@ void explain_suggest(const Explain *s, Suggestions *all, double us, int part, co
 /* explain_double.c */
 
 const char *explain_doubles(const Explain *s, int line); /* what it computes in f64; "": nothing */
-void explain_double_suggestions(const Explain *s, Suggestions *all);
 
 /* explain_change.c: of one part of the bill */
 

@@ -262,7 +262,6 @@ add_instructions(const Explain *s, Suggestions *all)
 	else
 		add_casts(s, all);
 	explain_angle_suggestions(s, all);
-	explain_double_suggestions(s, all);
 }
 
 static void
