@@ -464,6 +464,7 @@ assumptions_note(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions 
 	 * bench/warps took an H200 72.6 us, cut to 32 bits 74.7.  Programs of products take long, and lack registers:
 	 * one spilled 92 bytes for the inverses. */
 	bool divides = f->naxis > 1 && !ANY_OP(op, f->body, op_family(op) == FAMILY_DOT);
-	f->few_programs = p && p->few_programs && divides;
+	f->few_joined = p && p->few_programs;
+	f->few_programs = f->few_joined && divides;
 	f->short_axes = p ? p->short_axes : 0;
 }

@@ -277,7 +277,7 @@ struct Func {
 	int stream;                                     /* blocks of a persistent kernel that share a program, at most; 0 */
 	bool is_reference;                              /* whole tensors, f64: no limit on tile sizes, one program */
 	int nvalues, nmade;                             /* after func_number; tensors that a kernel before this one makes */
-	bool has_axes, no_windows, few_programs;        /* Value.axis is up to date; no map of windows; 31-bit numbers */
+	bool has_axes, no_windows, few_programs, few_joined;    /* axes hold; no windows; 31-bit numbers; if joined */
 	double cluster_common;                          /* clusters share this part of what a loop's trip copies */
 	const char *split_reason, *parts_reason, *cluster_reason;       /* why no parts of a loop, no clusters; or NULL */
 	const char *coarsen_reason, *batch_reason, *slices_reason, *share_reason; /* why one program a time, a whole loop */

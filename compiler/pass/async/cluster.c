@@ -25,13 +25,22 @@ typedef struct Varying {
 
 static bool varies(Varying *x, const Value *v);
 
-/* A loop's index or what it carries. */
+/* What a branch gives. */
+static bool
+result_varies(Varying *x, const Op *branch, int i)
+{
+	return varies(x, branch->in[0]) ||
+	    ANY_OF(r, branch->nregion, varies(x, branch->region[r]->last->in[i]));
+}
+
+/* A loop's index or what it carries.  Blocks of a cluster run as many programs. */
 static bool
 column_varies(Varying *x, const Op *loop, int i)
 {
 	if (loop->kind != OP_FOR)
 		return true;
-	return ANY_OF(k, 3, varies(x, loop->in[k])) ||
+	bool as_many = i >= 0 && op_is_over_programs(loop);
+	return (!as_many && ANY_OF(k, 3, varies(x, loop->in[k]))) ||
 	    (i >= 0 && (varies(x, loop->in[3 + i]) || varies(x, loop->region[0]->last->in[i])));
 }
 
@@ -47,6 +56,16 @@ is_of_cluster(const Op *op)
 	const Value *of = op->in[0];
 	const Op *loop = of->def ? NULL : of->block->parent;
 	return of->def ? of->def->kind == OP_BLOCK_ID : loop && of->index == 0 && op_is_over_programs(loop);
+}
+
+/* Has the block another program?  The blocks of a cluster have as many. */
+static bool
+is_next(const Op *op)
+{
+	const Op *next = op->kind == OP_LT ? op->in[0]->def : NULL;
+	const Value *number = next && next->kind == OP_ADD && !next->in[0]->def ? next->in[0] : NULL;
+	const Op *programs = number && number->index == 0 ? number->block->parent : NULL;
+	return programs && op_is_over_programs(programs) && next->in[1] == programs->in[2] && op->in[1] == programs->in[1];
 }
 
 /* A scalar of a tensor that the kernel only reads, as the first row of a group: the same wherever its index is. */
@@ -71,8 +90,10 @@ varies(Varying *x, const Value *v)
 		return column_varies(x, op ? op : v->block->parent, op ? v->index : v->index - 1);
 	if (op->kind == OP_PROGRAM_ID || op->kind == OP_PROGRAM_AT)
 		return attr_axis(op) == x->axis;
-	if (is_of_cluster(op))
+	if (is_of_cluster(op) || is_next(op))
 		return false;
+	if (op->kind == OP_IF)
+		return result_varies(x, op, v->index);
 	if ((!op_has(op, PURE) && !reads_constant(op)) || op->nregion || op->kind == OP_BLOCK_ID ||
 	    op->kind == OP_PROGRAM_EXISTS)
 		return true;

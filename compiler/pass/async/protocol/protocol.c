@@ -440,7 +440,7 @@ check_rings(Func *f, const Op **at)
 	if (!slots)
 		return NULL;
 	trace_open(&tracer, f, p.tmp);
-	memcpy(tracer.trips, (int[TRIP_COUNTS]){0, 1, 2, slots - 1, slots, slots + 1}, sizeof tracer.trips);
+	memcpy(tracer.trips, (int[TRIP_COUNTS]){0, 1, -1, 2, slots - 1, slots, slots + 1}, sizeof tracer.trips);
 	for (int i = 0; check_peers(&p, f) && i < TRIP_COUNTS && check_trips(&p, &tracer, i); i++)
 		;
 	*at = p.at;

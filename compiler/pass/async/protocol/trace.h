@@ -46,12 +46,12 @@ typedef struct Course {
 	int trips;
 } Course;
 
-enum { TRIP_COUNTS = 6 };
+enum { TRIP_COUNTS = 7 };
 
 typedef struct Tracer {
 	Func *f;
 	Arena *tmp;
-	int trips[TRIP_COUNTS], first;                  /* what courses are given in turn, from which on */
+	int trips[TRIP_COUNTS], first;                  /* what courses are given in turn; -1: 0 a step before */
 	VEC(Course) courses;
 	VEC(Leaf) leaves;
 	Known *known;                                   /* by Value.id */

@@ -152,7 +152,7 @@ tracer_trips(Tracer *t, const Op *loop)
 	if (tracer_is_near(lo) && tracer_is_near(hi) && tracer_is_near(step) && step > 0 && hi - lo <= SMALL * step)
 		c.trips = hi > lo ? (int)((hi - lo + step - 1) / step) : 0;
 	vec_push(t->tmp, &t->courses, c);
-	return c.trips;
+	return MAX(c.trips, 0);
 }
 
 /* A loop that ends at b may be yet to come. */
@@ -163,6 +163,19 @@ find_course(Tracer *t, const Value *b)
 	for (const Op *op = body->first; op; op = op_after(op, body))
 		if (op->kind == OP_FOR && op->in[1] == b && !value_inside(op->in[0], op->region[0]))
 			tracer_trips(t, op);
+}
+
+/* Another program's loop, which ends at b, too, is asked for its first trip before it comes (pass join). */
+static const Course *
+make_course(Tracer *t, int64_t a, const Value *b)
+{
+	const Op *loop = FIND_OP(op, t->f->body, op->kind == OP_FOR && op->in[1] == b && !op_is_over_programs(op));
+	int64_t step = loop ? tracer_value(t, loop->in[2]) : 0;
+	if (!tracer_is_near(step) || step <= 0)
+		return NULL;
+	Course c = {a, tracer_value(t, b), step, t->trips[(t->first + t->courses.n) % TRIP_COUNTS]};
+	vec_push(t->tmp, &t->courses, c);
+	return &t->courses.at[t->courses.n - 1];
 }
 
 static int64_t
@@ -178,7 +191,16 @@ compare(Tracer *t, const Op *op)
 		if (!again)
 			find_course(t, op->in[1]);
 	}
-	return leaf_of(t, op, 0);
+	const Course *c = make_course(t, a, op->in[1]);
+	return c ? c->trips > 0 : leaf_of(t, op, 0);
+}
+
+/* A leaf but of bools that are known. */
+static int64_t
+both(Tracer *t, const Op *op)
+{
+	int64_t a = tracer_value(t, op->in[0]), b = tracer_value(t, op->in[1]);
+	return tracer_is_near(a) && tracer_is_near(b) ? a & b : leaf_of(t, op, 0);
 }
 
 /* A leaf but of numbers that are known, such as steps ahead. */
@@ -262,6 +284,8 @@ compute(Tracer *t, const Op *op, int index)
 		return divide(t, op);
 	case OP_MAX:
 		return greater(t, op);
+	case OP_AND:
+		return both(t, op);
 	case OP_EQ:
 		return tracer_value(t, op->in[0]) == tracer_value(t, op->in[1]);
 	case OP_SELECT:
