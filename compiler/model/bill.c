@@ -205,8 +205,9 @@ fewer_warps(const ProgramCost *c, const Target *t, double held)
 	return c->is_straight ? 1 + FEWER * log2(MAX(t->max_warps / MAX(held, 1), 1)) : 1;
 }
 
-/* Rows that a loop goes down come slower by the pieces that a warp asks for: sums down columns (sum_mid, norm_first and
- * std_cols of bench/warps) took an H200 1.06 of a copy by 256 bytes, 1.33 by 128, 1.44 by 64, 1.9 by 32. */
+/* Rows that a loop goes down come slower by short pieces of them: sums down columns (sum_mid, norm_first and std_cols of
+ * bench/warps) took an H200 1.06 of a copy by 256 bytes, 1.33 by 128, 1.44 by 64, 1.9 by 32; so do several short rows that
+ * a warp asks for together (instance_norm by 8 columns of f32 154 us, by 32 117). */
 static double
 in_pieces(const ProgramCost *c)
 {

@@ -6,6 +6,7 @@
 #include "model/overlap/elements.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Those of a thread that differ: %i = iota {axis = 1} : i32[4, 8] has 8 elements, however many rows a thread holds. */
 double
@@ -205,13 +206,16 @@ cost_halvings(const Op *op, double sectors)
 	enum { SECTOR = 32, WIDE = 256, DEEP = 6 };     /* bytes */
 	static const double LINE = 128, AT_LINE = 0.32, THRICE = 1.585;
 	const Type *t = op->in[0]->type;
-	if (op->home->func->schedule.batch <= 1 || !access_is_tensor(op))
-		return MAX(log2(WIDE / MAX(sectors * SECTOR, 1)), 0);
+	const char *index = access_is_tensor(op) ? attr_index(op) : "";
+	const IntList *parts = *index && index[t->rank - 1] == 'p' ? attr_extents(op) : NULL;
+	double run = (double)dtype_bytes(t->elem, parts ? parts->at[parts->n - 1] : 1);
+	if (op->home->func->schedule.batch <= 1 || !*index) {
+		double asked = sectors * SECTOR;        /* of several rows at once, where a tile's are short */
+		return MAX(log2(WIDE / MAX(parts && !strchr(index, 'g') ? MIN(run, asked) : asked, 1)), 0);
+	}
 	bool is_whole = op->nout > 0 || value_is_zero(op->in[t->rank]);
 	if (is_whole && !is_joined(op->in[t->rank], DEEP))
 		return 0;
-	const IntList *parts = attr_index(op)[t->rank - 1] == 'p' ? attr_extents(op) : NULL;
-	double run = (double)dtype_bytes(t->elem, parts ? parts->at[parts->n - 1] : 1);
 	return AT_LINE * pow(LINE / MAX(run, 1), THRICE);
 }
 
