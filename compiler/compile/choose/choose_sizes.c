@@ -38,7 +38,7 @@ static void
 measure(Sizes *s, const Func *f)
 {
 	s->bytes = s->element = 0;
-	for (const Op *op = f->body->first; op; op = op->next) {
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Value *v = op_is_access(op) ? access_tile(op) : NULL;
 		int64_t bytes = v ? tile_bytes(v->type) : 0;
 		if (bytes <= s->bytes)
@@ -173,8 +173,7 @@ tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
 	*s = (Sizes){.programs = (int64_t)choose_programs(b)};
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!tile_opens(x, k, b, t, how, i, which) || !cuts_freely(x, k, t, how, mem) ||
-		    (x->divides && how->any_size))
+		if (!tile_opens(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem) || (x->divides && how->any_size))
 			continue;
 		if (x->divides && how->relies)
 			*how->relies = true;

@@ -221,8 +221,9 @@ try_tile(Blocks *s, int most, Arena *apart)
 		return;
 	int rule = s->rule = f->schedule.warps;
 	bool starts = starts_long(&bill), flips = block_find(f->body, OP_FLIP);
+	int times = s->loops && bill.part[BILL_SHARED] + bill.part[BILL_SHUFFLES] == 0 ? 4 : 2;
 	for (int programs = 0; programs <= (starts ? most : 0); programs = MAX(2 * programs, 1))
-		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(2 * rule, WARPS_MOST); warps *= 2) {
+		for (int warps = flips ? 1 : MAX(rule / 2, 1); warps <= MIN(times * rule, WARPS_MOST); warps *= 2) {
 			Form x = {.warps = warps == rule ? 0 : warps, .programs = programs};
 			if (!blocks_may_have(s, warps) && warps != rule)
 				continue;
@@ -270,12 +271,14 @@ try_tiles(Blocks *s, const Bound *first, int most, const TuneName *all, int list
 	s->k->program->cx->mem = apart;
 	n = choose_tiles(s->k, first, s->t, s->how, apart, s->tile);
 	n -= n > 0 && s->tile[n - 1].is_half && s->is_fitted;
-	if (n > 0 && s->tile[0].is_small)
+	double before = s->any ? s->best : 0;
+	if (n > 0 && s->tile[0].is_small && !s->loops)
 		s->best = (s->any ? s->best : s->own) * SMALL_TILE;
-	else if (!s->any && s->is_fitted)
-		s->best = MIN(s->best, CLEARLY * s->own);
+	else if (s->is_fitted)
+		s->best = s->any ? CLEARLY_LOOPS * s->best : MIN(s->best, CLEARLY * s->own);
 	for (s->now = 1; s->now <= n; s->now++)
 		try_tile(s, most, apart);
+	s->best = before > 0 && !s->with ? before : s->best;
 	if (s->loops)
 		n += choose_steps(s->k, first, s->t, s->how, apart, s->tile + n);
 	s->best = s->now <= n ? CLEARLY * (s->any ? MIN(s->best, s->own) : s->own) : s->best;

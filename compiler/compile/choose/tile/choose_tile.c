@@ -223,17 +223,25 @@ takes_steps(Pair *x, const Op *a, const Op *b)
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
 }
 
-/* Of kernels with products, of few programs, or where loops step by the size.  What a loop carries has the parts that its
- * body gives it: the second look knows them. */
+/* Does a larger tile make the same trips?  With products it may make idle ones beside them. */
+static bool
+trips_cover(const Pair *x, const Op *a, const Op *b)
+{
+	if (!tile_is_plain(x, a->in[2]))
+		return false;
+	if (x->multiplies || x->is_step)
+		return tile_start_covers(x, a, b) && tile_end_covers(x, a, b);
+	return tile_is_plain(x, a->in[0]) && tile_is_plain(x, a->in[1]);
+}
+
+/* What a loop carries has the parts that its body gives it: the second look knows them. */
 static bool
 visit_loop(Pair *x, const Op *a, const Op *b)
 {
 	const Block *body = a->region[0], *other = b->region[0];
-	bool ok = x->multiplies || x->is_step || x->is_few;
-	for (int i = 0; i < body->narg; i++)
-		ok = ok && type_parts(x, &body->arg[i], &other->arg[i]);
+	bool ok = ALL_OF(i, body->narg, type_parts(x, &body->arg[i], &other->arg[i]));
 	bool steps = ok && takes_steps(x, a, b);
-	ok = ok && (steps || (tile_start_covers(x, a, b) && tile_is_plain(x, a->in[2]) && tile_end_covers(x, a, b)));
+	ok = ok && (steps || trips_cover(x, a, b));
 	x->loops++;
 	for (int look = 0; look < 2; look++)
 		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&
@@ -371,7 +379,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_IF: return visit_branch(x, a, b);
 	case OP_MERGE: return visit_merge(x, a, b);
 	case OP_READ: return tile_visit_read(x, a);
-	case OP_WRITE: return x->loops == 0 ? tile_visit_write(x, a) : tile_visit_step_write(x, a);
+	case OP_WRITE: return x->loops == 0 ? tile_visit_write(x, a) : tile_visit_loop_write(x, a);
 	case OP_HISTOGRAM: return tile_counts(x, a);
 	case OP_ATOMIC: return visit_atomic(x, a);
 	default: return false;

@@ -47,7 +47,6 @@ typedef struct Pair {
 	bool leaves_if;
 	bool by_number;                                 /* rows that are written have numbers (choose_tile_rows.c) */
 	bool multiplies;                                /* the kernel has products */
-	bool is_few;                                    /* programs leave multiprocessors idle */
 	bool is_alone;                                  /* the op is done by the first program of the axis alone */
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
@@ -59,7 +58,7 @@ bool tile_is_name(const Expr *e, const char *name);
 /* What a size may be: cuts the grid; is the step of loops. */
 enum { SIZE_CUTS = 1, SIZE_STEPS = 2, SIZE_SHRINKS = 4 };   /* the last one: it may be less than the header's, too */
 /* Is parameter i such a size, by the header? */
-bool tile_opens(Pair *x, const Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, int i, unsigned which);
+bool tile_opens(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, unsigned which);
 
 /* choose_tile.c: are the modules of that size and of twice that alike, and the elements of each part apart? */
 bool tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem);
@@ -113,8 +112,8 @@ bool tile_trips_join(Pair *x, const Op *loop);
 bool tile_visit_indices(const Pair *x, const Op *a, const Value *tile);
 bool tile_visit_read(Pair *x, const Op *a);
 bool tile_visit_write(Pair *x, const Op *a);
-/* The same of a loop whose trips write parts of the size. */
-bool tile_visit_step_write(Pair *x, const Op *a);
+/* The same in a loop. */
+bool tile_visit_loop_write(Pair *x, const Op *a);
 bool tile_visit_extract(const Pair *x, const Op *a);
 bool expr_same(const Expr *a, const Expr *b);           /* written alike */
 

@@ -227,17 +227,17 @@ is_read(const Func *f, const Value *tensor)
 	return ANY_OP(op, f->body, op->kind != OP_WRITE && op_is_access(op) && op->in[0] == tensor);
 }
 
-/* The loop carries nothing, goes from 0 to the end of the dimension, and what it writes is not read: in which trip an
- * element is written is all the same. */
-bool
-tile_visit_step_write(Pair *x, const Op *a)
+/* The loop carries nothing, and goes from 0 to the end of the dimension: in which trip an element is written is all the
+ * same. */
+static bool
+visit_step_write(Pair *x, const Op *a)
 {
 	const Op *loop = a->home->parent;
 	const Value *tile = a->in[access_data(a)];
 	const char *index = attr_index(a);
 	int steps = 0;
-	if (x->multiplies || loop->kind != OP_FOR || loop->nout > 0 || strchr(index, 'g') || is_read(x->f, a->in[0]) ||
-	    !tile_is_plain(x, tile) || !tile_visit_indices(x, a, tile))
+	if (loop->kind != OP_FOR || loop->nout > 0 || strchr(index, 'g') || !tile_is_plain(x, tile) ||
+	    !tile_visit_indices(x, a, tile))
 		return false;
 	for (int i = 0, d = 0; index[i]; d += index[i++] == 'p') {
 		const Part *p = tile_part(x, tile);
@@ -251,6 +251,37 @@ tile_visit_step_write(Pair *x, const Op *a)
 	}
 	x->written += steps;
 	return steps == 1;
+}
+
+/* Is what a loop writes read at most where its own program writes it, as the results of a pass before? */
+static bool
+is_read_apart(const Pair *x, const Op *write)
+{
+	const Value *tile = write->in[access_data(write)], *tensor = write->in[0];
+	const char *index = attr_index(write);
+	for (const Op *op = x->f->body->first; op; op = op_after(op, x->f->body)) {
+		if (!op_is_access(op) || op->in[0] != tensor || op == write)
+			continue;
+		const char *other = attr_index(op);
+		for (int i = 0, d = 0, e = 0; index[i]; e += other[i++] == 'p') {
+			bool is_part = index[i] == 'p' && tile_is_part(x, tile, d);
+			d += index[i] == 'p';
+			if (is_part && (other[i] != 'p' || op->in[1 + i] != write->in[1 + i] ||
+			    access_tile(op)->type->extent[e] != tile->type->extent[d - 1]))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* Each trip writes the program's part of an axis that is cut, or of a loop that steps by the size a part. */
+bool
+tile_visit_loop_write(Pair *x, const Op *a)
+{
+	if (x->multiplies)
+		return false;
+	return x->is_step ? !is_read(x->f, a->in[0]) && visit_step_write(x, a)
+	                  : !strchr(attr_index(a), 'g') && is_read_apart(x, a) && tile_visit_write(x, a);
 }
 
 /* Parts stay whole. */

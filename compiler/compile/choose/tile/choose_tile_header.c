@@ -30,7 +30,7 @@ is_mentioned(const Kernel *k, const char *name)
 }
 
 bool
-tile_opens(Pair *x, const Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, int i, unsigned which)
+tile_opens(Pair *x, const Kernel *k, const Bound *b, const ChooseBinding *how, int i, unsigned which)
 {
 	const CtParam *p = &k->item->ctparams.at[i];
 	bool any = false;
@@ -51,6 +51,5 @@ tile_opens(Pair *x, const Kernel *k, const Bound *b, const Target *t, const Choo
 		any |= cuts;
 	}
 	x->is_step = !any;
-	x->is_few = choose_programs(b) < t->rates->multiprocessors;
 	return which & (any ? SIZE_CUTS : SIZE_STEPS);
 }

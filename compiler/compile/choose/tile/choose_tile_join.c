@@ -361,7 +361,7 @@ tile_trips_join(Pair *x, const Op *loop)
 		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_extreme(&j, i, OP_MAX) &&
 		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i) && !is_place(&j, i))
 			return false;
-	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_step_write) */
+	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_loop_write) */
 		return !x->multiplies && !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);
 	find_rows(x, loop);
 	bool idles = tile_end_idles(x, loop);
