@@ -490,7 +490,7 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 		return;
 	double held = 0.7 * thread_live(x.m, &sums) + 14;
 	c->likely = (scans ? held : sqrt(c->registers * held)) *
-	    (loops && x.m->kernel.min_blocks == 0 ? OPEN : 1);
+	    (loops && x.m->kernel.min_blocks <= 1 ? OPEN : 1);
 	c->is_counted = true;
 	c->is_straight = !loops;
 	c->issue = all.issue;

@@ -13,6 +13,7 @@
 
 #include "pass/async/pipeline.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { WARPS_MOST = 16, PROGRAMS_MOST = 4, PROGRAMS_MERGED = 16, UNROLL_MOST = 32, SPLIT_MOST_TRIED = 32 };
@@ -162,13 +163,17 @@ try_blocks(Blocks *s, const Bound *first, int most)
 		try_strips(s, first, any_warps);
 }
 
-/* Where the fewest warps are best, fewer. */
+/* Fewer warps than the fewest so far, as long as they are better: with the reads ahead that are best, and with none. */
 static void
 try_fewer(Blocks *s, const Bound *first, int least)
 {
-	for (Form fewer = s->form; s->with == s->now && fewer.warps == least && least > 1; fewer.warps = s->form.warps) {
+	for (double before = INFINITY; least > 1 && s->best < before;) {
+		Form fewer = s->with == s->now ? s->form : (Form){0};
+		before = s->best;
 		fewer.warps = least /= 2;
 		try_form(s, first, fewer);
+		if (fewer.unroll)
+			try_form(s, first, (Form){.warps = least});
 	}
 }
 

@@ -7,7 +7,13 @@
 
 /* Live registers of a thread that runs several programs: beyond, ptxas needs more (log_softmax of bench/warps spilled).  Of
  * a batch, whose rows may share what they read, those of the thread IR count too (a 3x3 filter by four rows has 63). */
-enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, REGISTERS_AHEAD = 104, READS_AHEAD = 48 };
+enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, READS_AHEAD = 48 };
+/* Live registers of a thread that reads trips ahead, beyond which such a form has to be better by FULL: what is estimated
+ * at .65, .77 and .80 of the next form's time (min_plus, sampling, nbody) takes an H200 .82, .97 and .97 of it, what is at
+ * .96 and more 1.21 (linear_recurrence), 1.12 (mamba), 1.05 (var_nhwc) and .93 (adler_rows).  No form has more than a
+ * thread has, nor than AHEAD_MOST: with 138 rwkv7 takes .77 of the time, with 158 bn_first 1.40, 162 cummin_cols .93. */
+enum { REGISTERS_AHEAD = 104, AHEAD_MOST = 144 };
+static const double FULL = 1.08;
 /* Ops of the body of a loop whose trips are read ahead: where instructions bound it, beyond LOOP_LONG it has to be better
  * by LONG, as it is fetched anew (within_box of bench/warps takes an H200 343 us by 2 trips at once, 483 by 16, estimated
  * at 0.98 of it).  Not of others, which wait less: spikes and kalman take 0.80 and 0.88 of the time by 32. */
@@ -110,7 +116,8 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	double reads = blocks_reads_ahead(f);           /* before the estimate, which lowers it */
 	func_number(f);
 	bool is_long = reads > 0 && blocks_longest_loop(f) > LOOP_MOST;
-	bool is_full = reads > 0 && (reads > READS_AHEAD || live_registers(f, s->apart.mem) > REGISTERS_AHEAD);
+	int held = MIN(s->t->registers / (f->schedule.warps * s->t->lanes), s->t->max_registers);
+	bool is_full = reads > 0 && (reads > READS_AHEAD || live_registers(f, s->apart.mem) > MIN(held, AHEAD_MOST));
 	s->full |= is_long || is_full ? f->schedule.warps : 0;
 	if (is_long)
 		return "so many copies of the loop's body would make the code too long";
@@ -187,8 +194,11 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= UNKEPT;
 	if (!reason && x.programs && bill_most(&bill) == BILL_ISSUE)
 		cycles *= STAYING;
-	if (!reason && bill_most(&bill) == BILL_ISSUE && blocks_reads_ahead(f) > 0 && blocks_longest_loop(f) > LOOP_LONG)
+	bool reads = !reason && blocks_reads_ahead(f) > 0;
+	if (reads && bill_most(&bill) == BILL_ISSUE && blocks_longest_loop(f) > LOOP_LONG)
 		cycles *= LONG;
+	if (reads && bill.live > REGISTERS_AHEAD)
+		cycles *= FULL;
 	if (s->how->why)
 		why_tried(s->how->why, values, form_values(s, s->now, x, values), cycles, reason ? NULL : &bill, reason);
 	if (!reason && cycles < s->best) {
