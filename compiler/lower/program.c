@@ -87,7 +87,8 @@ find_neighbour(Lower *l, const Op *op, Reg at, Reg grid[MAX_AXES])
 			Reg own = c.beside == 1 ? rank
 			                        : lower_op2(l, d == c.along ? THREAD_UREM : THREAD_UDIV, rank, by);
 			Reg first = lower_op2(l, THREAD_MUL, l->program[d], lower_i64(l, cluster_on(c, d)));
-			l->program[d] = lower_op2(l, THREAD_ADD, first, lower_as(l, CAST_ZEXT, REG_I64, own));
+			own = t == REG_I64 ? own : lower_as(l, CAST_ZEXT, REG_I64, own);
+			l->program[d] = lower_op2(l, THREAD_ADD, first, own);
 		}
 }
 
