@@ -152,11 +152,11 @@ take_slot(Module *m, Op *op)
 	return true;
 }
 
-/* A block alone takes part in what is the cluster's. */
+/* A block alone hears of what is the cluster's.  (Of a copy that goes to rank 0's mask alone, each block copies all of it.) */
 static bool
 keep_alone(Module *m, Op *op)
 {
-	if ((op->kind != OP_COPY && op->kind != OP_ARRIVE) || !attr_mask(op))
+	if (op->kind != OP_ARRIVE || !attr_mask(op))
 		return false;
 	attr_set_mask(m, op, 1);
 	return true;

@@ -102,6 +102,15 @@ multiplies(const Op *from, const Op *to)
 	return starts && waits;
 }
 
+static const Op *
+first_wait(const Op *from, const Op *to)
+{
+	const Op *op = from;
+	while (op != to && op->kind != OP_DOT_WAIT)
+		op = op->next;
+	return op;
+}
+
 /* Does v follow from what the loop over programs carries, and, `behind` the loop of trips, from its results, by ops without
  * effects? */
 static bool
@@ -211,6 +220,9 @@ find(Join *j, const Block *role)
 			return false;
 	if (j->multiplies && !(multiplies(then->first, j->trips) && multiplies(j->trips->next, NULL)))
 		return false;
+	for (const Op *op = first_wait(then->first, j->trips); op != j->trips && j->multiplies; op = op->next)
+		if (op->kind == OP_AWAIT)
+			return false;                   /* the loop's first tile, which comes when this program is over */
 	for (const Op *op = j->branch->next; op; op = op_after(op, body))
 		if (op->kind == OP_AWAIT || op->kind == OP_EXPECT || op->kind == OP_DOT_START)
 			return false;                   /* it has slots or products of its own */
@@ -266,15 +278,6 @@ compute(const Join *j, Builder *b, Value *v, Value **map)
 		compute(j, b, v->def->in[i], map);
 	op_clone(b, v->def, map);
 	return map[v->id];
-}
-
-static const Op *
-first_wait(const Op *from, const Op *to)
-{
-	const Op *op = from;
-	while (op != to && op->kind != OP_DOT_WAIT)
-		op = op->next;
-	return op;
 }
 
 /* Effects, with what they need. */
