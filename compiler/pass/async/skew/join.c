@@ -66,9 +66,10 @@ may_go_ahead(const Join *j, const Op *op)
 {
 	if (op->nregion)
 		return op->kind == OP_IF && ALL_OF(r, 2, !ANY_OP(in, op->region[r], !is_plain(j, in)));
-	return is_plain(j, op) || op->kind == OP_AWAIT || op->kind == OP_ARRIVE || op->kind == OP_EXPECT ||
-	    op->kind == OP_PROXY_FENCE || op->kind == OP_GET || op->kind == OP_DOT_START || op->kind == OP_DOT_WAIT ||
-	    op_is_bulk_copy(op);
+	if (op->kind == OP_AWAIT)
+		return op->in[0]->type->slots > 1;      /* this program gives its own slot back later */
+	return is_plain(j, op) || op->kind == OP_ARRIVE || op->kind == OP_EXPECT || op->kind == OP_PROXY_FENCE ||
+	    op->kind == OP_GET || op->kind == OP_DOT_START || op->kind == OP_DOT_WAIT || op_is_bulk_copy(op);
 }
 
 /* The one branch around the one loop of the program. */
@@ -359,11 +360,9 @@ make_end(const Join *j, Builder *b, const Op *programs, Value **map)
 	own = new_map(j, map);
 	clone_ops(&alone, j->trips->next, old, own);
 	yield_end(j, &alone, own, NULL);
-	for (int i = 0; i < n; i++)
-		like[i] = &end->out[i];
+	for (int i = 0; i < all; i++)
+		like[i < n ? i : i + 1] = &end->out[i];
 	like[n] = joined;
-	for (int i = n; i < all; i++)
-		like[i + 1] = &end->out[i];
 	build_yield(b, like, all + 1);
 }
 
