@@ -166,7 +166,7 @@ static void
 put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *l, int vector, Text *out)
 {
 	Worst worst;
-	int n = 0, run = 1, lanes = 1 << l->in[IN_LANE];
+	int n = 0, run = 1, inside = 0, lanes = 1 << l->in[IN_LANE];
 	int64_t at[LANES_MOST], bits, bytes = vector * (tile->ptr != PTR_NONE ? 64 : dtype_info[tile->elem].bits) / 8;
 	if (!worst_access(arg, op, tile, l, vector, &worst) || worst.touched <= worst.least || bytes == 0)
 		return;
@@ -175,16 +175,18 @@ put_spread(const InspectArg *arg, const Op *op, const Type *tile, const Layout *
 		return;
 	}
 	for (int lane = 0; lane < lanes; lane++)
-		if (address_at(&worst.in, op, tile, l, lane, worst.first, &bits) == AT_KNOWN)
+		if (address_at(&worst.in, op, tile, l, lane, worst.first, &bits) == AT_KNOWN) {
 			n = set_add(at, n, bits / 8);
+			inside++;
+		}
 	while (run < n && at[run] == at[run - 1] + bytes)
 		run++;
 	if (n > 0 && run == n && at[0] % SECTOR)
 		text_printf(out, "a warp begins %s%lld bytes into a sector",
 		    worst.in.takes_guess ? "where data says, at worst " : "",
 		    (long long)((at[0] % SECTOR + SECTOR) % SECTOR));      /* at[0] may lie before the tensor */
-	else if (run == 1 && n > 1 && 2 * n <= lanes)
-		text_printf(out, "%d lanes read the same, the next %lld bytes from it", lanes / n, llabs(at[1] - at[0]));
+	else if (run == 1 && n > 1 && 2 * n <= inside)
+		text_printf(out, "%d lanes read the same, the next %lld bytes from it", inside / n, llabs(at[1] - at[0]));
 	else if (run == 1 && n > 2 && llabs(at[1] - at[0]) != llabs(at[2] - at[1]))
 		text_put(out, "its lanes' elements are not evenly apart");
 	else if (run == 1 && n > 1)

@@ -458,8 +458,8 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	e.warps = e.warps > 0 ? e.warps : 4;
 	e.stages = e.stages > 0 ? e.stages : STAGES_MOST;
 	if (!estimate_find_form(&e))
-		return refuse(bill, "rows, columns or K of the product's tile are no power of two, and the model of "
-		    "products does not know padded tiles");
+		return refuse(bill, "rows or K of the product's tile are no power of two, or columns not those of "
+		    "whole instructions, and the model of products does not know padded tiles");
 	bool chain = dots_are_chained(f, f->body), joins_few = e.stream && e.cluster.ranks <= 1 && 2 * programs <= units;
 	e.scratch = joins_few ? PARTS_CACHED : 0;
 	const char *reason = use_all(&e, chain, each);
