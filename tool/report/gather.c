@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 static void
@@ -158,7 +159,7 @@ static json_t *
 limits_json(const Inspection *x)
 {
 	const Target *t = x->t;
-	int warps = MAX(func_warps(x->f), 1);
+	int share = MAX(x->f->schedule.share, 1), warps = MAX(func_warps(x->f), 1) * share;
 	json_t *all = json_array();
 	json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "warps", "has", t->max_warps, "needs", warps,
 					 "unit", "warps"));
@@ -168,15 +169,16 @@ limits_json(const Inspection *x)
 	if (t->shared_bytes_unit > 0)
 		json_array_append_new(all, json_pack("{s:s, s:i, s:I, s:s}", "of", "shared memory", "has",
 						 t->shared_bytes_unit, "needs",
-						 (json_int_t)(x->f->shared_bytes ? x->f->shared_bytes + 1024 : 0),
+						 (json_int_t)(x->f->shared_bytes ? share * x->f->shared_bytes + 1024 : 0),
 						 "unit", "bytes"));
 	if (x->registers > 0)
 		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "registers", "has", t->registers,
 						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
 						 "unit", "registers"));
 	if (inspect_grid(x) > 0)
-		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid", "has", x->grid, "needs",
-						 t->rates->multiprocessors, "unit", "blocks", "blocks", inspect_grid(x)));
+		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid", "has", ceil(x->grid / share),
+						 "needs", t->rates->multiprocessors, "unit", "blocks", "blocks",
+						 (inspect_grid(x) + share - 1) / share));
 	return all;
 }
 
@@ -196,7 +198,7 @@ roofline_json(const Inspection *x)
 		return json_null();
 	return json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "of", bill_part_names[multiplies ? BILL_PRODUCTS : BILL_ISSUE],
 	    "unit", multiplies ? "FLOP of 16 bits" : "instructions of warps", "per_byte", work / bytes, "reached",
-	    work * b->programs / b->cycles, "peak", peak, "bytes", bytes_cycle);
+	    work * b->programs / (b->cycles - x->other), "peak", peak, "bytes", bytes_cycle);
 }
 
 /* What all products would take by the instruction of warpgroups, where those of warps make them; null elsewhere. */
@@ -235,8 +237,9 @@ bill_json(const Inspection *x)
 	for (int i = 0; i < BILL_PARTS; i++)
 		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
 						 bill_us(b, x->t, b->part[i])));
-	return json_pack("{s:f, s:f, s:f, s:i, s:o, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "compared_us",
-	    x->compared / x->t->rates->clock, "memory_bytes_us", memory_bytes(x), "blocks", b->blocks, "parts", parts,
+	return json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "other_us",
+	    x->other / x->t->rates->clock, "compared_us", x->compared / x->t->rates->clock, "memory_bytes_us",
+	    memory_bytes(x), "blocks", b->blocks, "parts", parts,
 	    "roofline", roofline_json(x), "wgmma_products_us", wgmma_json(x));
 }
 
@@ -433,8 +436,11 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 		add_dumps(stages, dumps.at);
 	CliCode code = {.registers = 0};
 	bool ok = m && make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x);
-	if (ok)
+	Bill own = {.cycles = 0};                       /* of the kernel shown alone, as its timeline is */
+	if (ok) {
+		own = x.bill;
 		cli_add_other(&x, other);
+	}
 	ok = ok && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
@@ -448,7 +454,7 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
 		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
 		    summary_json(&x, &why), "timeline",
-		    report_timeline(m->funcs.at[0], &bound, t, &x.bill, x.blocks), "tuning", tuning,
+		    report_timeline(m->funcs.at[0], &bound, t, &own, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
 		    report_variants(cli, k, t, &x, &bound, &why, &(ReportCode){&code, text_lines(f->text),

@@ -236,12 +236,23 @@ explain_with(const Explain *s, BillPart p, double less)
 }
 
 double
+explain_other(const Explain *s)
+{
+	return s->us > 0 ? s->x->other / s->x->t->rates->clock : 0;
+}
+
+double
+explain_tried(const Explain *s, double cycles)
+{
+	return cycles / target_rates(s->x->t)->clock + explain_other(s);
+}
+
+double
 explain_alone(const Explain *s)
 {
 	static const double MUCH = .15;
-	double alone = s->us - explain_part(s, explain_longest(s, -1));
-	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 &&
-		       alone > MUCH * s->us
+	double own = s->us - explain_other(s), alone = own - explain_part(s, explain_longest(s, -1));
+	return s->us > 0 && s->x->bill.each <= 0 && s->x->bill.part[BILL_PRODUCTS] > 0 && alone > MUCH * own
 		   ? alone
 		   : 0;
 }
@@ -456,5 +467,6 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	explain_read_code(&s, json_object_get(kernel, "stages"));
 	json_object_set_new(kernel, "answers", answers(&s));
 	json_object_set_new(kernel, "notes", lines(&s));
+	json_object_set_new(kernel, "words", explain_words());
 	json_object_set_new(kernel, "rounds", json_string(explain_rounds(&s)));
 }

@@ -17,6 +17,7 @@
  *     explain_compared.c the schedules that were compared
  *     explain_suggest.c  what can be changed, by what that is worth
  *     explain_change.c   the same of one part of the bill
+ *     explain_words.c    what the page's words mean
  *     explain_line.c     all that stands beside a line */
 #ifndef TEGULA_EXPLAIN_H
 #define TEGULA_EXPLAIN_H
@@ -103,6 +104,8 @@ double explain_shorter(const Explain *s, const double less[BILL_PARTS]); /* the 
 double explain_with(const Explain *s, BillPart p, double less);
 /* Of products, what the estimate has beside its longest part, where that is much, as a block does it in turn; 0: little. */
 double explain_alone(const Explain *s);
+double explain_tried(const Explain *s, double cycles); /* a launch with such a schedule of the kernel shown, µs */
+double explain_other(const Explain *s); /* of the launch's kernels that the page is not of, µs */
 int explain_resident(const Explain *s);  /* blocks at once on a multiprocessor, no more than the launch has for each */
 ExplainLines explain_merged(const Explain *s, int line);
 /* Has the code much that registers do not hold, in its innermost loops if it has loops? */
@@ -120,6 +123,10 @@ double explain_wide(const Explain *s, int line); /* the part of its PTX that com
 bool explain_casts(const Explain *s, int line); /* has it a tile of integers of 64 bits, that can be cast? */
 /* Instructions of a line in PTX, or those of these names and of a type: NULL, of all. */
 int explain_count_code(const Explain *s, int line, const char *const *name, int n, const char *type);
+/* explain_taken.c: the functions of a line's instructions, or, where these are little of its PTX, the ops that have most. */
+const char *explain_doing(const Explain *s, int line);
+int explain_count_at(const Explain *s, int line, int col); /* of what begins there in PTX; 0: not known */
+bool explain_is_function(const Op *op); /* a function or quotient of floats */
 bool explain_is_slow(const Explain *s, int line); /* has it a function or division with a fast:: form? */
 /* What a line's instructions are for, the most first: "by PTX about 48 % divisions and remainders
  * of integers"; "": not known. */
@@ -133,6 +140,11 @@ const char *explain_keys(const Explain *s, int line); /* "argmax", that compares
 const char *explain_late_reads(
     const Explain *s); /* reads behind a write, of which no load is moved up; "" */
 const char *explain_unrolled(const Explain *s); /* why the code has a loop's barriers several times; "" */
+
+/* explain_words.c */
+
+json_t *explain_words(void); /* a list of word and means */
+const char *explain_ops_named(const Explain *s, const char *text); /* what ops in it are of which the source says nothing */
 
 /* explain_access.c */
 

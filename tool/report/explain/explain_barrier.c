@@ -45,22 +45,30 @@ is_warps_own(const ExplainLine *l)
 	return strcmp(l->what, "warp barrier") == 0 || strstr(l->details, "a warp's barrier in between");
 }
 
-/* Barriers of one line of inspect in the code, of a block or of a warp as it is: an op that has some inside has all that
- * its line has beyond the others', where no copies of a loop's body count as well. */
+/* A sort or topk whose exchanges between warps have barriers each. */
+static bool
+is_order(const ExplainLine *l)
+{
+	return (l->x->op->kind == OP_SORT || l->x->op->kind == OP_TOPK) && has_inside(l->details, true);
+}
+
+/* Barriers of one line of inspect in the code, of a block or of a warp as it is: an op that has some inside, of several a
+ * sort, has all that its line has beyond the others', where no copies of a loop's body count as well. */
 static int
 count_of(const Explain *s, const ExplainLine *l)
 {
 	ExplainLines all = explain_merged(s, l->line);
 	bool own = is_warps_own(l);
-	int more = l->line <= s->nsource ? (own ? s->warp_barriers : s->barriers)[l->line] : 0, inside = 0;
+	int more = l->line <= s->nsource ? (own ? s->warp_barriers : s->barriers)[l->line] : 0, inside = 0, orders = 0;
 	for (int i = 0; i < all.n; i++) {
 		if (is_warps_own(&all.at[i]) != own)
 			continue;
 		more -= is_one(&all.at[i]) ? least_of(&all.at[i]) : 0;
 		inside += is_one(&all.at[i]) && has_inside(all.at[i].details, true);
+		orders += is_order(&all.at[i]);
 	}
-	bool takes =
-	    has_inside(l->details, true) && inside == 1 && more > 0 && !*explain_unrolled(s);
+	bool only = orders ? orders == 1 && is_order(l) : inside == 1;
+	bool takes = has_inside(l->details, true) && only && more > 0 && !*explain_unrolled(s);
 	return least_of(l) + (takes ? more : 0);
 }
 
@@ -103,17 +111,17 @@ explain_blocks_with(const Explain *s, double more)
 {
 	const json_t *l;
 	size_t i;
-	double least = INT_MAX;
+	double least = INT_MAX, share = MAX(s->x->f->schedule.share, 1);
 	json_array_foreach(s->limits, i, l)
 	{
 		const char *of = json_string_value(json_object_get(l, "of"));
 		double has = json_number_value(json_object_get(l, "has")),
 		       needs = json_number_value(json_object_get(l, "needs"));
-		needs += strcmp(of, "shared memory") == 0 ? more : 0;
+		needs += strcmp(of, "shared memory") == 0 ? share * more : 0;
 		if (strcmp(of, "grid") != 0 && needs > 0)
 			least = MIN(least, floor(has / needs));
 	}
-	return (int)least;
+	return (int)MIN(share * least, INT_MAX);
 }
 
 const char *
@@ -146,9 +154,12 @@ say_inside(const Explain *s, const ExplainLine *l)
 	text_put(&t, strstr(l->details, ", behind the loop") ? " behind the loop, " : ", ");
 	if (n > 1)
 		text_printf(&t, "with %d barriers, ", n);
-	text_printf(&t, "whose threads exchange values in %lld bytes at %lld of shared memory%s%s",
-	    (long long)l->x->smem_bytes, (long long)l->x->smem, explain_often(s, l),
-	    explain_barrier_fix(s, l));
+	text_printf(&t, "whose threads exchange values in %lld bytes at %lld of shared memory%s%s%s",
+	    (long long)l->x->smem_bytes, (long long)l->x->smem,
+	    n > 1 && is_order(l) ? ": behind each of its writes one, before others read what a thread wrote, and before "
+				   "the next write one, until they have read"
+				 : "",
+	    explain_often(s, l), explain_barrier_fix(s, l));
 	return text_take(&t, s->mem);
 }
 
@@ -240,6 +251,24 @@ say_line(const Explain *s, int line)
 	    explain_join(s, &parts, "; "));
 }
 
+/* Has a line barriers in the code that are of no op, and no copies of a loop's body?  Or does a loop of the code, that the
+ * source does not have, run a sort's? */
+static bool
+is_uncounted(const Explain *s, int line)
+{
+	ExplainLines all = unlike(s, line);
+	int of = 0;
+	for (int i = 0; i < all.n; i++) {
+		SortPlan p = {.way = SORT_REGISTERS};
+		if (is_order(&all.at[i]))
+			plan_sort(all.at[i].x->op, s->x->t, &p);
+		if (p.way != SORT_REGISTERS)
+			return true;
+		of += is_warps_own(&all.at[i]) ? 0 : count_of(s, &all.at[i]);
+	}
+	return all.n && s->barriers[line] > of && !*explain_unrolled(s);
+}
+
 /* How many a block executes for a program; below 0: not known.  Those around a loop over programs
  * are none of a program. */
 static double
@@ -247,6 +276,8 @@ executed(const Explain *s)
 {
 	bool stays = s->x->f->schedule.persistent > 0;
 	double sum = 0;
+	if (ANY_OF(line, s->nsource + 1, is_uncounted(s, line)))
+		return -1;
 	for (int i = 0; i < s->lines.n; i++) {
 		const ExplainLine *l = &s->lines.at[i];
 		if (is_warps_own(l) || l->line > s->nsource || !(s->barriers[l->line] || s->holds[l->line]) ||
@@ -283,42 +314,6 @@ is_dropped(const Explain *s)
 		stands = strncmp(op, "WARPSYNC", 8) == 0;
 	}
 	return s->sass.n > 0 && !any;
-}
-
-/* What ops are of which the source says nothing. */
-static const char *
-ops_named(const Explain *s, const char *text)
-{
-	static const struct {
-		const char *name, *is;
-	} op[] = {{"arrive", "a warp tells an mbarrier that it is done with a slot"},
-	    {"expect", "a thread tells an mbarrier what copies will bring"},
-	    {"await", "waits at an mbarrier"}, {"send", "a copy from shared to device memory"},
-	    {"sent", "waits until such copies have read"},
-	    {"put", "threads write to shared memory"}, {"get", "threads read it"},
-	    {"tally", "threads add to a table in shared memory"},
-	    {"split_put",
-		"blocks of a cluster put the parts of what they share out where others read them"},
-	    {"dot_start", "a product begins"}, {"dot_wait", "and is over"},
-	    {"convert", "another distribution of elements over threads"}};
-	static const struct {
-		const char *text, *is;
-	} phrase[] = {{"before this for", "for, a loop; where the text has none, that over the programs of a block"},
-	    {"before roles part", "roles part, from there on some warps copy and others compute"},
-	    {"slots of", "slots, the parts of a ring of buffers, one or more"}};
-	TextList parts = {0};
-	for (int i = 0; i < LEN(phrase); i++)
-		explain_add(s, &parts, strstr(text, phrase[i].text) ? phrase[i].is : "");
-	for (int i = 0; i < LEN(op); i++) {
-		const char *of = arena_printf(s->mem, "%s of ", op[i].name),
-			   *this = arena_printf(s->mem, "this %s", op[i].name),
-			   *at = strstr(text, of);
-		bool whole = at && (at == text || !(char_is_letter(at[-1]) || at[-1] == '_'));
-		if (whole || strstr(text, this))
-			explain_add(
-			    s, &parts, arena_printf(s->mem, "%s, %s", op[i].name, op[i].is));
-	}
-	return explain_join(s, &parts, "; ");
 }
 
 /* " (convert, before this put)": which ops of a line have barriers. */
@@ -471,7 +466,7 @@ explain_barriers(const Explain *s, Answer *answer)
 			"block "
 			"does: %s%s.",
 			explain_join(s, &rings, "; "), waits_often(s)));
-	const char *names = ops_named(s, explain_join(s, &out, " "));
+	const char *names = explain_ops_named(s, explain_join(s, &out, " "));
 	if (*names)
 		explain_add(s, &out,
 		    arena_printf(s->mem, "In this 7:3 is line 7, column 3; ops of the tile IR: %s.", names));

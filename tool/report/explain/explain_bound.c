@@ -35,11 +35,12 @@ explain_rounds(const Explain *s)
 	if (rounds <= 1 || rounds >= ROUNDS ||
 	    choose_leaves(x->f)) /* how many programs stay is estimated */
 		return "";
+	int share = x->f->schedule.share;
 	return arena_printf(s->mem,
-	    "%.0f blocks have %d places at once (%d on each multiprocessor), which makes %.2f "
-	    "rounds; the "
-	    "last fills %.0f %% of the places.",
-	    x->grid, places, x->blocks, rounds, 100 * (last > 0 ? last : 1));
+	    "%.0f %s have %d places at once (%d on each multiprocessor%s), which makes %.2f rounds; the last fills %.0f %% "
+	    "of the places.",
+	    x->grid, share > 1 ? "programs" : "blocks", places, x->blocks,
+	    share > 1 ? arena_printf(s->mem, ", as %d share a block", share) : "", rounds, 100 * (last > 0 ? last : 1));
 }
 
 /* ---- what takes the time ---- */
@@ -93,7 +94,7 @@ add_doing(const Explain *s, int line, BillPart p, TextList *all)
 		    (!computes || k != INSPECT_CONVERT) && !ANY_OF(n, all->n, strcmp(all->at[n], l->what) == 0))
 			explain_add(s, all, l->what);
 	}
-	const char *functions = computes ? explain_functions(s, line) : "";
+	const char *functions = p == BILL_ISSUE ? explain_doing(s, line) : computes ? explain_functions(s, line) : "";
 	if (all->n < SHOWN && !ANY_OF(n, all->n, strstr(all->at[n], functions)))
 		explain_add(s, all, functions);
 	if (!computes || all->n)
@@ -138,14 +139,14 @@ shares_of(const Explain *s)
 	enum { NEXT = 2 };
 	static const double LITTLE = .3, MUCH = .65;
 	BillPart part[BILL_PARTS];
-	double term[BILL_PARTS];
+	double term[BILL_PARTS], own = s->us - explain_other(s);
 	int alike = count_alike(s);
 	Text t = {0};
 	explain_terms(s, term);
 	explain_ranked(term, part);
 	for (int i = 0; i < BILL_PARTS; i++) {
 		double us = term[part[i]];
-		if (i >= alike && (us < LITTLE * s->us || i > NEXT))
+		if (i >= alike && (us < LITTLE * own || i > NEXT))
 			break;
 		text_printf(&t, "%s%s%s %.0f %%%s%s",
 		    i == 0       ? ""
@@ -153,12 +154,12 @@ shares_of(const Explain *s)
 		    : i == alike ? ", then "
 				 : ", ",
 		    explain_term_name(s, part[i]), part[i] == BILL_ISSUE ? explain_pipe(s) : "",
-		    100 * us / s->us, i == 0 ? lines_bound(s) : "",
+		    100 * us / own, i == 0 ? lines_bound(s) : "",
 		    alike > 1 && i + 1 == alike ? " alike" : "");
 	}
 	double most = term[part[0]];
-	if (most < MUCH * s->us)
-		text_printf(&t, ", and %.0f %% is no part's, as they overlap little", 100 * (1 - most / s->us));
+	if (most < MUCH * own)
+		text_printf(&t, ", and %.0f %% is no part's, as they overlap little", 100 * (1 - most / own));
 	return text_take(&t, s->mem);
 }
 
@@ -175,13 +176,17 @@ brief_of(const Explain *s, const Suggestions *all)
 	Text t = {0};
 	if (s->measured > 0)
 		text_printf(&t, "%s measured, ", explain_micro(s, s->measured));
-	text_printf(&t, "%s by the model%s, bound by %s", explain_estimate(s),
-	    *explain_guessed(s) ? ", of guessed trips" : "", shares_of(s));
+	double other = explain_other(s), own = s->us - other;
+	text_printf(&t, "%s by the model%s, ", explain_estimate(s), *explain_guessed(s) ? ", of guessed trips" : "");
+	if (other > 0)
+		text_printf(&t, "%s of them of what the launch has beside the kernel shown, whose %s are ",
+		    explain_micro(s, other), explain_micro(s, own));
+	text_printf(&t, "bound by %s", shares_of(s));
 	if (explain_at_floor(s))
 		text_printf(&t, "; at the floor of %s%s, %s", of, trips, explain_micro(s, least));
 	else if (least > s->us / 50)
-		text_printf(&t, "; %s times the floor of %s%s, %s", explain_round(s, s->us / least), of, trips,
-		    explain_micro(s, least));
+		text_printf(&t, "; %s%s times the floor of %s%s, %s", other > 0 ? "the kernel shown takes " : "",
+		    explain_round(s, own / least), of, trips, explain_micro(s, least));
 	if (!explain_at_floor(s) || explain_is_measured(s))
 		text_printf(&t, "; %s", explain_first(s, all));
 	if (s->sizes_of)
@@ -197,10 +202,23 @@ text_take_sentence(const Explain *s, Text *t, TextList *out)
 	explain_add(s, out, text + strspn(text, " "));
 }
 
-static double
-other_us(const Explain *s)
+/* " operand0 and operand1 are operands of line 9's product, …": what a kernel before makes. */
+static const char *
+say_operands(const Explain *s)
 {
-	return s->x->other / s->x->t->rates->clock;
+	const Func *f = s->x->f;
+	TextList names = {0}, lines = {0};
+	for (int i = f->nparam - f->nmade; i < f->nparam; i++)
+		explain_add(s, &names,
+		    arena_printf(s->mem, "%s (%s)", f->param[i].name, dtype_info[f->body->arg[i].type->elem].text));
+	for (int i = 0; i < s->lines.n; i++)
+		explain_add(s, &lines, strncmp(s->lines.at[i].what, "dot", 3) == 0
+					   ? arena_printf(s->mem, "%d", s->lines.at[i].line) : "");
+	return !names.n || !lines.n ? ""
+		   : arena_printf(s->mem,
+			 " %s: what the source computes as operands of the product of %s, computed once for all "
+			 "programs that need it, in the dtype in which it is multiplied.",
+			 explain_names(s, &names), explain_line_list(s, &lines));
 }
 
 /* The launch's other kernel, which the page is not of. */
@@ -213,13 +231,14 @@ say_other(const Explain *s)
 		return arena_printf(s->mem,
 		    "The launch is of several kernels: %s of the estimate is of those before and behind, which copy what "
 		    "lies across rows; lines, code and what follows are of the one with products (inspect shows all).",
-		    explain_micro(s, other_us(s)));
+		    explain_micro(s, explain_other(s)));
 	return arena_printf(s->mem,
-	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code and what "
-	    "follows are of the longer one (tegula inspect shows both).",
-	    explain_micro(s, other_us(s)),
+	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code, accesses, "
+	    "barriers and what follows are of the longer one (tegula inspect shows both).%s",
+	    explain_micro(s, explain_other(s)),
 	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes"
-				      : "before, which makes what this one reads");
+				      : "before, which makes what this one reads",
+	    say_operands(s));
 }
 
 /* What the total has beyond the longest part. */
@@ -269,7 +288,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 	BillPart with[BILL_PARTS];
 	int n = explain_taken(s, taken), behind = 0;
 	Text t = {0};
-	double longest = explain_term(s, explain_bounding(s));
+	double longest = explain_term(s, explain_bounding(s)), own_us = s->us - explain_other(s);
 	for (int i = 0; i < n; i++)
 		behind = taken[i].part < 0 ? i + 1 : behind;
 	explain_add(s, out,
@@ -281,16 +300,17 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		       : ""));
 	for (int i = 0; i < n; i++)
 		explain_add(s, out,
-		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the launch%s.%s", i + 1, taken[i].name,
+		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the %s%s.%s", i + 1, taken[i].name,
 		        explain_joined(s, (BillPart)MAX(taken[i].part, 0), with) > 1 ? "" : explain_gloss(s, taken[i].part),
-			explain_micro(s, taken[i].us), 100 * taken[i].us / s->us, taken[i].lines,
+			explain_micro(s, taken[i].us), 100 * taken[i].us / own_us,
+			explain_other(s) > 0 ? "kernel shown" : "launch", taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
-	if (longest < ALONE * (s->us - other_us(s)))
+	if (longest < ALONE * own_us)
 		explain_add(s, out, say_total(s));
 	text_put(&t, "");
 	const json_t *w, *own = own_reads(s);
 	size_t i;
-	double alone = own ? s->us / json_number_value(json_object_get(s->timeline, "scale")) : 0;
+	double alone = own ? own_us / json_number_value(json_object_get(s->timeline, "scale")) : 0;
 	if (own)
 		text_printf(&t,
 		    " In the loop the threads that %s read %s themselves, which no copy "
@@ -301,11 +321,11 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 	if (own && !is_copier(own) && func_find(s->x->f, OP_ROLES))
 		text_put(&t, " Of seven such kernels an H200 took 0.72 to 0.81 of the time without roles (specialize = "
 			     "false) for four, and 1.06 to 1.51 for three: to be timed.");
-	if (alone > s->us)
+	if (alone > own_us)
 		text_printf(&t,
 		    " The estimate overlaps that with their other work; without any overlap "
 		    "the launch takes %s.",
-		    explain_micro(s, alone));
+		    explain_micro(s, alone + explain_other(s)));
 	BillPart most = explain_longest(s, -1);
 	if ((most == BILL_MEMORY || most == BILL_SECTORS) && explain_any_narrow(s))
 		text_put(&t, " Accesses of few bytes (below) have more requests and more waiting "

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double FLOOR = 1.1; /* times the bytes that are different: nothing is left */
+static const double FLOOR = 1.1, EVEN = 1.01; /* times the bytes that are different: little is left; nothing */
 
 /* ---- what it is ---- */
 
@@ -173,10 +173,14 @@ way_of(const Explain *s, BillPart p)
 	const LineBill *l = explain_most(s, p);
 	switch (p) {
 	case BILL_MEMORY:
-		return explain_part(s, p) <= FLOOR * explain_least_memory(s)
-			   ? "nothing, it is at the floor: each byte goes once, and only smaller "
-			     "dtypes or fewer passes take less"
-			   : "fewer bytes, or each once";
+		return explain_part(s, p) > FLOOR * explain_least_memory(s) ? "fewer bytes, or each once"
+		       : explain_part(s, p) > EVEN * explain_least_memory(s)
+			   ? arena_printf(s->mem,
+				 "nearly nothing, it is %.2f times the floor, by which each byte goes once: beyond that only "
+				 "smaller dtypes or fewer passes take less",
+				 explain_part(s, p) / explain_least_memory(s))
+			   : "nothing, it is at the floor: each byte goes once, and only smaller "
+			     "dtypes or fewer passes take less";
 	case BILL_SECTORS:
 		return "programs that have more of their reads in common, as of larger tiles, or "
 		       "read less of it twice";
@@ -186,6 +190,10 @@ way_of(const Explain *s, BillPart p)
 		       "evenly: where one had 3 % of all an H200 took twice as long)";
 	case BILL_REQUESTS: return way_of_requests(s);
 	case BILL_ISSUE:
+		if (l && ANY_OP(op, s->x->f->body, op->kind == OP_SORT && op->place.line == l->line))
+			return arena_printf(s->mem,
+			    "a shorter sort in line %d: topk, where only the first are used; keys of 16 bits, which have an "
+			    "index in the same 32; or fewer elements", l->line);
 		return l ? arena_printf(
 			       s->mem, "fewer instructions for each result of line %d", l->line)
 			 : "fewer instructions for each result";

@@ -89,8 +89,8 @@ is_of_line(const Explain *s, const Op *op, int line)
 
 /* Functions and quotients of floats: what takes several instructions, some of the special function
  * unit. */
-static bool
-is_function(const Op *op)
+bool
+explain_is_function(const Op *op)
 {
 	OpCost cost = op_info[op->kind].cost;
 	const Value *v = op->nout == 1 ? op->out : NULL;
@@ -139,10 +139,10 @@ explain_functions(const Explain *s, int line)
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
 		const Op *first = NULL;
 		int n = 0;
-		if (!is_of_line(s, op, line) || !is_function(op))
+		if (!is_of_line(s, op, line) || !explain_is_function(op))
 			continue;
 		for (const Op *o = s->x->f->body->first; o; o = op_after(o, s->x->f->body))
-			if (o->kind == op->kind && is_of_line(s, o, line) && is_function(o)) {
+			if (o->kind == op->kind && is_of_line(s, o, line) && explain_is_function(o)) {
 				first = first ? first : o;
 				n++;
 			}
@@ -305,6 +305,19 @@ explain_count_code(const Explain *s, int line, const char *const *name, int n, c
 		all += at && (!name || is_one(at, name, n, type));
 	}
 	return all;
+}
+
+int
+explain_count_at(const Explain *s, int line, int col)
+{
+	int n = 0, at = 0;
+	for (int i = 0; s->is_ptx && i < s->code.n; i++) {
+		const char *t = s->code.line[i] + strspn(s->code.line[i], " \t");
+		if (strncmp(t, ".loc\t", 5) == 0) /* file, line, column */
+			at = atoi(t + 5 + strcspn(t + 5, " ") + 1) == line ? atoi(strrchr(t, ' ') + 1) : 0;
+		n += at == col && s->code.source[i] == line && instruction(s->code.line[i]);
+	}
+	return n;
 }
 
 double

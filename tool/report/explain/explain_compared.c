@@ -62,7 +62,7 @@ explain_compared(const Explain *s)
 				   taken->bill.cycles));
 	else if (times < 1 - SAME)
 		text_printf(&t, ", but it was not taken: %s", why_not_least(why, taken));
-	text_put(&t, " (all of them stand under what bounds it, below).");
+	text_put(&t, " (all of them stand under what bounds it, below, in the order of what they are ranked as).");
 	return text_take(&t, s->mem);
 }
 
@@ -126,7 +126,7 @@ explain_smaller_are_slower(const Explain *s, bool *compared)
 		const Tried *c = &s->why->tried.at[k];
 		bool smaller = is_smaller(s, c);
 		n += smaller;
-		slower += smaller && c->bill.cycles / target_rates(s->x->t)->clock >= s->compared;
+		slower += smaller && explain_tried(s, c->bill.cycles) >= s->compared;
 	}
 	json_array_foreach(s->variants, i, v)
 	{

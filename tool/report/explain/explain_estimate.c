@@ -106,7 +106,7 @@ explain_at_floor(const Explain *s)
 	static const double FEW = 1.1; /* times the least: nothing is left */
 	bool memory;
 	double outside;
-	return !explain_idle(s) && s->us < FEW * explain_least(s, &memory, &outside);
+	return !explain_idle(s) && s->us - explain_other(s) < FEW * explain_least(s, &memory, &outside);
 }
 
 bool
@@ -227,9 +227,10 @@ say_floor(const Explain *s)
 	const char *rounds = memory || full <= 0 || full > ROUND ? ""
 				: arena_printf(s->mem, " (%s, had all multiprocessors as many programs)",
 				      explain_micro(s, least * full));
-	return arena_printf(s->mem, "The floor, %s alone%s%s: %s%s; the estimate is %s times that.", of,
+	return arena_printf(s->mem, "The floor, %s alone%s%s: %s%s; the estimate%s is %s times that.", of,
 	    padded, memory && floor_share(s) < 1 ? " (reads alone up to 5 % less)" : "", explain_micro(s, least), rounds,
-	    explain_round(s, s->us / least));
+	    explain_other(s) > 0 ? " of the kernel shown" : "",
+	    explain_round(s, (s->us - explain_other(s)) / least));
 }
 
 const char *

@@ -13,6 +13,8 @@ head_of(const Explain *s, const char *text)
 	size_t n = strlen(text);
 	for (int i = 0; i < LEN(ends); i++) {
 		const char *at = strstr(text, ends[i]);
+		while (at && ends[i][0] == ',' && char_is_digit(at[2])) /* "lines 10, 9 and 8" */
+			at = strstr(at + 1, ends[i]);
 		n = at ? MIN(n, (size_t)(at - text)) : n;
 	}
 	return arena_strndup(s->mem, text, n);
@@ -257,7 +259,7 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 		explain_add(s, out,
 		    arena_printf(s->mem,
 			"The estimate is within %.0f %% of the floor: no schedule takes clearly less.",
-			MAX(100 * (s->us / least - 1), 1)));
+			MAX(100 * ((s->us - explain_other(s)) / least - 1), 1)));
 	else if (!all->n && !json_array_size(json_object_get(s->time, "left")))
 		explain_add(s, out,
 		    arena_printf(s->mem,

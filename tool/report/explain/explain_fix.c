@@ -87,7 +87,7 @@ fewer_warps(const Explain *s, int warps)
 {
 	const Tried *other = with_warps(s, warps);
 	double times = other && s->compared > 0
-			   ? other->bill.cycles / target_rates(s->x->t)->clock / s->compared
+			   ? explain_tried(s, other->bill.cycles) / s->compared
 			   : 0;
 	if (times <= 0 || *without_barriers(s))
 		return "";
@@ -125,7 +125,7 @@ price_without(const Explain *s, int word)
 		least = c->bill.cycles;
 	}
 	double times =
-	    best && s->compared > 0 ? least / target_rates(s->x->t)->clock / s->compared : 0;
+	    best && s->compared > 0 ? explain_tried(s, least) / s->compared : 0;
 	return times > 0 ? arena_printf(s->mem, ", and the launch takes %s by the model", explain_times(s, times))
 			 : ", what the launch then takes was not compared";
 }

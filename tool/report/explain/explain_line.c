@@ -233,6 +233,21 @@ add_many(const Explain *s, const ExplainLines *own, int line, json_t *all)
 	    false);
 }
 
+/* Has an access of the source several in the code, as copies of its loop's body? */
+static const char *
+copies_of(const Explain *s, const ExplainLines *own)
+{
+	const char *why = explain_unrolled(s);
+	for (int i = 0; i < own->n && *why; i++)
+		for (int k = 0; k < i; k++) {
+			const ExplainLine *l = &own->at[i], *o = &own->at[k];
+			if (l->x->kind == INSPECT_ACCESS && o->x->kind == INSPECT_ACCESS && l->col == o->col &&
+			    strcmp(l->what, o->what) == 0)
+				return arena_printf(s->mem, "%s stands several times%s", l->what, why);
+		}
+	return "";
+}
+
 /* "2 blocks divide the loop, each leaves 2048 bytes of at, best in device memory, where the last one joins them": of the
  * line of a loop in parts. */
 static const char *
@@ -292,6 +307,7 @@ explain_below(const Explain *s, int line)
 	}
 	if (many)
 		add_many(s, &own, line, all);
+	add_below(all, copies_of(s, &own), false);
 	const json_t *w;
 	size_t i;
 	json_array_foreach(s->warnings, i, w)

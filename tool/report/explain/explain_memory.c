@@ -2,6 +2,8 @@
  * of accesses. */
 #include "tool/report/explain/explain.h"
 
+#include "model/digits/digits.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,10 +96,28 @@ why_more(const Explain *s)
 		    "rows and elements that data names come in blocks of 64 "
 		    "bytes, slower than in "
 		    "order, and parts of a block are read to be written");
+	double least;
+	bool parts = ANY_OF(i, s->lines.n, explain_sectors(&s->lines.at[i], &least) > least);
 	if (!why.n)
 		explain_add(s, &why,
-		    "sectors of which accesses take a part come whole, with their neighbours");
+		    parts ? "sectors of which accesses take a part come whole, with their neighbours"
+			  : "it counts all that programs access, though some of it is the same");
 	return explain_join(s, &why, "; ");
+}
+
+/* Of a kernel whose operands the one before makes. */
+static const char *
+say_made(const Explain *s)
+{
+	const Func *f = s->x->f;
+	TextList names = {0};
+	for (int i = f->nparam - f->nmade; i < f->nparam; i++)
+		explain_add(s, &names, f->made[i - f->nparam + f->nmade].is_result ? "" : f->param[i].name);
+	return names.n == 0 || inspect_is_first(f) ? ""
+		   : arena_printf(s->mem,
+			 " Bytes of all tensors of the source are counted here, and what of them is not read here the one "
+			 "before reads; %s, which that makes, are taken to be in the L2 cache.",
+			 explain_names(s, &names));
 }
 
 /* What device memory moves, and of which lines; or each byte once, at the rate that the
@@ -126,7 +146,7 @@ explain_moved(const Explain *s)
 		    "which "
 		    "that takes %s",
 		    explain_micro(s, us), explain_micro(s, explain_least_memory(s)));
-	text_printf(&t, ": %s.", lines);
+	text_printf(&t, ": %s.%s", lines, say_made(s));
 	return text_take(&t, s->mem);
 }
 

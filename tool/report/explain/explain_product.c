@@ -54,6 +54,13 @@ fix_of(const Explain *s, const ExplainLine *l)
 		   : "");
 }
 
+/* Is part of K summed in registers of its own, which are then added to the accumulator's? */
+static bool
+sums_apart(const ExplainLine *l)
+{
+	return strstr(l->details, " of K summed apart");
+}
+
 /* ": the 2 of a warpgroup take 256, more than the 255 that a thread has", where that keeps a tile from it. */
 static const char *
 say_registers(const Explain *s, int n, int each)
@@ -74,12 +81,15 @@ say_wider(const Explain *s)
 	static const char word[] = "wgmma.n";
 	double now = 0, shared = explain_part(s, BILL_SHARED);
 	bool registers = false, more = false; /* has a tile more columns than its instruction? */
+	bool apart = false, whole = true; /* are its sums apart; have all tiles as many columns as the widest? */
 	TextList sums = {0};
 	for (int i = 0; i < s->lines.n; i++) {
 		const char *at = strstr(s->lines.at[i].what, word),
 			   *columns = at ? strchr(s->lines.at[i].what, 'x') : NULL;
 		more |= columns &&
 			strtol(columns + 1, NULL, 10) > strtol(at + sizeof word - 1, NULL, 10);
+		whole &= !columns || strtol(columns + 1, NULL, 10) >= WIDEST;
+		apart |= at && sums_apart(&s->lines.at[i]);
 		explain_add(s, &sums, at ? arena_printf(s->mem, "%d:%d", s->lines.at[i].line, s->lines.at[i].col) : "");
 		now = MAX(now, at ? (double)strtol(at + sizeof word - 1, NULL, 10) : 0);
 		registers |= at && !strstr(s->lines.at[i].details, "operands in shared memory");
@@ -102,10 +112,11 @@ say_wider(const Explain *s)
 	       wide = (1 + (double)ROWS / WIDEST) / reads;
 	const char *columns =
 	    now < WIDEST ? arena_printf(s->mem,
-			       "n256, of a tile with 256 columns, would read %.2f times as much "
-			       "for the same "
-			       "products, with %d registers of a thread for each accumulator%s; ",
-			       wide, WIDEST / 2, say_registers(s, sums.n, WIDEST / 2))
+			       "n256%s would read %.2f times as much for the same products, with %d registers of a thread "
+			       "for each accumulator%s%s; ",
+			       whole ? "" : ", of a tile with 256 columns,", wide, WIDEST / 2,
+			       apart ? " and as many for the sums apart, which are added to it" : "",
+			       say_registers(s, apart ? 2 * sums.n : sums.n, WIDEST / 2))
 			 : "";
 	return arena_printf(s->mem,
 	    "All multiply as fast, but shared memory bounds the kernel as well, of which each "

@@ -82,6 +82,34 @@ with_count(const Explain *s, int line, const char *mix)
 	    mix);
 }
 
+const char *
+explain_doing(const Explain *s, int line)
+{
+	static const double LITTLE = .15;
+	const char *functions = explain_functions(s, line);
+	int all = explain_count_code(s, line, NULL, 0, NULL), own = 0, most = 0, col = 0;
+	uint64_t seen = 0;
+	TextList names = {0};
+	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
+		uint64_t bit = UINT64_C(1) << (op->place.col & 63);
+		if (op->place.line != line || op->place.file != s->x->f->place.file || !explain_is_function(op) || seen & bit)
+			continue;
+		seen |= bit;
+		own += explain_count_at(s, line, op->place.col);
+	}
+	for (int i = 0; i < s->lines.n; i++) {
+		int n = s->lines.at[i].line == line ? explain_count_at(s, line, s->lines.at[i].col) : 0;
+		col = n > most ? s->lines.at[i].col : col;
+		most = MAX(most, n);
+	}
+	if (!*functions || own >= LITTLE * all || most < all / 2)
+		return functions;
+	for (int i = 0; i < s->lines.n; i++)
+		if (s->lines.at[i].line == line && s->lines.at[i].col == col && s->lines.at[i].x->kind != INSPECT_BARRIER)
+			explain_add(s, &names, s->lines.at[i].what);
+	return names.n ? explain_names(s, &names) : functions;
+}
+
 /* "line 8 34.1 µs, line 10 9.58 µs" of a part, the most first. */
 static const char *
 lines_of(const Explain *s, BillPart p)
@@ -101,7 +129,7 @@ lines_of(const Explain *s, BillPart p)
 			mix = with_count(s, l->line, mix);
 		bool ring = p == BILL_ISSUE && has_ring(s, l->line);
 		const char *functions = p == BILL_SPECIAL ? explain_specials(s, l->line)
-					: p == BILL_ISSUE ? explain_functions(s, l->line)
+					: p == BILL_ISSUE ? explain_doing(s, l->line)
 							  : "";
 		TextList of = {0};
 		if (p == BILL_WAITING && l->wait)
