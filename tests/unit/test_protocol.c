@@ -13,8 +13,10 @@
 #include "target/target.h"
 
 static const char *const files[] = {"tests/pass/roles/attention.out", "tests/pass/roles/backward.out",
-    "tests/pass/roles/cluster.out", "tests/pass/roles/sum.out", "tests/pass/skew/attention.out", "tests/pass/join/attention.out",
-    "tests/pass/guard/nest.out", "tests/pass/relax/scale.out", "tests/pass/smem/roles.out", "tests/pass/warpgroup/matmul.out", "tests/pass/pipeline/early.out"};
+    "tests/pass/roles/cluster.out", "tests/pass/roles/cluster_both.out", "tests/pass/roles/sum.out",
+    "tests/pass/skew/attention.out", "tests/pass/join/attention.out", "tests/pass/guard/nest.out",
+    "tests/pass/relax/scale.out", "tests/pass/smem/roles.out", "tests/pass/warpgroup/matmul.out",
+    "tests/pass/pipeline/early.out"};
 
 /* ---- mistakes: false where the op is not one to make it in ---- */
 
