@@ -344,10 +344,11 @@ make_end(const Join *j, Builder *b, const Op *programs, Value **map)
 	const Block *body = body_of(j);
 	int n = old->nin, all = n + j->carried.n;
 	Value **next = new_map(j, NULL), **at = new_map(j, map), **like = NEW_ARRAY(j->tmp, Value *, all + 1);
-	next[body->arg[0].id] = build2(b, OP_ADD, &programs->region[0]->arg[0], programs->in[2]);
+	Value *now = &programs->region[0]->arg[0], *later = build2(b, OP_ADD, now, programs->in[2]);
+	Value *exists = build2(b, OP_LT, later, programs->in[1]);
+	next[body->arg[0].id] = build3(b, OP_SELECT, exists, later, now);       /* places behind the grid divide by 0 */
 	for (int i = 0; i < j->programs->nout; i++)
 		next[body->arg[1 + i].id] = compute(j, b, body->last->in[i], at);
-	Value *exists = build2(b, OP_LT, next[body->arg[0].id], programs->in[1]);
 	Value *joined = build2(b, OP_AND, exists, compute(j, b, j->branch->in[0], next));
 	joined->name = "joined";
 	for (int i = 0; i < all; i++)
