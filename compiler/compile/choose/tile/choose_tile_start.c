@@ -148,6 +148,14 @@ clamps_at(const Pair *x, const Op *clamp, int64_t n[2])
 	return true;
 }
 
+/* An integer that no cast has wrapped, as one of 8 bits or without a sign would be.  The length of a row fits 32 bits. */
+static bool
+keeps_order(const Value *v)
+{
+	DType t = v->type->elem;
+	return dtype_is_int(t) && dtype_is_signed(t) && dtype_info[t].bits >= 32;
+}
+
 /* How far behind the part's start a number lies that programs have in common, clamped to what indices within the part are
  * not; the part's start, or NULL. */
 static const Part *
@@ -164,7 +172,7 @@ gap_from_start(const Pair *x, const Value *v, int64_t extent)
 		}
 		if (op->kind != OP_BROADCAST && op->kind != OP_CAST && !clamps)
 			return NULL;
-		if (op->kind == OP_CAST && !dtype_is_int(op->in[0]->type->elem))
+		if (op->kind == OP_CAST && (!keeps_order(op->in[0]) || !keeps_order(&op->out[0])))
 			return NULL;
 		if (clamps && (!clamps_at(x, op, n) || (op->kind == OP_MAX ? n[0] > -1 || n[1] > -1
 		                                                           : n[0] < extent || n[1] < 2 * extent)))
@@ -182,7 +190,7 @@ compares_place(const Pair *x, const Op *a)
 	for (int i = 0; i < 2 && compares; i++) {
 		const Part *q = tile_part(x, a->in[i]);
 		int d = q->is_local && !q->per ? FIRST_OF(k, a->out[0].type->rank, q->axis[k] != AXIS_NONE) : -1;
-		if (d < 0 || a->in[i]->type->rank != a->out[0].type->rank)
+		if (d < 0 || a->in[i]->type->rank != a->out[0].type->rank || !keeps_order(a->in[i]))
 			continue;
 		const Part *start = gap_from_start(x, a->in[1 - i], a->in[i]->type->extent[d]);
 		if (!start || start->times[1] != 2 * start->times[0] || q->axis[d] != AXIS_ANY ||
