@@ -124,12 +124,21 @@ make_ahead(Skew *s, Builder *b, Value *const *first, Value *const *column, Value
 		out[i] = value_mapped(map, s->ahead.at[i]);
 }
 
+/* Do the producer's threads arrive there themselves, iterations behind their copies (gather_wait.c)?  They need one slot
+ * more: the next one's arrival comes behind a copy into that which part 2 still reads. */
+static bool
+arrives_behind(const Skew *s, const Value *ring)
+{
+	const Op *roles = func_find(s->f, OP_ROLES);
+	return roles && ANY_OP(op, roles->region[0], op->kind == OP_ARRIVE && op->in[0] == ring);
+}
+
 /* Part 2 waits for a slot of which it knows the number by then, and which a ring of more than two has likely filled. */
 static bool
 is_early_await(const Skew *s, const Op *op)
 {
-	if (op->kind != OP_AWAIT || !skew_is_made_late(s, op) || op->in[0]->type->slots <= EARLY_SLOTS ||
-	    op->next->kind == OP_PROXY_FENCE)
+	if (op->kind != OP_AWAIT || !skew_is_made_late(s, op) || op->next->kind == OP_PROXY_FENCE ||
+	    op->in[0]->type->slots <= EARLY_SLOTS + arrives_behind(s, op->in[0]))
 		return false;
 	for (int i = 0; i < op->nin; i++) {
 		const Op *def = op->in[i]->def;
