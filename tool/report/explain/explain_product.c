@@ -119,7 +119,7 @@ say_wider(const Explain *s)
 			       say_registers(s, apart ? 2 * sums.n : sums.n, WIDEST / 2))
 			 : "";
 	return arena_printf(s->mem,
-	    "All multiply as fast, but shared memory bounds the kernel as well, of which each "
+	    "All of these dtypes multiply as fast, but shared memory bounds the kernel as well, of which each "
 	    "instruction reads both operands: %sa left operand in registers would read %.2f times "
 	    "as "
 	    "much, but copies bring it to shared memory, and the compiler holds in registers only "
@@ -177,6 +177,25 @@ brief_of(const Explain *s)
 		      : "It multiplies no matrices.";
 }
 
+/* Why operands that a kernel before computes from 8 bits and fewer are multiplied in 16. */
+static const char *
+say_made(const Explain *s)
+{
+	const Func *f = s->x->f;
+	TextList names = {0};
+	int tensors = f->nparam - f->nmade;
+	bool narrow = ANY_OF(i, tensors, f->body->arg[i].type->kind == TYPE_TENSOR &&
+					     dtype_is_float(f->body->arg[i].type->elem) &&
+					     dtype_info[f->body->arg[i].type->elem].bits <= 8);
+	for (int i = tensors; i < f->nparam; i++)
+		explain_add(s, &names, dtype_info[f->body->arg[i].type->elem].bits == 16 ? f->param[i].name : "");
+	return !names.n || !narrow || inspect_is_first(f) ? ""
+		   : arena_printf(s->mem,
+			 "Instructions of 8-bit floats multiply twice as fast, but values of 8 bits: %s %s of 16, as the source "
+			 "computes them (by scales or conversions).",
+			 explain_names(s, &names), names.n > 1 ? "are" : "is");
+}
+
 void
 explain_products(const Explain *s, Answer *out)
 {
@@ -198,6 +217,8 @@ explain_products(const Explain *s, Answer *out)
 	}
 	if (weaker && *gain_of(s))
 		explain_add(s, all, arena_printf(s->mem, "%s.", gain_of(s)));
+	if (all->n)
+		explain_add(s, all, say_made(s));
 	if (all->n && *say_wider(s))
 		explain_add(s, all, arena_printf(s->mem, "%s.", say_wider(s)));
 }
