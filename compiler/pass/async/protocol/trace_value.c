@@ -165,11 +165,19 @@ find_course(Tracer *t, const Value *b)
 			tracer_trips(t, op);
 }
 
+/* Does it end as a loop does that ends at b, of another program perhaps? */
+static bool
+ends_as(const Op *loop, const Value *b)
+{
+	const Op *end = loop->in[1]->def;
+	return loop->in[1] == b || (end && b->def && end->kind == b->def->kind && attrs_same(end, b->def));
+}
+
 /* Another program's loop, which ends at b, too, is asked for its first trip before it comes (pass join). */
 static const Course *
 make_course(Tracer *t, int64_t a, const Value *b)
 {
-	const Op *loop = FIND_OP(op, t->f->body, op->kind == OP_FOR && op->in[1] == b && !op_is_over_programs(op));
+	const Op *loop = FIND_OP(op, t->f->body, op->kind == OP_FOR && !op_is_over_programs(op) && ends_as(op, b));
 	int64_t step = loop ? tracer_value(t, loop->in[2]) : 0;
 	if (!tracer_is_near(step) || step <= 0)
 		return NULL;
