@@ -176,8 +176,9 @@ limits_json(const Inspection *x)
 						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
 						 "unit", "registers"));
 	if (inspect_grid(x) > 0)
-		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid", "has", ceil(x->grid / share),
-						 "needs", t->rates->multiprocessors, "unit", "blocks", "blocks",
+		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid",
+						 "has", ceil(x->grid / share), "needs",
+						 t->rates->multiprocessors, "unit", "blocks", "blocks",
 						 (inspect_grid(x) + share - 1) / share));
 	return all;
 }

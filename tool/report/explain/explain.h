@@ -123,7 +123,8 @@ double explain_wide(const Explain *s, int line); /* the part of its PTX that com
 bool explain_casts(const Explain *s, int line); /* has it a tile of integers of 64 bits, that can be cast? */
 /* Instructions of a line in PTX, or those of these names and of a type: NULL, of all. */
 int explain_count_code(const Explain *s, int line, const char *const *name, int n, const char *type);
-/* explain_taken.c: the functions of a line's instructions, or, where these are little of its PTX, the ops that have most. */
+/* explain_taken.c: the functions of a line's instructions, or, where these are little of its PTX, the ops that have
+ * most. */
 const char *explain_doing(const Explain *s, int line);
 int explain_count_at(const Explain *s, int line, int col); /* of what begins there in PTX; 0: not known */
 bool explain_is_function(const Op *op); /* a function or quotient of floats */

@@ -233,8 +233,8 @@ say_other(const Explain *s)
 		    "lies across rows; lines, code and what follows are of the one with products (inspect shows all).",
 		    explain_micro(s, explain_other(s)));
 	return arena_printf(s->mem,
-	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code, accesses, "
-	    "barriers and what follows are of the longer one (tegula inspect shows both).%s",
+	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code, "
+	    "accesses, barriers and what follows are of the longer one (tegula inspect shows both).%s",
 	    explain_micro(s, explain_other(s)),
 	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes"
 				      : "before, which makes what this one reads",

@@ -176,8 +176,8 @@ way_of(const Explain *s, BillPart p)
 		return explain_part(s, p) > FLOOR * explain_least_memory(s) ? "fewer bytes, or each once"
 		       : explain_part(s, p) > EVEN * explain_least_memory(s)
 			   ? arena_printf(s->mem,
-				 "nearly nothing, it is %.2f times the floor, by which each byte goes once: beyond that only "
-				 "smaller dtypes or fewer passes take less",
+				 "nearly nothing, it is %.2f times the floor, by which each byte goes once: beyond that "
+				 "only smaller dtypes or fewer passes take less",
 				 explain_part(s, p) / explain_least_memory(s))
 			   : "nothing, it is at the floor: each byte goes once, and only smaller "
 			     "dtypes or fewer passes take less";
@@ -192,8 +192,8 @@ way_of(const Explain *s, BillPart p)
 	case BILL_ISSUE:
 		if (l && ANY_OP(op, s->x->f->body, op->kind == OP_SORT && op->place.line == l->line))
 			return arena_printf(s->mem,
-			    "a shorter sort in line %d: topk, where only the first are used; keys of 16 bits, which have an "
-			    "index in the same 32; or fewer elements", l->line);
+			    "a shorter sort in line %d: topk, where only the first are used; keys of 16 bits, which have "
+			    "an index in the same 32; or fewer elements", l->line);
 		return l ? arena_printf(
 			       s->mem, "fewer instructions for each result of line %d", l->line)
 			 : "fewer instructions for each result";

@@ -191,8 +191,8 @@ say_made(const Explain *s)
 		explain_add(s, &names, dtype_info[f->body->arg[i].type->elem].bits == 16 ? f->param[i].name : "");
 	return !names.n || !narrow || inspect_is_first(f) ? ""
 		   : arena_printf(s->mem,
-			 "Instructions of 8-bit floats multiply twice as fast, but values of 8 bits: %s %s of 16, as the source "
-			 "computes them (by scales or conversions).",
+			 "Instructions of 8-bit floats multiply twice as fast, but values of 8 bits: %s %s of 16, as "
+			 "the source computes them (by scales or conversions).",
 			 explain_names(s, &names), names.n > 1 ? "are" : "is");
 }
 

@@ -92,7 +92,8 @@ explain_doing(const Explain *s, int line)
 	TextList names = {0};
 	for (const Op *op = s->x->f->body->first; op; op = op_after(op, s->x->f->body)) {
 		uint64_t bit = UINT64_C(1) << (op->place.col & 63);
-		if (op->place.line != line || op->place.file != s->x->f->place.file || !explain_is_function(op) || seen & bit)
+		bool is_here = op->place.line == line && op->place.file == s->x->f->place.file;
+		if (!is_here || !explain_is_function(op) || seen & bit)
 			continue;
 		seen |= bit;
 		own += explain_count_at(s, line, op->place.col);

@@ -9,33 +9,38 @@ explain_words(void)
 {
 	static const char *const word[][2] = {
 	    {"program", "what the grid counts: the body of the kernel, executed once for each of its points"},
-	    {"block", "what the hardware starts: the warps of one program, or of several (share), or of a part of one (split)"},
-	    {"warp", "32 threads (on Apple's chips a simdgroup) that execute an instruction together; warps = N of a program"},
-	    {"place", "room for a program on a multiprocessor, by what its block needs of registers, shared memory and warps"},
+	    {"block", "what the hardware starts: the warps of one program, or of several (share), or of a part of one "
+		      "(split)"},
+	    {"warp", "32 threads (on Apple's chips a simdgroup) that execute an instruction together; warps = N of a "
+		     "program"},
+	    {"place", "room for a program on a multiprocessor, by what its block needs of registers, shared memory "
+		      "and warps"},
 	    {"round", "programs that run at once, when there are more than places"},
-	    {"turn", "the time in which one warp's access or instruction takes the unit; an access of more than four sectors takes "
-		     "several"},
+	    {"turn", "the time in which one warp's access or instruction takes the unit; an access of more than four "
+		     "sectors takes several"},
 	    {"pass", "a walk through the 32 banks of shared memory; two lanes that want other words of one bank take two"},
-	    {"sectors 16/16", "of 32 bytes, of one access of a warp: how many it touches, and the fewest that hold its bytes"},
+	    {"sectors 16/16", "of 32 bytes, of one access of a warp: how many it touches, and the fewest that "
+			      "hold its bytes"},
 	    {"trip", "an iteration of a loop"},
 	    {"slot", "one of the buffers of a ring, into which copies bring a trip's tiles while others are computed with"},
 	    {"stages", "how many slots a ring has"},
 	    {"box", "what a tensor map copies at once, rows x columns"},
 	    {"dot MxNxK", "a product of a tile of M rows and N columns, over K, for a program"},
 	    {"specialize", "roles: one warp copies, the others compute, and wait for each other at mbarriers"},
-	    {"pingpong", "two groups of warps take a block's programs in turn: one multiplies while the other does what follows "
-			 "from its products"},
+	    {"pingpong", "two groups of warps take a block's programs in turn: one multiplies while the other does what "
+			 "follows from its products"},
 	    {"ctas", "blocks of a cluster, each of which copies a part of what all of them read"},
 	    {"split", "blocks that share a program's loop, and add up their results"},
 	    {"share", "programs of one warp each that share a block, as a multiprocessor has at most 32 blocks"},
 	    {"batch", "programs that a block computes as one of a larger tile"},
 	    {"coarsen", "programs that a block which stays reads for before it computes for the first"},
-	    {"unroll", "trips of a loop that the code reads for before it computes for the first; trips that are left have code "
-		       "of their own"},
+	    {"unroll", "trips of a loop that the code reads for before it computes for the first; trips that are left "
+		       "have code of their own"},
 	    {"persistent", "blocks stay, and each runs programs one after the other"},
 	    {"the header's own", "the schedule that the kernel's text gives, with nothing chosen"},
-	    {"ranked as", "the time by which schedules are ordered: a hundredth or some more is added for values away from the rules of "
-			  "tiles' sizes"}};
+	    {"ranked as", "the time by which schedules are ordered: a hundredth or some "
+			  "more is added for values away from the "
+			  "rules of tiles' sizes"}};
 	json_t *all = json_array();
 	for (int i = 0; i < LEN(word); i++)
 		json_array_append_new(all, json_pack("{s:s, s:s}", "word", word[i][0], "means", word[i][1]));
