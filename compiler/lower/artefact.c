@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char heading[] = "tegula artefact 9\n";
+static const char heading[] = "tegula artefact 10\n";
 
 int
 artefact_ranks(const Artefact *a, int axis)
