@@ -69,6 +69,32 @@ cuts_freely(Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, Arena
 	return free;
 }
 
+/* Is the kernel, from a size on, as by twice each size up to `most`? */
+static bool
+is_alike(Pair x, Kernel *k, const Target *t, const ChooseBinding *how, int64_t most, Arena *mem)
+{
+	bool alike = true;
+	for (; alike && x.size < most; x.size *= 2) {
+		Bound once, twice;
+		alike = bind_one(how, x.name, x.size, &once) && bind_one(how, x.name, 2 * x.size, &twice);
+		Func *one = alike ? elaborate(k, &once, t) : NULL, *two = alike ? elaborate(k, &twice, t) : NULL;
+		x.written = x.stepped = x.divides = 0;
+		alike = one && two && tile_cuts_freely(&x, one, two, mem);
+	}
+	return alike;
+}
+
+/* What fits a narrow type in small tiles, as places do 8 bits, may be wrapped in larger ones.  Powers of two may be other
+ * numbers, too; sizes between them divide no group that has a scale: either will do. */
+static bool
+stays_alike(const Pair *x, Kernel *k, const Target *t, const ChooseBinding *how, int64_t most, Arena *mem)
+{
+	Pair powers = *x, between = *x;
+	powers.size = 2 * x->size;
+	between.size = 3 * x->size / 2;
+	return is_alike(powers, k, t, how, most, mem) || is_alike(between, k, t, how, most, mem);
+}
+
 /* How a kernel comes from the source: with other sizes than the header's beside the one in question. */
 typedef struct Source {
 	Kernel *k;
@@ -317,6 +343,8 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		bool is_new = ANY_OF(j, s.n, size[j] != s.at[j].size);
 		for (int o = 0; o < n; o++)
 			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
+		for (int j = 0; j < s.n && is_new; j++)
+			is_new = stays_alike(&s.at[j], k, t, how, size[j], mem);
 		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
