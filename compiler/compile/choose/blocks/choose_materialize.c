@@ -16,8 +16,8 @@
 #include "compile/compile.h"
 #include "model/digits/digits.h"
 
-/* What both kernels may take of one's; bytes, by those of the kernel's tensors, and of all. */
-static const double GAIN = 0.95, ROOM = 4, ROOM_MOST = 2.0 * (1 << 30);
+/* Bytes, by those of the kernel's tensors, and of all. */
+static const double ROOM = 4, ROOM_MOST = 2.0 * (1 << 30);
 enum { SHARES = 3 };                                    /* programs that would compute an operand each, at least */
 
 static bool
@@ -124,7 +124,7 @@ choose_both(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *cho
 		alone = cycles_of(k, &whole, t);
 		both = cycles_of(k, &made, t);
 	}
-	bool is_better = alone >= 0 && both >= 0 && both <= GAIN * alone;
+	bool is_better = alone >= 0 && both >= 0 && both <= alone;
 	if (is_better && how->why) {
 		text_close(&how->why->chosen);
 		*how->why = why;
