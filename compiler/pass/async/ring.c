@@ -33,10 +33,9 @@ pipeline_swizzle(const Layout *l, DType t, int apart)
 	while (chunks + per_phase < 3)
 		per_phase++;
 	Layout s = layout_swizzled(l->rank, l->out, order, vector, per_phase, MIN(chunks, 3));
-	for (int i = chunks; i < 3 && chunks + apart >= 3; i++) {
-		int from = l->out[fast] + apart + i;
-		s.map.col[from < s.map.nin ? from : 0] ^= from < s.map.nin ? s.map.col[vector + i] : 0;
-	}
+	int rest = l->out[fast] + apart;
+	for (int i = chunks; i < 3 && chunks + apart >= 3 && rest + i < s.map.nin; i++)
+		s.map.col[rest + i] ^= s.map.col[vector + i];
 	return s;
 }
 
