@@ -482,6 +482,21 @@ test_split(void **state)
 	compile_close(c.cx);
 }
 
+/* Clusters are a word that no header lists: of small tiles in them, what becomes of slices is asked all the same. */
+static void
+test_slices_in_clusters(void **state)
+{
+	static const char lists[] = "tune(BM = {64, 128, 256}, BN = {32, 64, 128, 256}, BK = {16, 32, 64, 128},\n"
+	    "warps = {4, 8}, stages = {2, 3, 4, 5}) where BM * BN < 65536";
+	char text[sizeof lists + sizeof PRODUCT(PLAIN, "")];
+	Case c = {0};
+	sprintf(text, PRODUCT(PLAIN, "%s"), lists);
+	assert_true(choose(&c, text, 128, 1640, 1720));
+	assert_true(value(&c, "ctas") > 1);
+	assert_int_equal(value(&c, "slices"), 1);
+	compile_close(c.cx);
+}
+
 /* A loop with a merge and no product is compared as others are: few long rows are read ahead, by more blocks than fill the
  * multiprocessors once. */
 static void
@@ -1171,7 +1186,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_whole_decoded), cmocka_unit_test(test_masks_of_products), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_slices_in_clusters), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),

@@ -181,7 +181,7 @@ try_all(Search *s, int at)
 static bool
 stands(const Search *s, ScheduleName which)
 {
-	return ANY_OF(i, s->n, strcmp(s->name[i].name, schedule_info[which].text) == 0) ||
+	return ANY_OF(i, s->n, s->name[i].name && strcmp(s->name[i].name, schedule_info[which].text) == 0) ||
 	    choose_is_said(s->k, s->how, which);
 }
 
