@@ -768,7 +768,7 @@ tgp_inverse(int64_t programs)
 	return ((((UINT64_C(1) << s) - d) << 32) / d + 1) | s << 32;
 }
 
-/* Where a tensor lies from its address: the lowest byte, and how many there are. */
+/* Where a tensor lies from its address: the lowest byte, how many.  Strides that no element uses: 0, as masked copies align. */
 static TgpStatus
 tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 {
@@ -777,7 +777,7 @@ tgp_span(TgpContext *cx, const TgpKernel *k, int i, TgpPlan *p)
 	int d, bad = 0;
 	for (d = q->rank - 1; d >= 0; d--) {
 		int64_t extent = p->extent[i][d], stride = p->given[i] ? p->stride[i][d] : n;
-		p->stride[i][d] = stride;
+		p->stride[i][d] = p->given[i] && extent <= 1 && (d < q->rank - 1 || stride != 1) ? 0 : stride;
 		n = tgp_mul(&bad, n, TGP_TAKEN(q, d, extent));
 		if (stride > TGP_SIZE_MOST || stride < -TGP_SIZE_MOST)
 			return tgp_fail(cx, TGP_ERROR_USAGE, "%s: the stride of dimension %d of %s is %lld", k->name, d, q->name,

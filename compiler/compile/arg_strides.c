@@ -17,7 +17,7 @@
  *
  * so that its layouts, copies and products are those of a kernel written for the tensor as it lies in memory.  What is
  * said of the compiled code counts the argument's dimensions (artefact_by_argument).  Strides of dimensions of one element
- * are not used. */
+ * are not used, and 0 at the launch (tensor_arg). */
 #include "compile/compile.h"
 
 #include "ir/derive.h"

@@ -477,11 +477,16 @@ tgl_dtype_bits(TglDType t)
 	return (unsigned)t < TGL_DTYPES ? dtype_info[t].bits : 0;
 }
 
+/* A stride that no element uses is 0: code for rows at multiples of 16 bytes (compile/arg_strides.c) makes addresses of
+ * masked copies with it, too, and those must be aligned. */
 PlanArg
 tensor_arg(const TglTensor *t)
 {
 	PlanArg a = {.data = t->data, .low = t->low, .high = t->high};
 	memcpy(a.dim, t->dim, sizeof a.dim);
 	memcpy(a.stride, t->stride, sizeof a.stride);
+	for (int d = 0; d < t->rank && !tensor_is_contiguous(t); d++)
+		if (t->dim[d] <= 1 && (d < t->rank - 1 || t->stride[d] != 1))
+			a.stride[d] = 0;
 	return a;
 }
