@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <math.h>
 #include <string.h>
 
 static void
@@ -51,8 +50,8 @@ report_add_listing(json_t *stages, const CliCode *c)
 	    json_string(c->control.at ? c->control.at : ""));
 }
 
-static bool
-add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
+bool
+report_add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
 {
 	Text out = {0};
 	bool ok = true;
@@ -83,9 +82,8 @@ add_code(json_t *stages, Module *m, const Target *t, const CliCode *code)
 	return ok;
 }
 
-/* As PTX, where the target has that, and what its tools make of it; false after errors. */
-static bool
-make_code(Module *m, const Target *t, int seconds, CliCode *out)
+bool
+report_make_code(Module *m, const Target *t, int seconds, CliCode *out)
 {
 	*out = (CliCode){.name = m->funcs.at[0]->name};
 	if (t->kind != TARGET_PTX)
@@ -96,8 +94,8 @@ make_code(Module *m, const Target *t, int seconds, CliCode *out)
 	return ok;
 }
 
-static int
-text_lines(const char *text)
+int
+report_text_lines(const char *text)
 {
 	int n = 0;
 	for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
@@ -111,13 +109,13 @@ report_inspect(Module *m, const Target *t, const Bound *b, const char *source, I
 	CliCode code = {.registers = 0};
 	json_t *stages = json_array();
 	bool assembles = t->kind == TARGET_PTX && cli_has_assembler();
-	bool ok = !assembles || make_code(m, t, REPORT_ASSEMBLE, &code);
+	bool ok = !assembles || report_make_code(m, t, REPORT_ASSEMBLE, &code);
 	if (ok && assembles && !code.has_resources)     /* an assembler of another kind */
 		code.has_resources = cli_resources(t, &code.ptx, 0, &code.registers, &code.spills, &code.stack);
 	ok = ok && cli_inspect_code(m, t, b, &code, out);
 	if (ok && code.listing.n) {
 		report_add_listing(stages, &code);
-		json_decref(report_count_code(stages, text_lines(source), out, b, m->cx->mem));
+		json_decref(report_count_code(stages, report_text_lines(source), out, b, m->cx->mem));
 	}
 	json_decref(stages);
 	cli_code_close(&code);
@@ -152,96 +150,6 @@ sizes_json(const Bound *b)
 		if (b->param[i].is_spread)
 			add_strides(all, b->kernel->params.at[i].name, &b->param[i]);
 	return all;
-}
-
-/* How many blocks of the kernel each of a multiprocessor's means suffices for; registers only where they are known. */
-static json_t *
-limits_json(const Inspection *x)
-{
-	const Target *t = x->t;
-	int share = MAX(x->f->schedule.share, 1), warps = MAX(func_warps(x->f), 1) * share;
-	json_t *all = json_array();
-	json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "warps", "has", t->max_warps, "needs", warps,
-					 "unit", "warps"));
-	if (t->kind == TARGET_PTX)
-		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "blocks", "has", INSPECT_BLOCKS, "needs",
-						 1, "unit", "blocks"));
-	if (t->shared_bytes_unit > 0)
-		json_array_append_new(all, json_pack("{s:s, s:i, s:I, s:s}", "of", "shared memory", "has",
-						 t->shared_bytes_unit, "needs",
-						 (json_int_t)(x->f->shared_bytes ? share * x->f->shared_bytes + 1024 : 0),
-						 "unit", "bytes"));
-	if (x->registers > 0)
-		json_array_append_new(all, json_pack("{s:s, s:i, s:i, s:s}", "of", "registers", "has", t->registers,
-						 "needs", (x->registers + 7) / 8 * 8 * t->lanes * warps,
-						 "unit", "registers"));
-	if (inspect_grid(x) > 0)
-		json_array_append_new(all, json_pack("{s:s, s:f, s:i, s:s, s:i}", "of", "grid",
-						 "has", ceil(x->grid / share), "needs",
-						 t->rates->multiprocessors, "unit", "blocks", "blocks",
-						 (inspect_grid(x) + share - 1) / share));
-	return all;
-}
-
-/* The roofline of the fullest multiprocessor, by the bill: what it multiplies, or without products the instructions of its
- * warps, a byte of device memory and a cycle.  Null where it uses no device memory. */
-static json_t *
-roofline_json(const Inspection *x)
-{
-	const Bill *b = &x->bill;
-	const TargetRates *r = x->t->rates;
-	bool multiplies = b->part[BILL_PRODUCTS] > 0;
-	double product_rate = x->all_wgmma ? r->products_warpgroup : r->products_warp;
-	double peak = multiplies ? 2 * product_rate : 4 * r->issue_rate;
-	double work = b->part[multiplies ? BILL_PRODUCTS : BILL_ISSUE] * peak;
-	double bytes_cycle = r->memory_rate / r->multiprocessors, bytes = b->part[BILL_MEMORY] * bytes_cycle;
-	if (bytes <= 0 || work <= 0)
-		return json_null();
-	return json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "of", bill_part_names[multiplies ? BILL_PRODUCTS : BILL_ISSUE],
-	    "unit", multiplies ? "FLOP of 16 bits" : "instructions of warps", "per_byte", work / bytes, "reached",
-	    work * b->programs / (b->cycles - x->other), "peak", peak, "bytes", bytes_cycle);
-}
-
-/* What all products would take by the instruction of warpgroups, where those of warps make them; null elsewhere. */
-static json_t *
-wgmma_json(const Inspection *x)
-{
-	const TargetRates *r = x->t->rates;
-	double us = bill_us(&x->bill, x->t, x->bill.part[BILL_PRODUCTS]);
-	bool slower = x->all_mma && !x->all_wgmma && (x->t->has & HAS_WGMMA) && r->products_warpgroup > 0;
-	return slower ? json_real(us * r->products_warp / r->products_warpgroup) : json_null();
-}
-
-/* Bytes of device memory for a microsecond of the bill's part, which is of the fullest multiprocessor; of products it has a
- * share of what the others leave (bill.c). */
-static double
-memory_bytes(const Inspection *x)
-{
-	const Bill *b = &x->bill;
-	const TargetRates *r = x->t->rates;
-	double share = b->launched / r->multiprocessors, all = b->programs;
-	if (b->launched <= 0 || share >= all)
-		return r->memory_rate * r->clock;
-	return r->memory_rate * r->clock * share / (b->part[BILL_PRODUCTS] > 0 ? MAX(share, all / 2) : all);
-}
-
-/* What the model says of a launch: microseconds that each of a multiprocessor's means is busy.  Null without rates. */
-static json_t *
-bill_json(const Inspection *x)
-{
-	const Bill *b = &x->bill;
-	json_t *parts = json_array();
-	if (b->cycles <= 0) {
-		json_decref(parts);
-		return json_null();
-	}
-	for (int i = 0; i < BILL_PARTS; i++)
-		json_array_append_new(parts, json_pack("[s, f]", bill_part_names[i],
-						 bill_us(b, x->t, b->part[i])));
-	return json_pack("{s:f, s:f, s:f, s:f, s:i, s:o, s:o, s:o}", "us", b->cycles / x->t->rates->clock, "other_us",
-	    x->other / x->t->rates->clock, "compared_us", x->compared / x->t->rates->clock, "memory_bytes_us",
-	    memory_bytes(x), "blocks", b->blocks, "parts", parts,
-	    "roofline", roofline_json(x), "wgmma_products_us", wgmma_json(x));
 }
 
 /* The layouts of the last tile IR, by the numbers that its text gives them: "layout #3 = layout(...)". */
@@ -307,22 +215,6 @@ compared_json(const ChooseWhy *why, const Inspection *x)
 	json_t *j = json_pack("{s:s, s:s?, s:i, s:i, s:o, s:o}", "text", text.at, "not_compared", why->none, "count",
 	    why->tried.n, "refused", refused, "best", cli_compared_json(why, t, SHOWN), "refusals", refused_json(why));
 	text_close(&text);
-	return j;
-}
-
-/* As `inspect --explain` prints it. */
-static json_t *
-summary_json(const Inspection *x, const ChooseWhy *why)
-{
-	Text t = {0}, chosen = {0};
-	Inspection all = *x;
-	text_put(&chosen, x->chosen ? x->chosen : "");
-	why_print(why, x->t, &chosen);
-	all.chosen = chosen.at;
-	inspect_print(&all, &t);
-	json_t *j = json_string(t.at);
-	text_close(&chosen);
-	text_close(&t);
 	return j;
 }
 
@@ -432,11 +324,12 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	double other = 0;
 	if (m && t->rates)
 		report_follow(cli, k, m->funcs.at[0], &bound);
+	const ReportLaunch launch = {k, m, bound, t, f->text};
 	m = m ? longer_module(k, m, &bound, t, &passes, &other) : NULL;
 	if (m && dumps.n)
 		add_dumps(stages, dumps.at);
 	CliCode code = {.registers = 0};
-	bool ok = m && make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x);
+	bool ok = m && report_make_code(m, t, time.tool, &code) && cli_inspect_code(m, t, &bound, &code, &x);
 	Bill own = {.cycles = 0};                       /* of the kernel shown alone, as its timeline is */
 	if (ok) {
 		own = x.bill;
@@ -445,22 +338,22 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	ok = ok && (!cli_has(cli, OPT_RUN) || report_count(cli, k, &bound, &x));
 	x.chosen = why.chosen.at;
 	json_t *tuning = ok ? report_tuning(cli, k, t) : NULL, *profile = tuning ? profile_json(cli, k) : NULL;
-	bool coded = profile && add_code(stages, m, t, &code);
-	json_t *counted = coded ? report_count_code(stages, text_lines(f->text), &x, &bound, cx->mem) : NULL;
+	bool coded = profile && report_add_code(stages, m, t, &code);
+	json_t *counted = coded ? report_count_code(stages, report_text_lines(f->text), &x, &bound, cx->mem) : NULL;
 	if (coded)
-		out = json_pack("{s:s, s:o, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, "
+		out = json_pack("{s:s, s:o, s:s, s:s, s:s, s:i, s:i, s:o, s:O, s:o, s:o, s:o, "
 		    "s:O, s:O, s:o, s:o, s:o}",
 		    "version", tgl_version(), "file", cli_json_path(f->path), "kernel", k->name, "target", t->name,
 		    "source", f->text, "line", k->item->place.line, "end_line", k->item->place.end_line,
 		    "sizes", sizes_json(&bound), "stages", stages, "inspect", cli_inspection_json(&x), "layouts",
-		    layouts_json(stages), "limits", limits_json(&x), "bill", bill_json(&x), "summary",
-		    summary_json(&x, &why), "timeline",
+		    layouts_json(stages), "timeline",
 		    report_timeline(m->funcs.at[0], &bound, t, &own, x.blocks), "tuning", tuning,
 		    "profile", profile, "warnings",
 		    warnings_json(cx, k), "compared", compared_json(&why, &x), "variants",
-		    report_variants(cli, k, t, &x, &bound, &why, &(ReportCode){&code, text_lines(f->text),
+		    report_variants(cli, k, t, &x, &bound, &why, &(ReportCode){&code, report_text_lines(f->text),
 			json_is_object(counted)}, &time));
 	if (out) {
+		report_add_figures(out, &x, &why);
 		json_object_set_new(out, "time", report_time_json(&time, &code));
 		json_object_set_new(out, "code", counted);
 		json_object_set_new(out, "measured_us", json_real(measured_us(cli, tuning, profile)));
@@ -474,6 +367,8 @@ report_gather(const Cli *asked, Kernel *k, const Target *t, bool *misuse)
 	}
 	if (out)
 		report_say(out, f->text, &x, &bound, &why, cx->mem);
+	if (out)
+		report_add_others(out, &launch, m);
 	cli_code_close(&code);
 	text_close(&why.chosen);
 	json_decref(tuning);

@@ -2,9 +2,11 @@
  *
  *     cmd_report.c    options, files
  *     gather.c        compiles and collects: stages, figures, layouts
+ *     figures.c       what limits its blocks, the bill of its launch
+ *     others.c        what else a launch runs: the kernel before or behind the one that the page is of
  *     count.c         the sectors that only a run tells, by the emulator
  *     tuning.c        the tuner's table, estimated and measured
- *     timeline.c      the timeline of a pipelined loop, by clocks of its roles (clocks.c, clock_list.c)
+ *     timeline/       the timeline of a pipelined loop, by clocks of its roles
  *     variants.c      estimates with other tiles and schedules (variants_built.c compiles them)
  *     measure.c       times of the kernel and of these changes on a GPU
  *     why.c           why the compiler chose what it did, in words
@@ -128,10 +130,33 @@ const char *report_instruction(const char *line);
  * loops, of a source of so many lines; what was counted, or null. */
 json_t *report_count_code(json_t *stages, int lines, Inspection *x, const Bound *b, Arena *mem);
 
+/* gather.c: as PTX, where the target has that, and what its tools make of it; false after errors. */
+bool report_make_code(Module *m, const Target *t, int seconds, CliCode *out);
+int report_text_lines(const char *text);
+/* Stages behind the tile IR; false after errors. */
+bool report_add_code(json_t *stages, Module *m, const Target *t, const CliCode *code);
+
+/* figures.c: adds `limits`, `bill` and `summary`. */
+void report_add_figures(json_t *kernel, const Inspection *x, const ChooseWhy *why);
+
+/* others.c: of a launch, its kernel without those before and behind. */
+typedef struct ReportLaunch {
+	Kernel *k;
+	Module *main;
+	Bound b;
+	const Target *t;
+	const char *source;
+} ReportLaunch;
+
+/* Where a launch is of several kernels: adds `others`, {kernel, role, us, bill, inspect, answers, notes} of each that is
+ * not `shown`, and to the answers and notes of what was gathered what they say, by role. */
+void report_add_others(json_t *kernel, const ReportLaunch *l, const Module *shown);
+
 /* gather.c: as cli_inspect, of the code that a report counts, so that both say the same. */
 bool report_inspect(Module *m, const Target *t, const Bound *b, const char *source, Inspection *out);
 
-/* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`. */
+/* explain/explain.c: adds to what was gathered of a kernel its `answers`, `notes` of its lines, and of `rounds`; of one
+ * with a `role`, which has no changes, without them. */
 void report_say(json_t *kernel, const char *source, const Inspection *x, const Bound *b, const ChooseWhy *why, Arena *mem);
 
 /* A copy whose stages have `packed` for `text` and `lines` (pack.c). */

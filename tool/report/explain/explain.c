@@ -455,6 +455,7 @@ report_say(json_t *kernel, const char *source, const Inspection *x, const Bound 
 	    .timeline = json_object_get(kernel, "timeline"),
 	    .counted = json_object_get(kernel, "code"),
 	    .time = json_object_get(kernel, "time"),
+	    .is_beside = json_object_get(kernel, "role") != NULL,
 	    .summary = json_string_value(json_object_get(kernel, "summary")),
 	    .sizes_of = json_string_value(json_object_get(kernel, "sizes_of")),
 	    .us = x->bill.cycles > 0 ? x->bill.cycles / clock : 0,

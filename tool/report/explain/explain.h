@@ -68,7 +68,7 @@ typedef struct Explain {
 	double wgmma_us;     /* that products would take by wgmma; 0: they do, or cannot */
 	double bytes_us;     /* of device memory */
 	ExplainStage thread, code, sass; /* thread IR; PTX or Metal; machine code */
-	bool is_ptx;
+	bool is_ptx, is_beside;    /* beside: of a launch, a kernel that the page is not of, with no changes */
 	ExplainLines lines;       /* all, each by itself */
 	int *barriers, *warp_barriers, *holds; /* of the code, by lines of the source: of blocks, of warps */
 	int nsource;

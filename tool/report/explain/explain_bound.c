@@ -177,7 +177,12 @@ brief_of(const Explain *s, const Suggestions *all)
 	if (s->measured > 0)
 		text_printf(&t, "%s measured, ", explain_micro(s, s->measured));
 	double other = explain_other(s), own = s->us - other;
-	text_printf(&t, "%s by the model%s, ", explain_estimate(s), *explain_guessed(s) ? ", of guessed trips" : "");
+	const char *by_code = json_is_object(s->counted) ? " by its code" : "",
+		   *guessed = *explain_guessed(s) ? ", of guessed trips" : "";
+	if (s->is_beside)
+		text_printf(&t, "%s alone%s, ", explain_micro(s, s->us), by_code);
+	else
+		text_printf(&t, "%s by the model%s, ", explain_estimate(s), guessed);
 	if (other > 0)
 		text_printf(&t, "%s of them of what the launch has beside the kernel shown, whose %s are ",
 		    explain_micro(s, other), explain_micro(s, own));
@@ -187,7 +192,7 @@ brief_of(const Explain *s, const Suggestions *all)
 	else if (least > s->us / 50)
 		text_printf(&t, "; %s%s times the floor of %s%s, %s", other > 0 ? "the kernel shown takes " : "",
 		    explain_round(s, own / least), of, trips, explain_micro(s, least));
-	if (!explain_at_floor(s) || explain_is_measured(s))
+	if (!s->is_beside && (!explain_at_floor(s) || explain_is_measured(s)))
 		text_printf(&t, "; %s", explain_first(s, all));
 	if (s->sizes_of)
 		text_printf(&t, "; with the sizes of %s", s->sizes_of);
@@ -214,6 +219,10 @@ say_operands(const Explain *s)
 	for (int i = 0; i < s->lines.n; i++)
 		explain_add(s, &lines, strncmp(s->lines.at[i].what, "dot", 3) == 0
 					   ? arena_printf(s->mem, "%d", s->lines.at[i].line) : "");
+	if (names.n && f->schedule.parts > 1)
+		return arena_printf(s->mem,
+		    " %s: what each of %d parts of the loop comes to, which the kernel behind adds up.",
+		    explain_names(s, &names), f->schedule.parts);
 	return !names.n || !lines.n ? ""
 		   : arena_printf(s->mem,
 			 " %s: what the source computes as operands of the product of %s, computed once for all "
@@ -230,11 +239,12 @@ say_other(const Explain *s)
 	if (ANY_OF(i, s->x->f->nmade, s->x->f->made[i].is_result))
 		return arena_printf(s->mem,
 		    "The launch is of several kernels: %s of the estimate is of those before and behind, which copy what "
-		    "lies across rows; lines, code and what follows are of the one with products (inspect shows all).",
+		    "lies across rows; code, pictures and changes are of the one with products, and what is of the others "
+		    "says so.",
 		    explain_micro(s, explain_other(s)));
 	return arena_printf(s->mem,
-	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; lines, code, "
-	    "accesses, barriers and what follows are of the longer one (tegula inspect shows both).%s",
+	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; code, pictures and "
+	    "changes are of the longer one, and what is of the other says so.%s",
 	    explain_micro(s, explain_other(s)),
 	    inspect_is_first(s->x->f) ? "behind, which reads what this one makes"
 				      : "before, which makes what this one reads",
@@ -303,7 +313,7 @@ say_parts(const Explain *s, Suggestions *all, TextList *out)
 		    arena_printf(s->mem, "%d. %s%s %s, %.0f %% of the %s%s.%s", i + 1, taken[i].name,
 		        explain_joined(s, (BillPart)MAX(taken[i].part, 0), with) > 1 ? "" : explain_gloss(s, taken[i].part),
 			explain_micro(s, taken[i].us), 100 * taken[i].us / own_us,
-			explain_other(s) > 0 ? "kernel shown" : "launch", taken[i].lines,
+			explain_other(s) > 0 ? "kernel shown" : s->is_beside ? "kernel" : "launch", taken[i].lines,
 			change_of(s, &taken[i], i == 0, all)));
 	if (longest < ALONE * own_us)
 		explain_add(s, out, say_total(s));
@@ -400,8 +410,8 @@ explain_bound(const Explain *s, Answer *out)
 	}
 	Suggestions all = explain_collect(s);
 	out->brief = brief_of(s, &all);
-	explain_add(s, &out->says, explain_time(s));
-	explain_add(s, &out->says, explain_off(s));
+	explain_add(s, &out->says, s->is_beside ? "" : explain_time(s));
+	explain_add(s, &out->says, s->is_beside ? "" : explain_off(s));
 	explain_add(s, &out->says, say_other(s));
 	if (count_alike(s) > 1)
 		explain_add(s, &out->says,
@@ -409,9 +419,10 @@ explain_bound(const Explain *s, Answer *out)
 		    "each may bound the kernel, "
 		    "and less of one alone gains little.");
 	say_parts(s, &all, &out->says);
-	explain_suggestions(s, &all, &out->says);
+	if (!s->is_beside)
+		explain_suggestions(s, &all, &out->says);
 	explain_add(s, &out->says, explain_moved(s));
 	explain_add(s, &out->says, explain_rounds(s));
 	explain_add(s, &out->says, say_remarks(s));
-	explain_add(s, &out->says, explain_compared(s));
+	explain_add(s, &out->says, s->is_beside ? "" : explain_compared(s));
 }

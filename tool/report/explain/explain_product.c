@@ -173,8 +173,9 @@ brief_of(const Explain *s)
 	if (any_warp && s->is_ptx && !(s->x->t->has & HAS_WGMMA))
 		explain_add(
 		    s, &ways, arena_printf(s->mem, "%s has none of warpgroups", s->x->t->name));
-	return ways.n ? arena_printf(s->mem, "%s.", explain_join(s, &ways, "; "))
-		      : "It multiplies no matrices.";
+	return ways.n           ? arena_printf(s->mem, "%s.", explain_join(s, &ways, "; "))
+	       : s->is_beside ? ""
+			      : "It multiplies no matrices.";
 }
 
 /* Why operands that a kernel before computes from 8 bits and fewer are multiplied in 16. */

@@ -1,7 +1,7 @@
 /* Lists the ops that a role executes.  The loop over programs runs once, a loop that waits for copies as often as is shown,
  * after which the list is cut if it runs more often; a trip of any other loop stands for all of them.  Of a branch the
  * first region counts: prologues and loops copy where there is one more trip.  And what is shown, on the launch's scale. */
-#include "tool/report/timeline.h"
+#include "tool/report/timeline/timeline.h"
 
 static bool
 is_sync(const Op *op)

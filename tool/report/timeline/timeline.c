@@ -1,7 +1,7 @@
 /* The timeline of a pipelined loop (clocks.c) as JSON, with what it comes to in a sentence. */
 #include "compile/choose/estimate.h"
 #include "tool/report/report.h"
-#include "tool/report/timeline.h"
+#include "tool/report/timeline/timeline.h"
 
 static const double OWN = 0.9;                          /* a scale that needs no words */
 

@@ -14,7 +14,7 @@
  *
  * Blocks that share a multiprocessor share its means; what a block does besides the loop is left out behind the trips that
  * are shown. */
-#include "tool/report/timeline.h"
+#include "tool/report/timeline/timeline.h"
 
 #include <string.h>
 
