@@ -249,6 +249,8 @@ const char *explain_rounds(const Explain *s); /* blocks that take turns */
 /* explain_compared.c */
 
 const char *explain_compared(const Explain *s);
+/* Did nothing fit as passes would have it, and has it other warps or stages, since those fit? */
+bool explain_fitted(const Explain *s);
 /* Are tiles of less, of a name or several, all slower by the model?  *compared: are there any? */
 bool explain_smaller_are_slower(const Explain *s, bool *compared);
 

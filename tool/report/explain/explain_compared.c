@@ -2,6 +2,8 @@
  * tiles are slower. */
 #include "tool/report/explain/explain.h"
 
+#include "compile/choose/choose.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,13 @@ fit_of(const Explain *s)
 	return fit;
 }
 
+bool
+explain_fitted(const Explain *s)
+{
+	bool none = s->why->none && strcmp(s->why->none, CHOOSE_NO_BLOCK) == 0;
+	return none && s->b->schedule.warps <= 0;
+}
+
 const char *
 explain_compared(const Explain *s)
 {
@@ -25,6 +34,10 @@ explain_compared(const Explain *s)
 	for (int i = 0; i < why->tried.n; i++)
 		taken = why->tried.at[i].is_chosen ? &why->tried.at[i] : taken;
 	int fit = fit_of(s);
+	if (explain_fitted(s))
+		return arena_printf(s->mem,
+		    "No other schedule was compared: with the warps and stages that the tiles ask for a block does not fit "
+		    "on a multiprocessor, and the first that fit were taken, warps = %d.", func_warps(s->x->f));
 	if (fit < 2 || !taken)
 		return arena_printf(s->mem, "No other schedule was compared%s%s.",
 		    why->none ? ": " : "", why->none ? why->none : "");

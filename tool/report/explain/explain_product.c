@@ -35,11 +35,28 @@ gain_of(const Explain *s)
 	    matters ? "" : "; they do not bound the kernel");
 }
 
+/* Warps that neither the header nor the choice named: passes' own, or fewer, the most with which a block fits. */
+static const char *
+with_four(const Explain *s, const ExplainLine *l)
+{
+	int products = COUNT_OF(i, s->lines.n,
+	    s->lines.at[i].line == l->line && strcmp(s->lines.at[i].what, l->what) == 0);
+	if (!explain_fitted(s) || !strstr(l->x->way, "fewer than 4 warps"))
+		return "";
+	return arena_printf(s->mem, ". With 4 warps a block does not fit on a multiprocessor, whatever its stages are%s",
+	    products > 1 ? arena_printf(s->mem,
+			       ": the line's %d products have shared memory each for itself; those of a loop that is no "
+			       "static for have the same, else smaller tiles fit", products)
+			 : ": smaller tiles fit");
+}
+
 /* What would have to be other for wgmma. */
 static const char *
 fix_of(const Explain *s, const ExplainLine *l)
 {
 	const json_t *by = wgmma_variant(s);
+	if (*with_four(s, l))
+		return with_four(s, l);
 	if (strstr(l->x->way, "along K"))
 		return ". What counts is how it lies in memory: another layout of the tensor, or a "
 		       "kernel that turns it before, "
