@@ -35,7 +35,7 @@ Reg math_poly(Math m, const double *c, int n, Reg x);
 #define POLY(m, name, x)                                                                           \
 	((m).wide ? math_poly(m, name##_64, LEN(name##_64), x) : math_poly(m, name##_32, LEN(name##_32), x))
 
-Reg math_copysign(Math m, Reg magnitude, Reg sign);
+Reg math_copysign(Math m, Reg magnitude, Reg sign);    /* the magnitude is not negative */
 /* 1 / a: rounded correctly in f64, within one unit in f32. */
 Reg math_reciprocal(Math m, Reg a);
 /* 2^k for an integer register k of m.bits within the normal range. */
