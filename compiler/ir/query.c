@@ -371,7 +371,7 @@ integer_range(const Value *v, int64_t *lo, int64_t *hi, int *left)
 		return false;
 	if (value_int(v, lo)) {
 		*hi = *lo;
-		return true;
+		return t != TY_U64 || *lo >= 0;         /* -1 of u64 is its greatest */
 	}
 	int64_t a, b, c, by;
 	bool known = false, has = op && op->nin > 0 && op->in[0]->type->kind == TYPE_TILE &&

@@ -266,7 +266,7 @@ typedef struct LowerTwin {
 } LowerTwin;
 
 /* fields.c: the pairs of registers that hold fields of up to four bits of bytes and words; NULL: one does not. */
-LowerPair *lower_field_pairs(Lower *l, const Reg *in, int n);
+LowerPair *lower_field_pairs(Lower *l, DType t, const Reg *in, int n);
 /* The four bits of a word that a register's lowest so many bits are, or three and one more; false: it is made otherwise. */
 bool lower_field(Lower *l, Reg r, int bits, Reg *word, int *field);
 /* Two registers whose bits are those of halves, made of fields; false: of something else. */

@@ -14,7 +14,7 @@
  *     r10: f16 = bits r9                                   =>    r10, r11: f16 = unpack r9 */
 #include "lower/lower.h"
 
-enum { BITS_MOST = 4, DEPTH = 8 };
+enum { BITS_MOST = 4, DEPTH = 8, BYTE = 8, HALF = 16 };
 
 /* `bits` bits of a word from `shift` on. */
 typedef struct Field {
@@ -112,7 +112,6 @@ align_field(Lower *l, Field *f)
 static LowerPair
 pair_of(Lower *l, const Field *a, const Field *b)
 {
-	enum { HALF = 16 };
 	if (a->word == b->word && b->shift == a->shift + HALF)
 		return (LowerPair){.word = a->word, .nibble = a->shift / BITS_MOST};
 	if (a->shift % HALF == b->shift % HALF) {
@@ -120,19 +119,38 @@ pair_of(Lower *l, const Field *a, const Field *b)
 		Reg both = lower_byte_permute(l, a->word, b->word, lower_i32(l, low | high << 8));
 		return (LowerPair){.word = both, .nibble = a->shift % HALF / BITS_MOST};
 	}
-	Reg x = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift));
-	Reg y = lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, b->shift));
-	return (LowerPair){.word = lower_byte_permute(l, x, y, lower_i32(l, 0x5410))};
+	/* bytes of the words, or of those less four bits, of which other pairs take theirs too */
+	Reg x = lower_op2(l, THREAD_LSHR, a->word, lower_i32(l, a->shift % BYTE));
+	Reg y = lower_op2(l, THREAD_LSHR, b->word, lower_i32(l, b->shift % BYTE));
+	int64_t low = a->shift / BYTE, high = 4 + b->shift / BYTE;
+	return (LowerPair){.word = lower_byte_permute(l, x, y, lower_i32(l, low * 0x11 | high * 0x1100))};
+}
+
+/* An i4's, before its sign was extended in a byte. */
+static bool
+signed_field(Lower *l, Reg r, Field *f)
+{
+	const ThreadModule *m = thread_module_of(l->b);
+	int64_t up, down;
+	int at;
+	const ThreadNode *n = thread_node_of(l->b, r, &at);
+	bool extends = n && n->kind == NODE_OP && n->op == THREAD_ASHR;
+	const ThreadNode *high = extends ? thread_node_of(l->b, n->in[0], &at) : NULL;
+	return high && high->kind == NODE_OP && high->op == THREAD_SHL && thread_const(m, n->in[1], &down) &&
+	    thread_const(m, high->in[1], &up) && up == BITS_MOST && down == BITS_MOST &&
+	    find_field(l, high->in[0], DEPTH, f) && mask_field(f, (1 << BITS_MOST) - 1);
 }
 
 LowerPair *
-lower_field_pairs(Lower *l, const Reg *in, int n)
+lower_field_pairs(Lower *l, DType t, const Reg *in, int n)
 {
 	Field *f = NEW_ARRAY(l->mem, Field, n);
-	for (int i = 0; i < n; i++)
-		if (n % 2 || !find_field(l, in[i], DEPTH, &f[i]) || f[i].bits > BITS_MOST || f[i].is_signed ||
+	for (int i = 0; i < n; i++) {
+		bool is_field = t == TY_I4 ? signed_field(l, in[i], &f[i]) : find_field(l, in[i], DEPTH, &f[i]);
+		if (n % 2 || !is_field || f[i].bits > BITS_MOST || f[i].is_signed ||
 		    f[i].shift % BITS_MOST + f[i].bits > BITS_MOST)
 			return NULL;
+	}
 	LowerPair *pair = NEW_ARRAY(l->mem, LowerPair, MAX(n / 2, 1));
 	for (int i = 0; i < n; i++)
 		align_field(l, &f[i]);
@@ -158,7 +176,6 @@ lower_field(Lower *l, Reg r, int bits, Reg *word, int *field)
 static Reg
 fields_in_halves(Lower *l, const Field *a, const Field *b)
 {
-	enum { BYTE = 8, HALF = 16 };
 	int64_t mask = ((INT64_C(1) << a->bits) - 1) | ((INT64_C(1) << b->bits) - 1) << HALF;
 	int x = a->shift % BYTE, y = b->shift % BYTE;
 	Reg both;
@@ -206,7 +223,6 @@ op_on_halves(Lower *l, const ThreadNode *x, const ThreadNode *y, int depth)
 static Reg
 halves_of_bits(Lower *l, Reg a, Reg b, int depth)
 {
-	enum { HALF = 16 };
 	const ThreadModule *m = thread_module_of(l->b);
 	int64_t c, d;
 	int at;

@@ -326,7 +326,8 @@ rule_cast(Simplify *s, Op *op, Value *x, Value *y)
 	if (!inner)
 		return simplify_small(s, op, x);
 	DType from = inner->type->elem, between = x->type->elem;
-	if (!holds(from, between) || dtype_is_packed(from) || (from == to->elem && from == TY_F8E5M2))
+	bool packed = dtype_is_packed(from) && !(dtype_is_int(between) && dtype_is_float(to->elem));
+	if (!holds(from, between) || packed || (from == to->elem && from == TY_F8E5M2))
 		return NULL;
 	if (dtype_is_int(from) && dtype_is_float(between) && dtype_is_int(to->elem) && !holds(from, to->elem))
 		return NULL;

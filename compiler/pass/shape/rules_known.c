@@ -5,6 +5,7 @@
  *                                             is select %c, (broadcast %a + %k), (broadcast %b + %k)
  *     iota + (broadcast %u) == (broadcast %s)                         is iota == (broadcast %s - %u), since integers wrap
  *     iota : i64[n] == (broadcast %s)                                 is iota : i32[n] == (broadcast %s held to -1 .. n) */
+#include "ir/derive.h"
 #include "pass/shape/simplify.h"
 
 #include <math.h>
@@ -89,86 +90,133 @@ simplify_uniform(Simplify *s, Op *op)
 	return VALUE_OF(i, 2, is_uniform(op->in[1 - i]), compare_index(s, op, op->in[i], op->in[1 - i]), NULL);
 }
 
-/* ---- integers that a byte holds ---- */
+/* ---- integers of few bits ---- */
 
-enum { DEPTH = 6 };
+enum { DEPTH = 6 };                                     /* ops from a cast to what it takes */
 
-typedef struct Bounds {
-	int64_t least, most;
-} Bounds;
-
-/* Of integers below 64 bits. */
-static Bounds
-dtype_bounds(DType t)
-{
-	int bits = dtype_info[t].bits, sign = dtype_is_signed(t);
-
-	return (Bounds){sign ? -(INT64_C(1) << (bits - 1)) : 0, (INT64_C(1) << (bits - sign)) - 1};
-}
-
+/* Does a table give it, or some of it?  Pass table makes one of floats then. */
 static bool
-has_bounds(DType t, Bounds b)
-{
-	if (dtype_info[t].bits == 64)
-		return b.least >= 0 || dtype_is_signed(t);
-	Bounds all = dtype_bounds(t);
-	return b.least >= all.least && b.most <= all.most;
-}
-
-/* Of integers by what they are made of: bytes and less, what a mask of few bits leaves, their sums and differences; false
- * also if one wraps on the way. */
-static bool
-find_bounds(const Value *v, int depth, Bounds *out)
+is_looked_up(const Value *v, int depth)
 {
 	const Op *op = v->def;
-	DType t = v->type->elem;
-	int64_t n;
-	Bounds a, b;
 
-	if (!dtype_is_int(t))
-		return false;
-	if (value_int(v, &n)) {
-		*out = (Bounds){n, n};
-		return n == (int16_t)n && has_bounds(t, *out);  /* -1 of u64 is its greatest */
-	}
-	if (dtype_info[t].bits <= 8) {
-		*out = dtype_bounds(t);
-		return true;
-	}
 	if (!op || depth == 0)
 		return false;
+	if (op->kind != OP_RESHAPE && op->kind != OP_BROADCAST && op->kind != OP_PERMUTE && op->kind != OP_JOIN)
+		return op->kind == OP_LOOKUP;
+	return ANY_OF(i, op->nin, is_looked_up(op->in[i], depth - 1));
+}
+
+/* Integers that a byte holds become floats as bytes do, which takes no conversion (lower/math/cast.c). */
+static Value *
+through_byte(Simplify *s, Op *op, Value *x)
+{
+	const Type *to = op->out[0].type;
+	int64_t least, most;
+
+	if (to->rank == 0 || !dtype_is_float(to->elem) || dtype_info[x->type->elem].bits <= 16 ||
+	    is_looked_up(x, DEPTH) || !value_range(x, &least, &most))
+		return NULL;
+	if (least < 0 ? least < INT8_MIN || most > INT8_MAX : most > UINT8_MAX)
+		return NULL;
+	const Type *byte = type_with_elem(s->m, x->type, least < 0 ? TY_I8 : TY_U8);
+	return simplify_emit1(s, op, OP_CAST, simplify_emit1(s, op, OP_CAST, x, byte), to);
+}
+
+/* How many integers on both sides of 0 are halves. */
+static int64_t
+half_counts_to(DType half)
+{
+	return half == TY_F16 ? 2048 : 256;
+}
+
+static bool
+half_holds(const Value *v, DType half)
+{
+	int64_t least, most, n = half_counts_to(half);
+
+	return value_range(v, &least, &most) && least >= -n && most <= n;
+}
+
+/* Neither a type's bits nor a half's lack for what is added or taken off. */
+static bool
+adds_exactly(const Op *op, DType half)
+{
+	int64_t a, b, c, d, n = half_counts_to(half);
+
+	if ((op->kind != OP_ADD && op->kind != OP_SUB) || !half_holds(op->in[0], half) || !half_holds(op->in[1], half) ||
+	    !value_range(op->in[0], &a, &b) || !value_range(op->in[1], &c, &d))
+		return false;
+	int bits = dtype_info[op->out->type->elem].bits - 1;
+	bool is_signed = dtype_is_signed(op->out->type->elem);
+	int64_t least = op->kind == OP_ADD ? a + c : a - d, most = op->kind == OP_ADD ? b + d : b - c;
+	int64_t lowest = is_signed ? -(INT64_C(1) << MIN(bits, 32)) : 0;
+	return least >= MAX(lowest, -n) && most <= MIN((INT64_C(1) << MIN(bits + !is_signed, 32)) - 1, n);
+}
+
+/* Is it made of sums and differences that halves take as well, and used just once? */
+static bool
+adds_up(const Value *v, DType half, int depth)
+{
+	const Op *op = v->def;
+
+	if (!op || depth == 0 || v->nuses != 1 || !dtype_is_int(v->type->elem))
+		return false;
 	switch (op->kind) {
-	case OP_AND:
-		*out = (Bounds){0, 0};
-		return (value_int(op->in[1], &out->most) || value_int(op->in[0], &out->most)) && out->most >= 0 &&
-		    out->most <= UINT8_MAX;
-	case OP_CAST: case OP_BROADCAST: case OP_RESHAPE: case OP_PERMUTE:
-		return find_bounds(op->in[0], depth - 1, out) && has_bounds(t, *out);
-	case OP_ADD: case OP_SUB:
-		if (!find_bounds(op->in[0], depth - 1, &a) || !find_bounds(op->in[1], depth - 1, &b))
-			return false;
-		*out = op->kind == OP_ADD ? (Bounds){a.least + b.least, a.most + b.most}
-		                          : (Bounds){a.least - b.most, a.most - b.least};
-		return has_bounds(t, *out);
+	case OP_ADD: case OP_SUB: return adds_exactly(op, half);
+	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return adds_up(op->in[0], half, depth - 1);
+	case OP_JOIN: return adds_up(op->in[0], half, depth - 1) || adds_up(op->in[1], half, depth - 1);
 	default: return false;
 	}
 }
 
-/* Integers that a byte holds become floats as bytes do, which takes no conversion (lower/math/cast.c). */
+static Value *as_halves(Simplify *s, Op *at, Value *v, DType half, int depth);
+
+/* The same number added to both operands of a join, or taken off, is so behind it, where a byte's two elements are beside
+ * each other; NULL: others. */
+static Value *
+behind_join(Simplify *s, Op *at, const Op *join, DType half, int depth)
+{
+	const Op *a = join->in[0]->def, *b = join->in[1]->def;
+	int64_t n, m;
+
+	if (a->kind != b->kind || a->nin != 2 || !value_int(a->in[1], &n) || !value_int(b->in[1], &m) || n != m ||
+	    a->in[0]->type != b->in[0]->type)
+		return NULL;
+	Value *both = simplify_emit2(s, at, OP_JOIN, a->in[0], b->in[0]);
+	Value *number = simplify_int(s, at, both->type, n);
+	Value *halves = as_halves(s, at, both, half, depth);
+	return simplify_emit2(s, at, a->kind, halves, as_halves(s, at, number, half, depth));
+}
+
+static Value *
+as_halves(Simplify *s, Op *at, Value *v, DType half, int depth)
+{
+	const Op *op = v->def;
+	const Type *t = type_with_elem(s->m, v->type, half);
+
+	if (!adds_up(v, half, depth))
+		return simplify_emit1(s, at, OP_CAST, v, t);
+	bool both = op->kind == OP_JOIN && adds_up(op->in[0], half, depth - 1) && adds_up(op->in[1], half, depth - 1);
+	Value *sum = both ? behind_join(s, at, op, half, depth - 1) : NULL;
+	if (sum)
+		return sum;
+	Value **in = MAP_OF(s->tmp, Value *, i, op->nin, as_halves(s, at, op->in[i], half, depth - 1));
+	return simplify_emit(s, at, op->kind, in, op->nin, op->attr, op->nattr, op->nin == 1 ? t : NULL);
+}
+
+/* What is added to integers of few bits, and taken off them, is so as halves, two at once, where halves hold them all:
+ *
+ *     cast (sub (cast %q : i32), 8) : f16            =>    sub (cast %q : f16), 8.0 */
 Value *
 simplify_small(Simplify *s, Op *op, Value *x)
 {
-	const Type *to = op->out[0].type;
-	Bounds of;
+	DType to = op->out[0].type->elem;
 
-	if (to->rank == 0 || !dtype_is_float(to->elem) || !dtype_is_int(x->type->elem) ||
-	    dtype_info[x->type->elem].bits <= 16 || !find_bounds(x, DEPTH, &of))
+	if (!dtype_is_int(x->type->elem))
 		return NULL;
-	bool is_signed = of.least < 0;
-	if (is_signed ? of.least < INT8_MIN || of.most > INT8_MAX : of.most > UINT8_MAX)
-		return NULL;
-	const Type *byte = type_with_elem(s->m, x->type, is_signed ? TY_I8 : TY_U8);
-	return simplify_emit1(s, op, OP_CAST, simplify_emit1(s, op, OP_CAST, x, byte), to);
+	bool halves = s->is_gpu && (to == TY_F16 || to == TY_BF16) && x->type->rank > 0;
+	return halves && adds_up(x, to, DEPTH) ? as_halves(s, op, x, to, DEPTH) : through_byte(s, op, x);
 }
 
 /* x less what is added to it, a whole number. */
@@ -195,13 +243,13 @@ simplify_power(Simplify *s, Op *op, Value *x)
 	enum { BIAS = 127, BITS = 23, INFINITE = 255 };
 	const Type *to = op->out[0].type;
 	int64_t sum = BIAS;
-	Bounds of;
+	int64_t least, most;
 
 	if (to->elem != TY_F32)
 		return NULL;
 	Value *i = def_operand(strip_whole(x, &sum), OP_CAST);
-	if (!i || !dtype_is_int(i->type->elem) || !find_bounds(i, DEPTH, &of) || of.least + sum < 0 ||
-	    of.most + sum > INFINITE)
+	if (!i || !dtype_is_int(i->type->elem) || !value_range(i, &least, &most) || least + sum < 0 ||
+	    most + sum > INFINITE)
 		return NULL;
 	const Type *bits = type_with_elem(s->m, to, TY_I32);
 	if (i->type != bits)
@@ -209,7 +257,7 @@ simplify_power(Simplify *s, Op *op, Value *x)
 	if (sum != 0)
 		i = simplify_emit2(s, op, OP_ADD, i, simplify_int(s, op, bits, sum));
 	i = simplify_emit2(s, op, OP_SHL, i, simplify_int(s, op, bits, BITS));
-	if (of.least + sum == 0)
+	if (least + sum == 0)
 		i = simplify_emit2(s, op, OP_MAX, i, simplify_int(s, op, bits, INT64_C(1) << (BITS - 1)));
 	return simplify_emit1(s, op, OP_BITCAST, i, to);
 }
