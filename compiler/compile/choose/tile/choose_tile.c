@@ -162,7 +162,7 @@ visit_broadcast(const Pair *x, const Op *a)
 {
 	const Value *v = a->in[0];
 	Value *out = &a->out[0];
-	if (tile_part(x, v)->differs)
+	if (tile_part(x, v)->differs || tile_part(x, v)->sums)
 		return false;
 	tile_keep_kind(x, a, tile_part(x, v));
 	return !ANY_OF(d, v->type->rank,

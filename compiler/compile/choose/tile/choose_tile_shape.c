@@ -10,7 +10,7 @@ tile_visit_reshape(const Pair *x, const Op *a)
 	const Part *q = tile_part(x, v);
 	const Type *from = v->type, *to = a->out[0].type;
 	int n = 0;
-	if (q->differs)
+	if (q->differs || q->sums)
 		return false;
 	tile_keep_kind(x, a, q);
 	for (int d = to->rank - 1, e = from->rank - 1; d >= 0; d--) {

@@ -211,8 +211,9 @@ tile_visit_elementwise(const Pair *x, const Op *a)
 		return tile_parts_agree(x, a);
 	if (tile_scales_sum(x, a))
 		return true;
-	if (a->kind == OP_CAST && !tile_part(x, a->in[0])->differs && dtype_is_int(a->out[0].type->elem)) {
-		tile_keep_kind(x, a, tile_part(x, a->in[0]));
+	const Part *from = tile_part(x, a->in[0]);
+	if (a->kind == OP_CAST && !from->differs && !from->sums && dtype_is_int(a->out[0].type->elem)) {
+		tile_keep_kind(x, a, from);
 		return true;
 	}
 	if (a->nin != 2)
