@@ -179,26 +179,38 @@ simplify_while(Simplify *s, Op *op, Op **next)
 	return false;
 }
 
-/* A few scalars, which cannot trap, and elements of tensors that nothing writes, which are 0 outside. */
+/* In a loop without products, which may read for several trips at once if there is no branch (pass unroll). */
 static bool
-is_spare(const Simplify *s, const Block *b)
+bars_reads(const Op *op)
+{
+	const Op *loop = op->home->parent;
+	while (loop && loop->kind == OP_IF)
+		loop = loop->home->parent;
+	return loop && loop->kind == OP_FOR && ANY_OP(in, loop->region[0], in->kind == OP_READ || in->kind == OP_LOAD) &&
+	    !ANY_OP(in, loop->region[0], in->kind == OP_DOT || in->kind == OP_DOT_SCALED);
+}
+
+/* A few ops that cannot trap: of scalars with elements of tensors that nothing writes, which are 0 outside; where the
+ * branch bars reads also without, and of tiles. */
+static bool
+is_spare(const Simplify *s, const Block *b, bool bars)
 {
 	enum { OPS = 6, READS_MOST = 2 };
 	int ops = 0, reads = 0;
 
 	for (const Op *op = b->first; op != b->last; op = op->next) {
 		bool read = op->kind == OP_READ && !tensor_may_be_written(s->f, op->in[0], s->f->body);
-		bool cheap = op_has(op, PURE) && op_info[op->kind].cost <= COST_ALU;
-		if ((!read && !cheap) || op->nout != 1 || op->out[0].type->rank || op->nregion)
+		bool cheap = op_has(op, PURE) && op_info[op->kind].cost <= COST_ALU && op->kind != OP_REDUCE;
+		if ((!read && !cheap) || op->nout != 1 || (op->out[0].type->rank && (read || !bars)) || op->nregion)
 			return false;
 		reads += read;
 		ops++;
 	}
-	return reads > 0 && reads <= READS_MOST && ops <= OPS;
+	return (reads > 0 || bars) && reads <= READS_MOST && ops <= OPS;
 }
 
-/* Where a branch of scalars reads, its ops may run whatever the condition is: on GPUs, then, the reads begin before it is
- * known, and those of later trips as well.
+/* Where a branch of scalars reads, or keeps the reads of later trips behind it, its ops may run whatever the condition is:
+ * on GPUs, then, the reads begin before it is known, and those of later trips as well.
  *
  *     %w = if %c : f32 then {                  %r = read %t, %i : f32
  *         %r = read %t, %i : f32        =>     %w = select %c, %r, %0 : f32
@@ -208,25 +220,27 @@ static void
 hoist(const Simplify *s, Op *op)
 {
 	Block *arm[] = {op->region[0], op->region[1]};
+	bool bars = s->is_gpu && op->nout > 0 && bars_reads(op);
 
 	for (int i = 0; i < op->nout; i++)
-		if (op->out[i].type->rank)
+		if (op->out[i].type->rank && !bars)
 			return;
 	if (!s->is_gpu || op->nout == 0)
 		return;
 	for (int r = 0; r < 2; r++)
-		if (arm[r]->first != arm[r]->last && !is_spare(s, arm[r]))
+		if (arm[r]->first != arm[r]->last && !is_spare(s, arm[r], bars))
 			return;
 	for (int r = 0; r < 2; r++)
 		while (arm[r]->first != arm[r]->last)
 			op_move(arm[r]->first, op->home, op);
 }
 
-/* if %c then { yield %a } else { yield %b } of scalars is a select. */
+/* if %c then { yield %a } else { yield %b } of scalars is a select; of tiles on GPUs, where a branch bars reads. */
 static void
 choose(Simplify *s, Op *op)
 {
 	Op *yes = op->region[0]->last, *no = op->region[1]->last;
+	bool tiles = s->is_gpu && bars_reads(op);
 
 	for (int i = 0; i < op->nout; i++) {
 		Value *a = simplify_resolve(s, yes->in[i]), *b = simplify_resolve(s, no->in[i]);
@@ -234,11 +248,14 @@ choose(Simplify *s, Op *op)
 			continue;
 		if (a == b)
 			simplify_forward(s, &op->out[i], a);
-		else if (yes->prev || no->prev || a->type->rank)
+		else if (yes->prev || no->prev || (a->type->rank && !tiles))
 			continue;
-		else
+		else {
+			Value *is = !a->type->rank ? op->in[0] :
+			    simplify_emit1(s, op, OP_BROADCAST, op->in[0], type_with_elem(s->m, a->type, TY_BOOL));
 			simplify_forward(s, &op->out[i],
-			    simplify_emit(s, op, OP_SELECT, (Value *[]){op->in[0], a, b}, 3, NULL, 0, NULL));
+			    simplify_emit(s, op, OP_SELECT, (Value *[]){is, a, b}, 3, NULL, 0, NULL));
+		}
 	}
 }
 
