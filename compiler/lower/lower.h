@@ -257,6 +257,7 @@ bool lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, 
 typedef struct LowerPair {
 	Reg word, byte;                                 /* REG_I32; which byte, from 0, or no register */
 	int nibble;                                     /* where the first is, of those that are four apart */
+	bool is_signed;
 } LowerPair;
 
 /* A register whose element makes a pair with another one's. */

@@ -39,10 +39,13 @@ byte_of_word(Lower *l, const ThreadNode *n, int at, Field *f)
 	return f->word != 0;
 }
 
+/* By a shift of the type, which brings in copies of its highest bit or zeros. */
 static bool
-shift_field(Field *f, int64_t by, bool keeps_sign)
+shift_field(Field *f, RegType t, int64_t by, bool keeps_sign)
 {
-	f->is_signed |= keeps_sign && f->bits == 32;
+	if (f->is_signed && !keeps_sign)
+		return false;
+	f->is_signed |= keeps_sign && f->bits == 8 * thread_type_bytes(t);
 	f->shift += (int)by;
 	f->bits -= (int)by;
 	return by >= 0 && f->bits > 0;
@@ -62,6 +65,22 @@ mask_field(Field *f, int64_t mask)
 
 static bool find_field(Lower *l, Reg r, int depth, Field *f);
 
+/* Shifted up to the type's highest bit and down again by as many: the lowest bits, with copies of the highest of those. */
+static bool
+extended_field(Lower *l, const ThreadNode *n, int depth, Field *f)
+{
+	const ThreadModule *m = thread_module_of(l->b);
+	int at, bits = 8 * thread_type_bytes(n->type);
+	int64_t up, down;
+	const ThreadNode *high = n->op == THREAD_ASHR ? thread_node_of(l->b, n->in[0], &at) : NULL;
+	if (!high || high->kind != NODE_OP || high->op != THREAD_SHL || !thread_const(m, n->in[1], &down) ||
+	    !thread_const(m, high->in[1], &up) || up != down || up <= 0 || up >= bits ||
+	    !find_field(l, high->in[0], depth - 1, f) || !mask_field(f, (INT64_C(1) << (bits - up)) - 1))
+		return false;
+	f->is_signed |= f->bits == bits - up;
+	return true;
+}
+
 static bool
 computed_field(Lower *l, const ThreadNode *n, int depth, Field *f)
 {
@@ -69,9 +88,11 @@ computed_field(Lower *l, const ThreadNode *n, int depth, Field *f)
 	int64_t c;
 	if (n->op != THREAD_AND && n->op != THREAD_LSHR && n->op != THREAD_ASHR)
 		return false;
+	if (extended_field(l, n, depth, f))
+		return true;
 	for (int i = 0; i < (n->op == THREAD_AND ? 2 : 1); i++)
 		if (thread_const(m, n->in[1 - i], &c) && find_field(l, n->in[i], depth - 1, f))
-			return n->op == THREAD_AND ? mask_field(f, c) : shift_field(f, c, n->op == THREAD_ASHR);
+			return n->op == THREAD_AND ? mask_field(f, c) : shift_field(f, n->type, c, n->op == THREAD_ASHR);
 	return false;
 }
 
@@ -85,6 +106,8 @@ find_field(Lower *l, Reg r, int depth, Field *f)
 		return true;
 	if (n && depth > 0 && n->kind == NODE_CAST && (n->op == CAST_ZEXT || n->op == CAST_TRUNC) &&
 	    find_field(l, n->in[0], depth - 1, f)) {
+		if (n->op == CAST_ZEXT && f->is_signed)
+			return false;
 		if (n->op == CAST_TRUNC && f->bits > 8 * thread_type_bytes(t)) {
 			f->bits = 8 * thread_type_bytes(t);
 			f->is_signed = false;
@@ -126,36 +149,25 @@ pair_of(Lower *l, const Field *a, const Field *b)
 	return (LowerPair){.word = lower_byte_permute(l, x, y, lower_i32(l, low * 0x11 | high * 0x1100))};
 }
 
-/* An i4's, before its sign was extended in a byte. */
-static bool
-signed_field(Lower *l, Reg r, Field *f)
-{
-	const ThreadModule *m = thread_module_of(l->b);
-	int64_t up, down;
-	int at;
-	const ThreadNode *n = thread_node_of(l->b, r, &at);
-	bool extends = n && n->kind == NODE_OP && n->op == THREAD_ASHR;
-	const ThreadNode *high = extends ? thread_node_of(l->b, n->in[0], &at) : NULL;
-	return high && high->kind == NODE_OP && high->op == THREAD_SHL && thread_const(m, n->in[1], &down) &&
-	    thread_const(m, high->in[1], &up) && up == BITS_MOST && down == BITS_MOST &&
-	    find_field(l, high->in[0], DEPTH, f) && mask_field(f, (1 << BITS_MOST) - 1);
-}
-
 LowerPair *
 lower_field_pairs(Lower *l, DType t, const Reg *in, int n)
 {
 	Field *f = NEW_ARRAY(l->mem, Field, n);
 	for (int i = 0; i < n; i++) {
-		bool is_field = t == TY_I4 ? signed_field(l, in[i], &f[i]) : find_field(l, in[i], DEPTH, &f[i]);
-		if (n % 2 || !is_field || f[i].bits > BITS_MOST || f[i].is_signed ||
-		    f[i].shift % BITS_MOST + f[i].bits > BITS_MOST)
+		bool is_field = n % 2 == 0 && find_field(l, in[i], DEPTH, &f[i]);
+		if (!is_field || f[i].bits > BITS_MOST || f[i].shift % BITS_MOST + f[i].bits > BITS_MOST ||
+		    f[i].is_signed != f[0].is_signed || (f[i].is_signed ? f[i].bits < BITS_MOST : t == TY_I4))
 			return NULL;
 	}
+	if (f[0].is_signed && dtype_info[t].bits > BITS_MOST && !dtype_is_signed(t))
+		return NULL;                            /* the copies count */
 	LowerPair *pair = NEW_ARRAY(l->mem, LowerPair, MAX(n / 2, 1));
 	for (int i = 0; i < n; i++)
 		align_field(l, &f[i]);
-	for (int i = 0; i < n / 2; i++)
+	for (int i = 0; i < n / 2; i++) {
 		pair[i] = pair_of(l, &f[2 * i], &f[2 * i + 1]);
+		pair[i].is_signed = f[0].is_signed;
+	}
 	return pair;
 }
 

@@ -244,7 +244,8 @@ lower_packed_get(Lower *l, const Value *v, Reg base, const Layout *shared, Reg *
 		out[r] = nibble(l, v->type->elem, &s.nibble, word_of(l, &s, base, r), f2_apply(&s.c.to, (uint64_t)r) & 7);
 	for (int r = 0; r < n && bit >= 0; r++) {
 		uint64_t at = f2_apply(&s.c.to, (uint64_t)r) & 7;
-		LowerPair pair = {word_of(l, &s, base, r), in_bytes ? byte_number(l, &byte, at >> 1) : 0, (int)at & 3};
+		Reg number = in_bytes ? byte_number(l, &byte, at >> 1) : 0;
+		LowerPair pair = {word_of(l, &s, base, r), number, (int)at & 3, v->type->elem == TY_I4};
 		if (!(r >> bit & 1))
 			keep_twin(l, out[r], out[r | 1 << bit], pair);
 	}
@@ -331,7 +332,7 @@ find_less(Lower *l, Reg zero, bool is_signed, bool is_half)
 static Reg
 integer_pair(Lower *l, const LowerPair *p, bool is_signed, bool is_half, const Less *less)
 {
-	LowerPair even = {p->word, 0, p->nibble - 1};
+	LowerPair even = {.word = p->word, .nibble = p->nibble - 1};
 	bool upper = !p->byte && p->nibble & 1, in_byte = is_half && p->byte;
 	if (!is_half && upper)
 		return upper_pair_bf16(l, &even, is_signed, less->zero);
@@ -418,7 +419,7 @@ bool
 lower_packed_cast(Lower *l, const Value *v, DType to, Reg *out)
 {
 	const LowerPair *pair = makes_pairs(l, to) ? pairs_of(l, v) : NULL;
-	bool is_half = to == TY_F16, is_signed = v->type->elem == TY_I4;
+	bool is_half = to == TY_F16, is_signed = pair && pair->is_signed;
 	if (!pair)
 		return false;
 	Less none = find_less(l, 0, is_signed, is_half);
@@ -490,7 +491,7 @@ lower_packed_sub(Lower *l, const Op *op, const Reg *right, Reg *out)
 	for (int i = 0, k; i < lower_count(&op->out[0]) / 2; i++) {
 		for (k = 0; k < i && (zero[2 * k] != zero[2 * i] || zero[2 * k + 1] != zero[2 * i + 1]); k++)
 			;
-		bool is_signed = cast->in[0]->type->elem == TY_I4;
+		bool is_signed = pair->is_signed;
 		less[i] = k < i ? less[k] : find_less(l, thread_pack(l->b, &zero[2 * i], 2), is_signed, is_half);
 		Reg y = integer_pair(l, &pair[i], is_signed, is_half, &less[i]);
 		thread_unpack(l->b, y, is_half ? REG_F16 : REG_BF16, &out[2 * i], 2);
