@@ -113,11 +113,11 @@ replace_positions(Persist *p)
 }
 
 /* What a program does to memory, only if there is such a program.  Where there is none the last one's number stands: what
- * follows its writes must not read beside them. */
+ * follows its writes must not read beside them, nor what comes before where another block is `beside`. */
 static void
-guard_effects(Persist *p, Value *exists)
+guard_effects(Persist *p, Value *exists, bool beside)
 {
-	bool written = false;
+	bool written = beside;
 
 	for (EACH_OP(op, p->body)) {
 		bool effect = op_has(op, WRITES | EFFECT);
@@ -211,11 +211,11 @@ make_persistent(Module *m, Func *f, const Target *t, bool is_asked)
 	}
 	end_programs(&p);
 	if (f->schedule.coarsen > 1 ? coarsen_guards(f) : p.cluster.ranks > 1 && f->schedule.batch <= 1)
-		guard_effects(&p, make_exists(&p));
+		guard_effects(&p, make_exists(&p), false);
 	replace_positions(&p);
 	Value *exists = is_asked || p.cluster.ranks > 1 || p.shares ? NULL : order_programs(m, p.loop);
 	if (exists)
-		guard_effects(&p, exists);
+		guard_effects(&p, exists, true);
 	return p.loop;
 }
 
