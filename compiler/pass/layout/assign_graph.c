@@ -11,7 +11,7 @@
 #include "pass/async/pipeline.h"
 #include "pass/layout/assign.h"
 
-enum { REMAT_MOST = 14, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
+enum { REMAT_MOST = 14, LIST_MOST = 8, LIST_OPS = 64, TRIPS_GUESS = 16, WEIGHT_MOST = 1 << 16 };
 
 const Layout *
 default_layout(const Assign *a, const Type *t)
@@ -68,9 +68,23 @@ op_remat_cost(const Op *op)
 	unreachable();
 }
 
+/* A list's numbers, chosen by halves (sema/index/list.c): of so few, where registers hold them, ops on constants. */
+static bool
+is_listed(const Value *v, int *left)
+{
+	const Op *op = v->def;
+	if (!op || --*left < 0 || v->type->rank != 1 || v->type->extent[0] > LIST_MOST)
+		return false;
+	return op->kind == OP_CONST || op->kind == OP_IOTA ||
+	    (op_has(op, ELEM) && op->nout == 1 && ALL_OF(i, op->nin, is_listed(op->in[i], left)));
+}
+
 static int
 remat_cost(const Assign *a, const Value *v)
 {
+	int left = LIST_OPS;
+	if (is_listed(v, &left))
+		return 1;
 	const Op *op = v->def;
 	int sum = op && value_is_placed(v) ? op_remat_cost(op) : 0;
 	if (sum == 0)
