@@ -74,19 +74,43 @@ find_step(const Slice *s, const Op *op, int64_t *step)
 	}
 }
 
-/* %k / 128 where %k begins at a multiple of 128 and grows by one, or by 32: then four iterations have the same. */
+/* A size of a tensor, or a part of one: none is below 0. */
+static bool
+is_size(const Value *v)
+{
+	const Op *op = v->def;
+	int64_t n;
+
+	if (value_int(v, &n))
+		return n >= 0;
+	if (op && (op->kind == OP_DIV || op->kind == OP_CDIV))
+		return value_int(op->in[1], &n) && n > 0 && is_size(op->in[0]);
+	const Func *f = v->block->func;
+	return op ? op->kind == OP_DIM : v->block == f->body && f->param[v->index].kind == PARAM_DIM;
+}
+
+/* %k / 128 where %k begins at a multiple of 128 and grows by one, or by 32: then four iterations have the same.  Where it
+ * grows by 128, so does (%k + %n / 2) / 128, wherever it begins: the second half of K. */
 static bool
 find_quotient(const Slice *s, const Op *op, int64_t *step, int64_t *period)
 {
 	int64_t by, first, grows;
+	const Op *sum = op->in[0]->def;
 
-	if (op->kind != OP_DIV || op->in[0] != &s->body->arg[0] || !value_int(op->in[1], &by) || by <= 0)
+	if (op->kind != OP_DIV || !value_int(op->in[1], &by) || by <= 0 || !value_int(s->loop->in[0], &first) || first < 0)
+		return false;
+	if (sum && sum->kind == OP_ADD && sum->in[0] == &s->body->arg[0] && is_size(sum->in[1])) {
+		grows = s->step[sum->in[0]->id];
+		*step = grows / by;
+		*period = 1;
+		return grows % by == 0;
+	}
+	if (op->in[0] != &s->body->arg[0])
 		return false;
 	grows = s->step[op->in[0]->id];
 	*step = MAX(grows / by, 1);
 	*period = MAX(by / grows, 1);
-	return value_int(s->loop->in[0], &first) && first >= 0 && first % by == 0 && *step * by == *period * grows &&
-	    is_power_of_two(*period);
+	return first % by == 0 && *step * by == *period * grows && is_power_of_two(*period);
 }
 
 int
