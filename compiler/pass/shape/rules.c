@@ -407,7 +407,7 @@ static Rule *const rules[OP_COUNT] = {
 	[OP_NEG] = rule_neg, [OP_NOT] = rule_not, [OP_ABS] = rule_abs,
 	[OP_FLOOR] = rule_round, [OP_CEIL] = rule_round, [OP_ROUND] = rule_round, [OP_TRUNC] = rule_round,
 	[OP_SELECT] = rule_select, [OP_CAST] = rule_cast, [OP_BITCAST] = rule_bitcast,
-	[OP_EXP2] = rule_exp2,
+	[OP_EXP2] = rule_exp2, [OP_POW] = simplify_pow,
 };
 
 Value *
