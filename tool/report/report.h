@@ -7,7 +7,8 @@
  *     count.c         the sectors that only a run tells, by the emulator
  *     tuning.c        the tuner's table, estimated and measured
  *     timeline/       the timeline of a pipelined loop, by clocks of its roles
- *     variants.c      estimates with other tiles and schedules (variants_built.c compiles them)
+ *     variants.c      estimates with other tiles and schedules (variants_built.c compiles them,
+ *                     variants_compared.c: of what the choice has compared)
  *     measure.c       times of the kernel and of these changes on a GPU
  *     why.c           why the compiler chose what it did, in words
  *     lines.c         which source line each line of a stage came from

@@ -51,6 +51,12 @@ void variant_elaborate(const Variants *v, const With *with);
 void variants_want_first(Variants *v);
 /* Compiles what is most promising, in `whole` seconds of the page; `most` µs: of tiles before there is code. */
 void variants_build(Variants *v, double whole, double most);
+/* It is to be compiled, unless it is far slower by the estimate before there is code; `as`: a mark of it, or NULL. */
+void variant_want(Variants *v, int nth, const char *as);
+/* variants_compared.c */
+void variants_want_next(Variants *v);
+void variants_want_flat(Variants *v);
+void variants_want_refused(Variants *v);
 /* variants_anew.c: is a change named by a value, which it does not only leave as it was chosen? */
 bool variant_says(const Variants *v, int nth, const char *name);
 /* "line 240 has a histogram, with warps = 4": what the change has, by the figures of its code, that the kernel has not,

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { TILES = 4, WORDS = 3 };                            /* of each so many */
+enum { TILES = 4 };                                       /* at most */
 enum { LINE = 128 };                                      /* bytes of memory */
 enum {
 	PTX_MOST = 300000,
@@ -21,8 +21,8 @@ static const double LESS = 0.95;                          /* of the kernel's own
  * an H200 took 1.07 to 23 times the kernel's own time; of the next two 0.85 and 1.28. */
 static const double FAR = 2;
 
-static void
-want(Variants *v, int nth, const char *as)
+void
+variant_want(Variants *v, int nth, const char *as)
 {
 	double own = MAX(v->own->compared, v->own->bill.cycles) / v->t->rates->clock;
 	if (nth < 0 || json_number_value(json_object_get(json_array_get(v->all, (size_t)nth), "us")) > FAR * own)
@@ -162,7 +162,7 @@ want_warps(Variants *v)
 	    func_find(v->own->f, OP_ROLES))
 		return;
 	for (int i = 0; i < LEN(others); i++)
-		want(v,
+		variant_want(v,
 		    others[i] > 0 && others[i] <= most ? variant_try(v, name, others[i], false)
 						       : -1,
 		    NULL);
@@ -195,7 +195,7 @@ want_alone(Variants *v)
 	}
 	bool can = alone < now && !variant_is_given(v, name) && v->own->f->schedule.share <= 1 &&
 	    !func_find(v->own->f, OP_ROLES) && !(v->own->bill.part[BILL_PRODUCTS] > 0 && v->own->all_wgmma);
-	want(v, can ? variant_try(v, name, alone, true) : -1, "alone");
+	variant_want(v, can ? variant_try(v, name, alone, true) : -1, "alone");
 }
 
 bool
@@ -219,99 +219,9 @@ want_fast(Variants *v)
 		if (report_is_slow(op))
 			vec_push(v->k->program->cx->mem, &v->slow, op->place);
 	if (v->slow.n)
-		want(v,
+		variant_want(v,
 		    variant_add(v, (With){.fast = true}, VARIANT_FAST, true),
 		    "fast");
-}
-
-/* The values of a schedule that was compared which are other than those of the one that was taken. */
-static With
-unlike(const Variants *v, const Tried *c, const Tried *taken, Text *said)
-{
-	NamedConst *value = NEW_ARRAY(v->k->program->cx->mem, NamedConst, c->n);
-	With with = {.value = value};
-	for (int i = 0; i < c->n; i++) {
-		if (variant_is_given(v, c->value[i].name))
-			continue;
-		value[with.n++] = c->value[i];
-		if (choose_has(taken->value, taken->n, &c->value[i]))
-			continue;
-		text_printf(said, "%s%s = ", said->n ? ", " : "", c->value[i].name);
-		const_text(&c->value[i].value, said);
-	}
-	return with;
-}
-
-/* A schedule that was compared, where it is close: only code tells which takes less. */
-static void
-want_compared(Variants *v, const Tried *taken, const Tried *c, const char *as)
-{
-	if (!c || c->bill.cycles > VARIANT_CLOSE * taken->bill.cycles)
-		return;
-	Text said = {0};
-	With with = unlike(v, c, taken, &said);
-	want(v, said.n ? variant_add(v, with, said.at, false) : -1, as);
-	text_close(&said);
-}
-
-static const Tried *
-taken_of(const ChooseWhy *why)
-{
-	for (int i = 0; i < why->tried.n; i++)
-		if (why->tried.at[i].is_chosen)
-			return &why->tried.at[i];
-	return NULL;
-}
-
-/* The tile that was taken without its roles, which the choice may refuse for registers that it counts: differences of
- * gathered rows by 128 x 256 x 64 take an H200 80 us so, and 92 in roles. */
-static void
-want_flat(Variants *v)
-{
-	const Tried *taken = taken_of(v->why);
-	Text said = {0};
-	if (!taken)
-		return;
-	With with = unlike(v, taken, taken, &said);
-	NamedConst *value = NEW_ARRAY(v->k->program->cx->mem, NamedConst, with.n);
-	for (int i = 0; i < with.n; i++) {
-		value[i] = with.value[i];
-		if (schedule_named(value[i].name) == SCHEDULE_SPECIALIZE)
-			value[i].value.i = 0;
-	}
-	with.value = value;
-	want(v, variant_add(v, with, "the same tile, specialize = false", true), NULL);
-}
-
-/* The fastest of those that were compared beside the one that was taken, and the fastest with
- * another value of each word of the schedule: of warps, too, where products take another tile with them. */
-static void
-want_next(Variants *v)
-{
-	bool multiplies = v->own->bill.part[BILL_PRODUCTS] > 0;
-	const Tried *taken = taken_of(v->why), *next = NULL, *of[SCHEDULE_COUNT] = {NULL};
-	for (int i = 0; taken && i < v->why->tried.n; i++) {
-		const Tried *c = &v->why->tried.at[i];
-		const NamedConst *parts = named_const(c->value, c->n, schedule_info[SCHEDULE_SPECIALIZE].text);
-		if (c->cycles < 0 || c->is_chosen || c->n == 0 || c->bill.cycles == taken->bill.cycles ||
-		    (parts && parts->value.i && !func_find(v->own->f, OP_ROLES))) /* of which no code is counted */
-			continue;
-		next = !next || c->bill.cycles < next->bill.cycles ? c : next;
-		for (int k = 0; k < c->n; k++) {
-			int word = schedule_named(c->value[k].name);
-			bool other = word >= 0 && (word != SCHEDULE_WARPS || multiplies) &&
-				     !choose_has(taken->value, taken->n, &c->value[k]);
-			if (other && (!of[word] || c->bill.cycles < of[word]->bill.cycles))
-				of[word] = c;
-		}
-	}
-	if (next)
-		want_compared(v, taken, next, "next");
-	for (int word = 0, n = 0; word < SCHEDULE_COUNT && n < WORDS; word++)
-		if (of[word] && of[word] != next) {
-			want_compared(v, taken, of[word], NULL);
-			n++;
-		}
 }
 
 /* Words of the schedule that was taken, each with the values beside its own: trips that are read at
@@ -329,27 +239,27 @@ want_words(Variants *v)
 		int64_t at = is_bound ? now.i : own->at[doubles[i]];
 		if (at <= 1 || variant_is_given(v, name))
 			continue;
-		want(v, variant_try(v, name, 2 * at, false), NULL);
-		want(v, variant_try(v, name, at / 2, false), NULL);
+		variant_want(v, variant_try(v, name, 2 * at, false), NULL);
+		variant_want(v, variant_try(v, name, at / 2, false), NULL);
 	}
 	double idle = v->t->rates->multiprocessors / MAX(v->own->bill.launched, 1);
 	for (int n = 1; n <= 2 && idle > 1.25 && own->split <= 1 &&
 			!variant_is_given(v, schedule_info[SCHEDULE_SPLIT].text);
 	     n++)
-		want(v,
+		variant_want(v,
 		    variant_try(v, schedule_info[SCHEDULE_SPLIT].text,
 			(INT64_C(1) << log2_ceil((int64_t)idle)) * n, false),
 		    NULL);
 	if (func_find(v->own->f, OP_ROLES) &&
 	    !variant_is_given(v, schedule_info[SCHEDULE_SPECIALIZE].text)) {
-		want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
-		want_flat(v);
+		variant_want(v, variant_try(v, schedule_info[SCHEDULE_SPECIALIZE].text, 0, false), NULL);
+		variants_want_flat(v);
 	}
 	if (own->persistent > 0 && ANY_OP(op, v->own->f->body, op->kind == OP_TALLY) && /* which joins what all add */
 	    !variant_is_given(v, schedule_info[SCHEDULE_PERSISTENT].text))
-		want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 0, false), NULL);
+		variant_want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 0, false), NULL);
 	if (own->stages > 2 && !variant_is_given(v, schedule_info[SCHEDULE_STAGES].text))
-		want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false),
+		variant_want(v, variant_try(v, schedule_info[SCHEDULE_STAGES].text, own->stages - 1, false),
 		    NULL);
 }
 
@@ -362,10 +272,10 @@ want_timed(Variants *v)
 	const Schedule *own = &v->own->f->schedule;
 	for (int i = 0; i < LEN(loops) && v->own->bill.loops; i++)
 		if (own->at[loops[i]] <= 1 && !variant_is_given(v, schedule_info[loops[i]].text))
-			want(v, variant_try(v, schedule_info[loops[i]].text, 2, false), NULL);
+			variant_want(v, variant_try(v, schedule_info[loops[i]].text, 2, false), NULL);
 	bool rounds = v->own->bill.launched > v->own->blocks * v->t->rates->multiprocessors;
 	if (own->persistent <= 0 && rounds && !variant_is_given(v, schedule_info[SCHEDULE_PERSISTENT].text))
-		want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 1, false), NULL);
+		variant_want(v, variant_try(v, schedule_info[SCHEDULE_PERSISTENT].text, 1, false), NULL);
 }
 
 static double
@@ -391,7 +301,7 @@ want_both(Variants *v, int first, int second)
 		if (!is_both || by_second == (i >= a->n))
 			value[both.n++] = *c;
 	}
-	want(v, variant_add(v, both, NULL, false), both.fast ? "fast" : NULL);
+	variant_want(v, variant_add(v, both, NULL, false), both.fast ? "fast" : NULL);
 }
 
 /* The two fastest of those that take at most so many us and spill no more than the kernel; -1: there are none. */
@@ -435,7 +345,7 @@ want_further(Variants *v)
 		bool known = c && c->value.kind == CONST_INT &&
 			     bound_value(v->now, c->name, &now) && now.i != c->value.i;
 		for (int step = 1; known && step <= 2; step++)
-			want(v,
+			variant_want(v,
 			    variant_try(v, c->name,
 				now.i < c->value.i ? c->value.i << step : c->value.i >> step,
 				false),
@@ -475,10 +385,12 @@ variants_build(Variants *v, double whole, double most)
 	/* of what is left as each begins: what comes first is assembled, and what is then worth trying is estimated */
 	static const double FIRST_SHARE = .7, FURTHER_SHARE = .4;
 	int nth = next_built(v, most);
+	if (v->code->code->listing.n)
+		variants_want_refused(v);
 	for (int n = 0; nth >= 0 && n < TILES; n++, nth = next_built(v, most))
-		want(v, nth, NULL);
+		variant_want(v, nth, NULL);
 	if (v->code->code->listing.n) {
-		want_next(v);
+		variants_want_next(v);
 		want_warps(v);
 		want_words(v);
 		if (cli_has(v->cli, OPT_MEASURE))
