@@ -202,6 +202,14 @@ compares_place(const Pair *x, const Op *a)
 	return false;
 }
 
+/* Where parts start is cast to 32 bits or more, which wrap at a multiple of every size; indices within a part to such as
+ * hold all of a tile's. */
+static bool
+holds_places(const Part *p, DType t)
+{
+	return dtype_is_int(t) && dtype_info[t].bits >= (p->start != AXIS_NONE ? 32 : 16);
+}
+
 bool
 tile_visit_elementwise(const Pair *x, const Op *a)
 {
@@ -212,7 +220,7 @@ tile_visit_elementwise(const Pair *x, const Op *a)
 	if (tile_scales_sum(x, a))
 		return true;
 	const Part *from = tile_part(x, a->in[0]);
-	if (a->kind == OP_CAST && !from->differs && !from->sums && dtype_is_int(a->out[0].type->elem)) {
+	if (a->kind == OP_CAST && !from->differs && !from->sums && holds_places(from, a->out[0].type->elem)) {
 		tile_keep_kind(x, a, from);
 		return true;
 	}
