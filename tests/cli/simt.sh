@@ -136,6 +136,8 @@ expect 0 'warning: .ctas = 2. has no effect: sm_80 has no clusters of blocks .W1
 expect 0 'warning: .ctas = 2. has no effect: blocks of a cluster share copies of kernels that are parted.*W1219' check dot.tgl --device=simt:sm_90a -D ctas=2
 expect 0 'warning: .specialize = true. has no effect: no product of warpgroups is in a loop over programs .W1219' build dot.tgl --target=sm_90a -D specialize=1 --emit=tir
 expect 0 'warning: .pingpong = true. has no effect: the kernel is not parted into roles .specialize. .W1219' build dot.tgl --target=sm_90a -D pingpong=1 --emit=tir
+expect 0 'warning: .pingpong = true. has no effect: the products. sums take more registers than threads of two such groups have .W1219' \
+    build "$top/dsl_examples/attention.tgl" --target=sm_90a --example large -D BM=128 -D BN=128 -D warps=8 -D specialize=1 -D pingpong=1 --emit=tir
 expect 0 "'split = 4' has no effect: its loop is in a branch, as all is behind an early return .W1219" build early.tgl --target=sm_90a -D R=8 -D C=512 -D split=4 --emit=tir
 expect 0 "'stages = 3' has no effect: no loop reads tiles for products by asynchronous copies .W1219" build dot.tgl --target=sm_90a -D stages=3 --emit=tir
 expect 0 "'group = 4' has no effect: the grid has one axis .W1219" build early.tgl --target=sm_90a -D R=8 -D C=512 -D group=4 --emit=tir

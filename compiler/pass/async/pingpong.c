@@ -58,9 +58,25 @@ is_same(const Op *programs, const Op *loop)
 	return same && value_int(loop->in[2], &step) && step > 0;
 }
 
-const char *
-pingpong_reason(const Func *f, const Op *programs, const Op *loop)
+/* Registers of a thread that sums of products take at least; one that a product adds to counts once. */
+static int64_t
+registers_of_sums(const Block *body)
 {
+	int64_t n = 0;
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		const Op *of = op->kind == OP_DOT_START ? op->in[2]->def : NULL;
+		bool is_own = op->kind == OP_DOT_START && !(of && (of->kind == OP_DOT_START || of->kind == OP_DOT_WAIT));
+		n += is_own ? INT64_C(1) << op->out[0].layout->in[IN_REGISTER] : 0;
+	}
+	return n;
+}
+
+const char *
+pingpong_reason(const Func *f, const Target *t, const Op *programs, const Op *loop)
+{
+	const int *regs = target_role_registers(t, pingpong_warpgroups(f));
+	if (regs && registers_of_sums(programs->region[0]) + wgmma_registers(0, false) > regs[1])
+		return "the products' sums take more registers than threads of two such groups have";
 	if (attr_dynamic(programs) || f->stream > 1 || MAX(f->schedule.coarsen, f->schedule.batch) > 1)
 		return "blocks fetch their programs, share them or run several at once";
 	const Block *body = programs->region[0];

@@ -198,7 +198,7 @@ bool roles_can_copy(Func *f, const Target *t, Op *loop, const Op *read);
 int pingpong_groups(const Func *f);
 int pingpong_warpgroups(const Func *f);
 /* Why the consumers of a kernel with roles cannot be groups with programs of their own; NULL: they can. */
-const char *pingpong_reason(const Func *f, const Op *programs, const Op *loop);
+const char *pingpong_reason(const Func *f, const Target *t, const Op *programs, const Op *loop);
 void pingpong_take_turns(Op *roles, Op *programs, Op *loop);
 
 /* exit.c: what is behind an early return and multiplies goes before its condition. */

@@ -462,7 +462,7 @@ pass_roles(Func *f, const Target *t)
 {
 	Parting p = {.m = f->module, .tmp = f->module->cx->tmp, .t = t, .f = f};
 	bool can = f->schedule.specialize && can_part(&p);
-	if (f->schedule.pingpong && (f->pingpong_reason = can ? pingpong_reason(f, p.programs, p.loop) : NOT_PARTED))
+	if (f->schedule.pingpong && (f->pingpong_reason = can ? pingpong_reason(f, t, p.programs, p.loop) : NOT_PARTED))
 		f->schedule.pingpong = 0;
 	if (!f->schedule.specialize)
 		return;
