@@ -344,8 +344,8 @@ is_carried(const Block *body, const Type *t)
 /* Scores and what they weigh, of up to 16 rows of queries, which a warp's threads have at once; of 8 rows and fewer what is
  * carried is transposed (pass dot).  By ptxas such loops of bf16 take 167 registers with 64 keys and heads of 128, 255 with
  * 32 keys and heads of 256. */
-static bool
-takes_all(const Block *body, const Target *t)
+bool
+slice_takes_all(const Block *body, const Target *t)
 {
 	enum { ROWS = 16, HALF = 8, EACH = 80 };
 	int64_t all = 0;
@@ -366,7 +366,7 @@ static bool
 is_few(const Slice *s, const Target *t)
 {
 	if (s->merge)
-		return takes_all(s->body, t);
+		return slice_takes_all(s->body, t);
 	return !ANY_OP_HERE(op, s->body, op->kind == OP_DOT && !slice_takes(op->out[0].type, t));
 }
 

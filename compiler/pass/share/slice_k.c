@@ -228,6 +228,13 @@ slice_any(Sliced *x, const Op *op)
 
 /* ---- the loop ---- */
 
+/* Which of the merge's states is the loop's i? */
+static int
+merged_at(const Slice *s, int i)
+{
+	return FIRST_OF(k, s->merge->nin, s->merge->in[k] == &s->loop->out[i]);
+}
+
 /* What all slices of a state begin with. */
 static Value *
 begin(const Slice *s, Builder *b, int i)
@@ -238,7 +245,13 @@ begin(const Slice *s, Builder *b, int i)
 
 	if (sum)
 		return sum;
-	return s->merge ? build_stack(b, init, 0, s->n) : build_like(b, init->def, NULL, t);
+	if (!s->merge)
+		return build_like(b, init->def, NULL, t);
+	Value *all = build_stack(b, init, 0, s->n), *lowered = split_lowered(b, s->merge, merged_at(s, i), t);
+	if (!lowered)
+		return all;
+	Value *slice = build_iota(b, type_with_elem(b->m, t, TY_I64), 0);
+	return build3(b, OP_SELECT, build2(b, OP_EQ, slice, build_int(b, slice->type, 0)), all, lowered);
 }
 
 static Op *
@@ -346,6 +359,16 @@ find_loop(const Func *f, const char **why)
 	return found;
 }
 
+/* A loop whose updates say how its states join has a merge that says so while it is sliced. */
+static void
+derive_merge(Func *f, const Target *t, Op *loop)
+{
+	bool folds = ALL_OF(i, loop->nout, split_fold(loop, i) != OP_COUNT);
+	bool may = f->schedule.slices > 1 || slice_takes_all(loop->region[0], t);
+	if (may && !folds && !split_merge_of(loop) && split_derives(f, loop))
+		split_derive(f, loop, NULL);
+}
+
 static bool
 visit(Module *m, Func *f, const Target *t)
 {
@@ -353,6 +376,8 @@ visit(Module *m, Func *f, const Target *t)
 	int asked = f->schedule.slices;
 	Op *loop = find_loop(f, &why);
 
+	if (loop && !why)
+		derive_merge(f, t, loop);
 	func_number(f);
 	Slice s = loop ? of_loop(m, f, loop) : (Slice){0};
 	if (loop && !why)

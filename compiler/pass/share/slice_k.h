@@ -58,6 +58,8 @@ Value *slice_read(Sliced *x, const Op *op);
 
 /* Has a product whose sum is of that type few rows or columns, and a warp's threads room for it? */
 bool slice_takes(const Type *sum, const Target *t);
+/* Has a warp room for the products of a loop whose states are no sums, of few rows? */
+bool slice_takes_all(const Block *body, const Target *t);
 
 /* bundle.c: beside a product, does a read give a part of records that come together, in whole rows of 16 bytes each? */
 bool bundle_copies(const Op *read, const Target *t, int warps);

@@ -1,4 +1,5 @@
-/* Loops that say how their states join (op merge), as an online softmax's, divided between a block's warps (slice_k.c).
+/* Loops that say how their states join (op merge, or their updates: split_derive.c), as an online softmax's, divided
+ * between a block's warps (slice_k.c).
  *
  *     %t:3 = for … do (%i, %top: f32[16], %total: f32[16], %acc: f32[16, 128]) { … }
  *     %u:3 = merge %t by (…) { … }

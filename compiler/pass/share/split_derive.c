@@ -30,7 +30,8 @@
  * reduction along one of them mixes rows of different keys.
  *
  * A part whose elements are all -inf has the key -inf, and exp(-inf - -inf) is NaN, where one loop would go on from a
- * finite key.  So parts but the first begin such a key with the lowest finite number; only -inf lies below it. */
+ * finite key.  So parts but the first begin such a key with the lowest finite number; only -inf lies below it.  Of the
+ * warps that divide a loop (slice_k.c) the first, which has the loop's first iteration, keeps -inf. */
 #include "ir/derive.h"
 #include "pass/share/split_derive.h"
 

@@ -43,13 +43,14 @@ lowest(Builder *b, const Type *t, double begin)
 	return build_float(b, t, copysign((double)FLT_MAX, begin));
 }
 
-/* The later part's key counts where an element gave it, not its beginning: of nothing but -inf the key stays -inf. */
+/* The key counts where an element gave it, not what parts but the first begin with: of nothing but -inf it stays -inf. */
 static Value *
-later_key(const Derive *d, Builder *b, int i, Value *x, Value *y)
+lowered_key(const Derive *d, Builder *b, int i, Value *x, Value *y)
 {
 	OpKind fold = d->column[i].fold;
-	Value *any = build2(b, fold == OP_MAX ? OP_GT : OP_LT, y, lowest(b, y->type, value_const(d->loop->in[3 + i])->f));
-	return build3(b, OP_SELECT, any, build2(b, fold, x, y), x);
+	Value *key = build2(b, fold, x, y), *other = build2(b, fold == OP_MAX ? OP_MIN : OP_MAX, x, y);
+	Value *finite = lowest(b, y->type, value_const(d->loop->in[3 + i])->f);
+	return build3(b, OP_SELECT, build2(b, fold == OP_MAX ? OP_GT : OP_LT, key, finite), key, other);
 }
 
 static Value *
@@ -58,7 +59,7 @@ joined(const Derive *d, Builder *b, int i, Value *x, Value *y, Value *const *bot
 	const Column *c = &d->column[i];
 	Value *key_x = &b->block->arg[c->key], *key_y = &b->block->arg[d->loop->nout + c->key];
 	if (c->kind == FOLD)
-		return is_lowered(d, i) ? later_key(d, b, i, x, y) : build2(b, c->fold, x, y);
+		return is_lowered(d, i) ? lowered_key(d, b, i, x, y) : build2(b, c->fold, x, y);
 	if (c->kind == PICK)
 		return build3(b, OP_SELECT, path(d, b, i, key_x, key_y), y, x);
 	Value *of_x = build2(b, OP_MUL, x, path(d, b, i, key_x, both[c->key]));
@@ -76,10 +77,28 @@ begin_keys(const Derive *d, Op *loop, Value *rank)
 		const Type *t = begin->type;
 		if (!is_lowered(d, i))
 			continue;
-		Value *finite = lowest(&b, t, value_const(begin)->f);
 		Value *is_first = t->rank ? build1(&b, OP_BROADCAST, first, type_with_elem(b.m, t, TY_BOOL)) : first;
-		op_set_in(loop, 3 + i, build3(&b, OP_SELECT, is_first, begin, finite));
+		op_set_in(loop, 3 + i, build3(&b, OP_SELECT, is_first, begin, lowest(&b, t, value_const(begin)->f)));
 	}
+}
+
+/* Which ones those are, for the warps of a block (slice_k.c). */
+static void
+note_lowered(const Derive *d, Module *m, Op *merge)
+{
+	int n = d->loop->nout;
+	int64_t *sign = NEW_ARRAY(m->cx->tmp, int64_t, n);
+	for (int i = 0; i < n; i++)
+		sign[i] = !is_lowered(d, i) ? 0 : value_const(d->loop->in[3 + i])->f < 0 ? -1 : 1;
+	if (ANY_OF(i, n, sign[i] != 0))
+		attr_set_lowered(m, merge, sign, n);
+}
+
+Value *
+split_lowered(Builder *b, const Op *merge, int i, const Type *t)
+{
+	const IntList *sign = attr_lowered(merge);
+	return sign && sign->at[i] ? lowest(b, t, (double)sign->at[i]) : NULL;
 }
 
 Op *
@@ -108,6 +127,8 @@ split_derive(Func *f, Op *loop, Value *rank)
 		merge->out[i].name = loop->out[i].name;
 		value_replace_from(merge->next, &loop->out[i], &merge->out[i]);
 	}
-	begin_keys(&d, loop, rank);
+	note_lowered(&d, b.m, merge);
+	if (rank)
+		begin_keys(&d, loop, rank);
 	return merge;
 }

@@ -45,8 +45,10 @@ bool split_in_cluster(const Func *f, const Target *t);
 
 /* split_derive.c: does the loop's body say how its states join? */
 bool split_derives(const Func *f, const Op *loop);
-/* split_derived.c: then an op merge that does, behind it; `rank` is that of the part. */
+/* split_derived.c: then an op merge that does, behind it; `rank` is that of the part, NULL where blocks have no parts. */
 Op *split_derive(Func *f, Op *loop, Value *rank);
+/* What state i of parts but the first begins with, in a merge made so; NULL: with what the first begins with. */
+Value *split_lowered(Builder *b, const Op *merge, int i, const Type *t);
 
 /* split_k.c: ops merge go; each result is the operand. */
 void split_drop_merges(Func *f);
