@@ -22,7 +22,7 @@
 typedef struct Case {
 	Compile *cx;
 	Kernel *k;
-	ArgInfo args[5];
+	ArgInfo args[6];
 	NamedConst fixed[6];
 	int nfixed, binds;
 	bool launches_both;
@@ -513,6 +513,38 @@ test_merged(void **state)
 	assert_true(value(&c, "unroll") > 1);
 	assert_true(value(&c, "split") > 4);
 	compile_close(c.cx);
+}
+
+/* So are few rows of queries without a merge, in pages or not; not those that a larger tile makes many. */
+static void
+test_decode(void **state)
+{
+	static const char text[] =
+	    "kernel decode<BN = 64>(q: in bf16[B, 32, 128], k: in bf16[%s, 128], v: in bf16[%s, 128], page: in i32[B, M], n: in i32[B],\n"
+	    "    o: out f32[B, 32, 128]) grid(g: 8, b: B) {\n"
+	    "  let a = q[b, g * 4 +: 4, :]; var m = full([4], -inf); var l = zeros([4], f32); var acc = zeros([4, 128], f32);\n"
+	    "  for j in range(0, n[b], BN) {\n"
+	    "    let z = (j + arange(0, BN) < n[b])[new, :] ? a @ k[%s, 0 +: 128].T : -inf; let t = max(m, max(z, axis = 1));\n"
+	    "    let f = exp(m - t); let p = exp(z - t[:, new]); l = l * f + sum(p, axis = 1);\n"
+	    "    acc = acc * f[:, new] + (p as bf16) @ v[%s, 0 +: 128]; m = t; }\n"
+	    "  o[b, g * 4 +: 4, :] = acc / l[:, new]; }";
+	static const char *const cache[] = {"B, 8, L", "P, 64, 8"};
+	static const char *const index[] = {"b, g, j +: BN", "page[b, j / 64], 0 +: 64, g"};
+	for (int i = 0; i < 2; i++) {
+		char *of = malloc(sizeof text + 200);
+		sprintf(of, text, cache[i], cache[i], index[i], index[i]);
+		Case c = {0};
+		c.args[0] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 3, .dim = {1, 32, 128}};
+		c.args[1] = c.args[2] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 4, .dim = {1, 8, 4096, 128}};
+		if (i == 1)
+			c.args[1] = c.args[2] = (ArgInfo){.given = true, .dtype = TY_BF16, .rank = 4, .dim = {128, 64, 8, 128}};
+		c.args[3] = (ArgInfo){.given = true, .dtype = TY_I32, .rank = 2, .dim = {1, 64}};
+		c.args[4] = (ArgInfo){.given = true, .dtype = TY_I32, .rank = 1, .dim = {1}};
+		assert_true(choose_for(&c, of));
+		free(of);
+		assert_true(value(&c, "split") >= 8);
+		compile_close(c.cx);
+	}
 }
 
 /* Rows of odd lengths are loaded by threads: no roles, and rows of a tile as long as a warp's access. */
@@ -1186,7 +1218,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_few_rows), cmocka_unit_test(test_few_decoded), cmocka_unit_test(test_trims_decoded), cmocka_unit_test(test_whole_decoded), cmocka_unit_test(test_masks_of_products), cmocka_unit_test(test_binds_once), cmocka_unit_test(test_where), cmocka_unit_test(test_specialize),
 		cmocka_unit_test(test_clusters), cmocka_unit_test(test_astride), cmocka_unit_test(test_stream), cmocka_unit_test(test_shares_few), cmocka_unit_test(test_rounds), cmocka_unit_test(test_fixed), cmocka_unit_test(test_all_fixed), cmocka_unit_test(test_untuned), cmocka_unit_test(test_chained),
-		cmocka_unit_test(test_split), cmocka_unit_test(test_slices_in_clusters), cmocka_unit_test(test_merged), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
+		cmocka_unit_test(test_split), cmocka_unit_test(test_slices_in_clusters), cmocka_unit_test(test_merged), cmocka_unit_test(test_decode), cmocka_unit_test(test_odd_rows), cmocka_unit_test(test_small_tiles),
 		cmocka_unit_test(test_reversed_tiles), cmocka_unit_test(test_larger_tiles), cmocka_unit_test(test_convolution),
 		cmocka_unit_test(test_small_products),
 		cmocka_unit_test(test_tiles_that_matter), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_warps),

@@ -205,13 +205,8 @@ count_warps(Search *s, const int *warps, int n)
 	Func *f = s->f;
 	Arena *keep = s->k->program->cx->mem;
 	int fits = choose_warps(f, s->t, warps, n);
-	for (int i = 0; i < s->parameters; i++) {
-		const TuneName *name = &s->name[i];
-		int greatest = 0;
-		for (int v = 1; v < name->nvalue; v++)
-			greatest = name->value[v].i > name->value[greatest].i ? v : greatest;
-		s->value[i] = (NamedConst){name->name, name->value[greatest], NOWHERE};
-	}
+	for (int i = 0; i < s->parameters; i++)
+		s->value[i] = (NamedConst){s->name[i].name, search_greatest(&s->name[i]), NOWHERE};
 	if (s->parameters > 0 && (fits == 0 || choose_count_dots(f) > 1) && take_parameters(s))
 		fits = MAX(fits, choose_warps(s->f, s->t, warps, n));
 	s->f = f;
@@ -397,6 +392,7 @@ search(Search *s, Arena *mem)
 	s->leaves = choose_leaves(s->f);
 	s->decodes = choose_decodes(s->f);
 	choose_add_sides(s->k, s->first, s->t, s->how, s->f, mem, &all, &n);
+	s->is_merged = s->is_merged && search_stays_few(s, all, n);
 	if (s->is_merged)
 		return take_few(s, all, n, mem);
 	bool few = choose_few_rows(s->k, s->f, s->first, s->how, s->t, mem, all, n, !s->is_whole);

@@ -249,7 +249,9 @@ void choose_stream(Kernel *k, const Target *t, const ChooseBinding *how, NamedCo
 bool choose_reads_beside(const Func *f);
 /* choose_split.c: has the function a loop with merge? */
 bool choose_merges(const Func *f);
-bool choose_merges_few(const Func *f);                   /* … of few rows */
+/* Has it products by warps in a loop whose updates say how its states join? */
+bool choose_joins_by_warps(const Func *f);
+bool choose_merges_few(const Func *f);                   /* products of few rows, in a loop of either kind? */
 /* choose_split.c: blocks that share a program of the function, elaborated and simplified; 1. */
 int choose_split_of(const Func *f, const Bound *b, const Target *t);
 

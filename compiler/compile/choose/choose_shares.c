@@ -27,6 +27,35 @@ search_shares_last(const Search *s, const Bound *b)
 	return choose_shares_last(&b->schedule) && !s->joins;
 }
 
+Const
+search_greatest(const TuneName *name)
+{
+	int greatest = 0;
+	for (int v = 1; v < name->nvalue; v++)
+		greatest = name->value[v].i > name->value[greatest].i ? v : greatest;
+	return name->value[greatest];
+}
+
+bool
+search_stays_few(Search *s, const TuneName *all, int n)
+{
+	NamedConst value[NAMES_MOST];
+	Bound b;
+	int found = 0;
+	if (choose_merges(s->f))
+		return true;
+	for (int i = 0; i < n && found < NAMES_MOST; i++)
+		if (ctparam_named(s->k, all[i].name) >= 0 && all[i].nvalue > 0 &&
+		    !s->how->is_fixed(s->how->user, all[i].name))
+			value[found++] = (NamedConst){all[i].name, search_greatest(&all[i]), NOWHERE};
+	Candidates apart = candidates_open(s->k);
+	candidates_next(&apart);
+	const Func *f = choose_with(s->k, s->t, s->how, value, found, true, &b);
+	bool few = !f || choose_merges_few(f);
+	candidates_close(&apart);
+	return few;
+}
+
 int
 search_split(Search *s, bool merged)
 {
@@ -39,8 +68,22 @@ search_split(Search *s, bool merged)
 	s->is_whole = f && choose_is_whole(s->k, f, s->first, s->t);
 	s->is_nest = s->products && choose_is_nest(f);
 	s->is_merged = s->products && choose_merges_few(f);
+	s->in_memory = f && split_joins(f);
 	if (f && (choose_merges(f) || (!merged && !s->products)))
 		split = choose_split_of(f, s->first, s->t);
+	candidates_close(&apart);
+	return split;
+}
+
+/* Of what is chosen, where its products are by warps, of which the search does not compare blocks that share a loop. */
+static int
+split_of_chosen(Search *s, const NamedConst *values, int n)
+{
+	Bound b;
+	Candidates apart = candidates_open(s->k);
+	candidates_next(&apart);
+	Func *f = s->products ? choose_with(s->k, s->t, s->how, values, n, true, &b) : NULL;
+	int split = f && choose_joins_by_warps(f) ? choose_split_of(f, &b, s->t) : 1;
 	candidates_close(&apart);
 	return split;
 }
@@ -60,9 +103,10 @@ search_add_split(Search *s, Arena *mem, NamedConst **values, int *n)
 	    choose_is_said(s->k, s->how, SCHEDULE_SPLIT))
 		return false;
 	int split = search_split(s, false);
+	split = split > 1 ? split : split_of_chosen(s, *values, *n);
 	if (split <= 1)
 		return false;
-	bool takes_turns = s->first->schedule.ctas == 0 && choose_takes_turns(s->first, s->t, split);
+	bool takes_turns = s->first->schedule.ctas == 0 && !s->in_memory && choose_takes_turns(s->first, s->t, split);
 	NamedConst *all = NEW_ARRAY(mem, NamedConst, *n + 2);
 	int kept = 0;
 	for (int i = 0; i < *n; i++)

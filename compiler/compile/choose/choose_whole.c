@@ -28,6 +28,7 @@
 #include "compile/inspect.h"
 #include "pass/async/pipeline.h"
 #include "pass/layout/dot.h"
+#include "pass/share/split_k.h"
 
 #include <math.h>
 #include <string.h>
@@ -253,7 +254,8 @@ add_parts(Whole *s)
 	int64_t split = f ? choose_split_of(f, &b, s->t) : b.schedule.split;
 	if (split > 1 && !stands)
 		s->value[s->n++] = choose_word(SCHEDULE_SPLIT, split);
-	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && choose_takes_turns(&b, s->t, split))
+	bool in_memory = f && split_joins(f);
+	if (split > 1 && s->n < NAMES_MOST && b.schedule.ctas == 0 && !in_memory && choose_takes_turns(&b, s->t, split))
 		s->value[s->n++] = choose_word(SCHEDULE_CTAS, 1);
 }
 

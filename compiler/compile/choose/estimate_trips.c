@@ -145,20 +145,21 @@ end_of(const Op *loop)
 
 /* Is an index made of the number of a loop's trip, and of nothing that is read with it?  *places: of how many places in
  * data that goes on from, one for each row of a sparse matrix that a program has; left as it is if from none.  *each: what
- * it goes on by for 1 of the number, as 64 of j * 64 + arange(0, 64). */
+ * it goes on by for 1 of the number, as 64 of j * 64 + arange(0, 64); *per: or by 1 for so many, as pages of t / 64. */
 static bool
-follows(const Value *v, const Op *loop, int depth, int64_t *places, int64_t *each)
+follows(const Value *v, const Op *loop, int depth, int64_t *places, int64_t *each, int64_t *per)
 {
 	const Op *op = v->def;
 	static const OpKind same[] = {OP_ADD, OP_CAST, OP_BROADCAST, OP_RESHAPE, OP_PERMUTE, OP_CONVERT, OP_SELECT};
 	bool does = v == &loop->region[0]->arg[0], is_same = false;
 	for (int i = 0; op && i < (int)LEN(same); i++)
 		is_same |= op->kind == same[i];
-	for (int i = 0; op && op->kind == OP_MUL && depth > 0 && i < 2; i++) {
-		int64_t by;
-		if (value_int(op->in[i], &by) && by > 0 && by < INT32_MAX / *each &&
-		    follows(op->in[1 - i], loop, depth - 1, places, each)) {
-			*each *= by;
+	bool divides = op && (op->kind == OP_DIV || op->kind == OP_FLOORDIV);
+	for (int i = divides; op && (divides || op->kind == OP_MUL) && depth > 0 && i < 2; i++) {
+		int64_t by, *factor = divides ? per : each;
+		if (value_int(op->in[i], &by) && by > 0 && by < INT32_MAX / *factor &&
+		    follows(op->in[1 - i], loop, depth - 1, places, each, per)) {
+			*factor *= by;
 			return true;
 		}
 	}
@@ -166,7 +167,7 @@ follows(const Value *v, const Op *loop, int depth, int64_t *places, int64_t *eac
 		return does;
 	const Value *other = NULL;
 	for (int i = op->kind == OP_SELECT; i < op->nin; i++) {
-		bool has = follows(op->in[i], loop, depth - 1, places, each);
+		bool has = follows(op->in[i], loop, depth - 1, places, each, per);
 		other = has ? other : op->in[i];
 		does |= has;
 	}
@@ -187,12 +188,12 @@ reach(const Func *f, const Bound *b, const Op *loop, int64_t *places)
 			continue;
 		for (int d = 0; d < op->in[0]->type->rank; d++) {
 			int dim = f->param[op->in[0]->index].dim[d];
-			int64_t n = op->in[0]->type->extent[d], each = 1;
+			int64_t n = op->in[0]->type->extent[d], each = 1, per = 1;
 			*places = 0;
-			if (!follows(op->in[1 + d], loop, DEPTH, places, &each))
+			if (!follows(op->in[1 + d], loop, DEPTH, places, &each, &per))
 				continue;
 			n = n < 0 && dim >= 0 ? dimension(f, b, &f->body->arg[dim], INT64_MIN) : n;
-			return n < 0 ? INT64_MIN : (n + each - 1) / each;
+			return n < 0 || n > INT64_MAX / per - each ? INT64_MIN : (n * per + each - 1) / each;
 		}
 	}
 	return INT64_MIN;
@@ -323,8 +324,7 @@ bool
 estimate_is_guess(const Func *f, const Bound *b, const Op *loop)
 {
 	bool is_guess;
-	trips_of(f, b, loop, &is_guess);
-	return is_guess;
+	return trips_of(f, b, loop, &is_guess) >= 0 && is_guess;
 }
 
 int64_t

@@ -16,12 +16,13 @@ typedef struct Search {
 	int more;                                               /* of the present values, that no header lists */
 	bool divides;                                           /* blocks can share a program's loop */
 	bool joins;                                             /* … that carries other states than sums */
+	bool in_memory;                                         /* whose blocks join through memory, never as a cluster */
 	bool products;                                          /* the kernel multiplies matrices */
 	bool is_one;                                            /* of one product */
 	bool is_whole;                                          /* so many that choose_whole.c chooses */
 	bool adds_roles, adds_split, adds_groups;               /* specialize, split, pingpong: no header lists them */
 	bool is_nest;                                           /* one product in a loop within another */
-	bool is_merged;                                         /* few rows of a loop with merge: all passes judge */
+	bool is_merged;                                         /* few rows of a loop whose states join: all passes judge */
 	bool is_lone;                                           /* one product of warpgroups, with tiles to choose */
 	bool leaves;                                            /* programs return early, before their products */
 	bool decodes;                                           /* threads decode weights of its products */
@@ -46,6 +47,10 @@ bool search_shares_last(const Search *s, const Bound *b);
 /* How many blocks share a program's loop, one with `merge` or, unless `merged`, of a kernel without
  * products. */
 int search_split(Search *s, bool merged);
+/* The greatest of a name's values. */
+Const search_greatest(const TuneName *name);
+/* Of few rows in a loop without merge: are they few in the greatest tile, too? */
+bool search_stays_few(Search *s, const TuneName *all, int n);
 /* Adds that to the values, unless blocks stay.  False: they stay as they are. */
 bool search_add_split(Search *s, Arena *mem, NamedConst **values, int *n);
 /* Takes what was divided over blocks in place of what was not, where that is clearly better. */
