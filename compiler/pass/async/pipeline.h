@@ -232,6 +232,8 @@ Value *defer_part(Builder *b, Op *reduce);
 
 /* privatize.c: does a persistent block add up for all its programs what the atomic adds, and add that once? */
 bool privatize_takes(const Func *f, const Op *atomic);
+/* … of places that data says, in a loop of the kernel or over its programs, in a copy of them in shared memory? */
+bool privatize_tallies(const Func *f, const Op *atomic);
 /* Do programs that are neighbours along the first axis go to one place?  Blocks that run several together add it up. */
 bool privatize_merges(const Func *f, const Op *atomic);
 /* It adds nothing where the condition does not hold. */

@@ -106,7 +106,7 @@ pass_histogram(Func *f, const Target *t)
 {
 	int64_t each;
 	for (EACH_OP(op, f->body)) {
-		if (counts(op, &each))
+		if (counts(op, &each) && !privatize_tallies(f, op))
 			count(op, each);
 		else if (joins(f, op))
 			join(op);

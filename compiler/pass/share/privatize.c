@@ -169,8 +169,8 @@ has_common_row(const Op *op)
 	return ALL_OF(d, op->in[0]->type->rank, index[d] != 'i' || is_common(op->in[1 + d], 0));
 }
 
-static bool
-is_tallied_here(const Func *f, const Op *op)
+bool
+privatize_tallies(const Func *f, const Op *op)
 {
 	if (!is_tallied(op) || op->out[0].nuses > 0 || strcmp(attr_scope(op), "sys") == 0 || !has_tensor_alone(f, op))
 		return false;
@@ -407,7 +407,7 @@ tally_all(Func *f, const Target *t)
 {
 	Tallies all = {0};
 	for (EACH_OP(op, f->body))
-		if (is_tallied_here(f, op))
+		if (privatize_tallies(f, op))
 			tally(&all, op, tally_loop(op), t);
 }
 
