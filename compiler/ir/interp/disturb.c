@@ -48,7 +48,7 @@ square_norms(const double *x, int64_t rows, int64_t row, int64_t n, int64_t step
 			norm[i] += x[i * row + k * step] * x[i * row + k * step];
 }
 
-static void
+void
 disturb_narrow(Worker *w, double *y, const double *squares, int64_t count, int64_t chunk)
 {
 	for (int64_t i = 0; i < count; i++) {

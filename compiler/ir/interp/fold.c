@@ -52,6 +52,13 @@ disturbed(Worker *w, const Reduction *r, const Op *op)
 	return x;
 }
 
+/* A product of matrices in a reference that has no `@`: sum(x[:, new, :] * w[e, :, :], axis = 2). */
+static bool
+sums_products(const Op *op)
+{
+	return strcmp(attr_fn(op), "sum") == 0 && op->in[0]->def && op->in[0]->def->kind == OP_MUL;
+}
+
 static bool
 reduce_disturbed(Worker *w, const Reduction *r, const Op *op)
 {
@@ -68,6 +75,8 @@ reduce_disturbed(Worker *w, const Reduction *r, const Op *op)
 	sum.fn = RED_SUM;
 	reduce_run(&sum, x, a->outer, a->n, a->inner, squares);
 	disturb_sums(w, out, squares, a->outer * a->inner, a->n);
+	if (w->plan->opt.narrow && sums_products(op))
+		disturb_narrow(w, out, squares, a->outer * a->inner, MIN(w->plan->opt.narrow, a->n));
 	return true;
 }
 

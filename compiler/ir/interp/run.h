@@ -246,6 +246,7 @@ Operand operand_dense(const Type *t, const void *at);
 /* disturb.c */
 double accumulation_unit(const Plan *p);
 void disturb_sums(Worker *w, double *y, const double *squares, int64_t count, int64_t n);
+void disturb_narrow(Worker *w, double *y, const double *squares, int64_t count, int64_t chunk);
 void disturb_dot(Worker *w, const Dot *d, const double *a, const double *b, double *out, double *temp);
 
 /* provenance.c: which pointer parameters a tile of pointers may come from; a bit each, all: unknown */
