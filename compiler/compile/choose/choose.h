@@ -228,7 +228,7 @@ enum { SMALLER_MOST = 6 };
 int choose_smaller(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[SMALLER_MOST]);
 /* The same of a size by which its loops step, where it has no products. */
-enum { STEPS_MOST = 3 };
+enum { STEPS_MOST = 4 };
 int choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem,
     ChooseTile out[STEPS_MOST]);
 /* Adds names of compile-time parameters that the header gives as numbers, lists nowhere and only cuts a grid by, if they

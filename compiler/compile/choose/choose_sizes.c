@@ -385,7 +385,7 @@ choose_smaller(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *
 	return n > 0 && may_shrink(&s, &out[n - 1], k, t, how, mem) ? n : 0;
 }
 
-/* Less than the header's step, for rows that are short, and more. */
+/* Less than the header's step, for rows that are short, and more: powers of two, which is what tiles are padded to. */
 int
 choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *how, Arena *mem, ChooseTile out[STEPS_MOST])
 {
@@ -394,7 +394,8 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	tile_find_sizes(k, b, t, how, SIZE_STEPS, mem, &s);
 	if (s.n != 1 || s.at[0].multiplies)
 		return 0;
-	for (int64_t size = s.at[0].size / 2; size <= 4 * s.at[0].size; size *= 2)
+	int64_t whole = INT64_C(1) << log2_ceil(s.at[0].size);
+	for (int64_t size = whole / 2; size <= 4 * whole; size *= 2)
 		if (size != s.at[0].size && size >= t->lanes)
 			out[n++] = (ChooseTile){.value = {choose_number(s.at[0].name, size)}, .n = 1};
 	return n;

@@ -219,7 +219,7 @@ takes_steps(Pair *x, const Op *a, const Op *b)
 		return false;
 	*tile_part(x, &a->region[0]->arg[0]) = (Part){.start = AXIS_STEP, .times = {x->size, 2 * x->size}, .from = from};
 	x->stepped++;
-	return x->loops == 0 && step->number[0] == x->size && step->number[1] == 2 * x->size &&
+	return x->loops <= !x->multiplies && step->number[0] == x->size && step->number[1] == 2 * x->size &&
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
 }
 

@@ -254,6 +254,18 @@ is_added(const Join *j, int i)
 	return v->def && v->def->kind != OP_MUL && is_kept_and_more(j, v, i, &w, &scaled, 0);
 }
 
+/* Of a loop in a loop, whose trips add to what the ones before it have: the outer one's variable. */
+static int
+outer_index(const Join *j, int i)
+{
+	const Op *outer = j->loop->home->parent;
+	const Value *init = j->loop->in[2 + i], *out = &j->loop->out[i - 1];
+	bool is_carried = outer && outer->kind == OP_FOR && !init->def && init->block == outer->region[0] &&
+	    init->index > 0;
+	return is_carried && init->nuses == 1 && out->nuses == 1 && j->loop->home->last->in[init->index - 1] == out
+	    ? init->index : 0;
+}
+
 /* Of elements of the step, which only what is behind the loop brings together: y = it + own, 0 before, and only summed up
  * behind; or the greatest, or least, of any one number and own. */
 static bool
@@ -261,6 +273,11 @@ is_folded(const Join *j, int i)
 {
 	const Op *op = j->body->last->in[i - 1]->def;
 	const Value *out = &j->loop->out[i - 1], *it = &j->body->arg[i], *init = j->loop->in[2 + i];
+	int outer = outer_index(j, i);
+	if (outer) {
+		init = j->loop->home->parent->in[2 + outer];
+		out = &j->loop->home->parent->out[outer - 1];
+	}
 	OpKind kind = op ? op->kind : OP_CONST;
 	const char *fn = kind == OP_ADD ? "sum" : kind == OP_MAX ? "max" : kind == OP_MIN ? "min" : NULL;
 	if (j->x->multiplies || !fn || out->type->rank != 1 || tile_part(j->x, it)->axis[0] != AXIS_STEP ||
