@@ -188,6 +188,74 @@ has_no_trip(const Elab *e, const Val range[3])
 	    trips(range[0].i, range[1].i, range[2].i) == 0;
 }
 
+/* ---- loops over parts ---- */
+
+/* The constant that a product with v is by; 0: it is none. */
+static int64_t
+times(const Op *op, const Value *v)
+{
+	int64_t n = 0;
+	return op->kind == OP_MUL && op->in[0] != op->in[1] && value_int(op->in[op->in[0] == v], &n) ? n : 0;
+}
+
+/* Is v only multiplied, by numbers that `each` divides, also behind a cast where it narrows? */
+static bool
+counts_parts(const Block *body, const Value *v, int64_t each, bool narrows, int *products)
+{
+	for (const Op *op = body->first; op; op = op_after(op, body)) {
+		if (!ANY_OF(i, op->nin, op->in[i] == v))
+			continue;
+		int64_t n = times(op, v);
+		if (n != 0 && n % each == 0)
+			++*products;
+		else if (!narrows || op->kind != OP_CAST || !dtype_is_int(op->out[0].type->elem) ||
+		    !counts_parts(body, &op->out[0], each, false, products))
+			return false;
+	}
+	return true;
+}
+
+static void
+count_elements(Block *body, Value *v, int64_t each)
+{
+	for (EACH_OP(op, body)) {
+		int64_t n = ANY_OF(i, op->nin, op->in[i] == v) ? times(op, v) : 0;
+		if (n == each) {
+			value_replace(&op->out[0], v);
+			op_erase(op);
+		} else if (n != 0) {
+			Builder b = build_before(op);
+			op_set_in(op, op->in[0] == v, build_int(&b, v->type, n / each));
+		} else if (op->kind == OP_CAST && op->in[0] == v) {
+			count_elements(body, &op->out[0], each);
+		}
+	}
+}
+
+/* A loop over parts of a dimension goes over their beginnings, as passes and the choice of tiles know it:
+ *
+ *     for %0, (cdiv %K, 64), %1 do (%i) {            for %0, %K, %64 do (%k) {
+ *         read %a, (mul %i, 64) {extents = [64]}  =>     read %a, %k {extents = [64]} */
+static void
+step_by_parts(Op *loop)
+{
+	Op *hi = loop->in[1]->def;
+	Block *body = loop->region[0];
+	Value *i = &body->arg[0];
+	int64_t from, step, each;
+	int products = 0;
+	bool fits = hi && hi->kind == OP_CDIV && value_int(loop->in[0], &from) && from == 0 &&
+	    value_int(loop->in[2], &step) && step == 1 && value_int(hi->in[1], &each) && each >= 1;
+	if (!fits || !counts_parts(body, i, each, true, &products) || products == 0)
+		return;
+	Builder b = build_before(loop);
+	op_set_in(loop, 1, hi->in[0]);
+	op_set_in(loop, 2, build_int(&b, loop->in[2]->type, each));
+	count_elements(body, i, each);
+	if (hi->out[0].nuses == 0)
+		op_erase(hi);
+}
+
 void
 elab_for(Elab *e, const Stmt *s)
 {
@@ -209,6 +277,8 @@ elab_for(Elab *e, const Stmt *s)
 	Op *op = build_for(&e->b, bound, c.flat.v, c.flat.n, NULL);
 	run_body(e, s, op->region[0], 1, &c);
 	bindings_take(e, &c.vars, op->out);
+	if (!e->whole)
+		step_by_parts(op);
 	if (s->part.name && merge_fits(e, s, &c.vars))
 		elab_merge(e, s, op, &c);
 }
