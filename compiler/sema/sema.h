@@ -151,7 +151,7 @@ typedef struct BoundParam {
 typedef struct FollowedAt {
 	Place place;
 	bool is_loop;
-	double came, went;
+	double came, went, most;                        /* most: that one program went */
 } FollowedAt;
 
 typedef struct Followed {

@@ -18,7 +18,7 @@ enum { CALLS = 1024 };                                  /* between two looks at 
 
 typedef struct Way {
 	const Op *op;
-	double came, went, came_now, went_now;          /* of whole programs; of the one that runs */
+	double came, went, most, came_now, went_now;    /* of whole programs; of the one that runs */
 } Way;
 
 struct Follow {
@@ -94,6 +94,7 @@ end_program(Follow *f, bool ok)
 		Way *w = &f->way.at[i];
 		w->came += ok ? w->came_now : 0;
 		w->went += ok ? w->went_now : 0;
+		w->most = MAX(w->most, ok ? w->went_now : 0);
 		w->came_now = w->went_now = 0;
 	}
 	f->ran.programs += ok;
@@ -115,6 +116,7 @@ gather(Follow *f)
 		}
 		f->ran.at.at[k].came += w->came;
 		f->ran.at.at[k].went += w->went;
+		f->ran.at.at[k].most = MAX(f->ran.at.at[k].most, w->most);
 	}
 }
 

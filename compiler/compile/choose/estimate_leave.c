@@ -278,6 +278,15 @@ estimate_followed_trips(const Bound *b, const Op *loop)
 	return n < 0 ? (-n - 1) / 2.0 : at->went / at->came / (double)llabs(step);
 }
 
+/* A loop that each program comes to once, and one has many more trips of than the mean: of entropies of ragged rows, 2.3
+ * trips in the mean and 9 in the longest of 64, an H200 takes 45.7 us for 27.6. */
+static bool
+is_uneven(const FollowedAt *at, const Followed *all)
+{
+	static const double MUCH = 2;
+	return at->went > 0 && at->came == (double)all->programs && at->most > MUCH * at->went / at->came;
+}
+
 static void
 put_loops(const Func *f, const Bound *b, Text *out)
 {
@@ -296,9 +305,15 @@ put_loops(const Func *f, const Bound *b, Text *out)
 			if (rest->kind == OP_FOR && rest->place.line == said && attr_unrolled(rest) < 0)
 				n += estimate_trips(f, b, rest);        /* the trips that unrolling leaves */
 		text_printf(out, "  line %d's loop runs as often as data says: ", said);
-		if (estimate_followed(b, op))
-			text_printf(out, "%.4g trip%s in the mean of %" PRId64 " of %" PRId64 " programs of the example\n",
+		const FollowedAt *at = estimate_followed(b, op);
+		if (at)
+			text_printf(out, "%.4g trip%s in the mean of %" PRId64 " of %" PRId64 " programs of the example",
 			    n, n == 1 ? "" : "s", b->followed->programs, b->followed->of);
+		if (at && is_uneven(at, b->followed))
+			text_printf(out, ", %.4g in the longest: the estimate takes all for as long as the mean",
+			    n * at->most * at->came / at->went);
+		if (at)
+			text_put(out, "\n");
 		else
 			text_printf(out, "the model %s %.4g trip%s of a program\n", is_guess ? "guesses" : "counts", n,
 			    n == 1 ? "" : "s");
