@@ -323,8 +323,9 @@ rule_cast(Simplify *s, Op *op, Value *x, Value *y)
 		return x;
 	if (x->def && x->def->kind == OP_IOTA)
 		return cast_iota(s, op, x);
-	if (!inner)
-		return simplify_small(s, op, x);
+	Value *halves = simplify_halves(s, op, x);
+	if (halves || !inner)
+		return halves ? halves : simplify_small(s, op, x);
 	DType from = inner->type->elem, between = x->type->elem;
 	bool packed = dtype_is_packed(from) && !(dtype_is_int(between) && dtype_is_float(to->elem));
 	if (!holds(from, between) || packed || (from == to->elem && from == TY_F8E5M2))

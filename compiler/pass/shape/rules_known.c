@@ -108,115 +108,20 @@ is_looked_up(const Value *v, int depth)
 }
 
 /* Integers that a byte holds become floats as bytes do, which takes no conversion (lower/math/cast.c). */
-static Value *
-through_byte(Simplify *s, Op *op, Value *x)
+Value *
+simplify_small(Simplify *s, Op *op, Value *x)
 {
 	const Type *to = op->out[0].type;
 	int64_t least, most;
 
-	if (to->rank == 0 || !dtype_is_float(to->elem) || dtype_info[x->type->elem].bits <= 16 ||
+	if (to->rank == 0 || !dtype_is_float(to->elem) || !dtype_is_int(x->type->elem) ||
+	    dtype_info[x->type->elem].bits <= 16 ||
 	    is_looked_up(x, DEPTH) || !value_range(x, &least, &most))
 		return NULL;
 	if (least < 0 ? least < INT8_MIN || most > INT8_MAX : most > UINT8_MAX)
 		return NULL;
 	const Type *byte = type_with_elem(s->m, x->type, least < 0 ? TY_I8 : TY_U8);
 	return simplify_emit1(s, op, OP_CAST, simplify_emit1(s, op, OP_CAST, x, byte), to);
-}
-
-/* How many integers on both sides of 0 are halves. */
-static int64_t
-half_counts_to(DType half)
-{
-	return half == TY_F16 ? 2048 : 256;
-}
-
-static bool
-half_holds(const Value *v, DType half)
-{
-	int64_t least, most, n = half_counts_to(half);
-
-	return value_range(v, &least, &most) && least >= -n && most <= n;
-}
-
-/* Neither a type's bits nor a half's lack for what is added or taken off. */
-static bool
-adds_exactly(const Op *op, DType half)
-{
-	int64_t a, b, c, d, n = half_counts_to(half);
-
-	if ((op->kind != OP_ADD && op->kind != OP_SUB) || !half_holds(op->in[0], half) || !half_holds(op->in[1], half) ||
-	    !value_range(op->in[0], &a, &b) || !value_range(op->in[1], &c, &d))
-		return false;
-	int bits = dtype_info[op->out->type->elem].bits - 1;
-	bool is_signed = dtype_is_signed(op->out->type->elem);
-	int64_t least = op->kind == OP_ADD ? a + c : a - d, most = op->kind == OP_ADD ? b + d : b - c;
-	int64_t lowest = is_signed ? -(INT64_C(1) << MIN(bits, 32)) : 0;
-	return least >= MAX(lowest, -n) && most <= MIN((INT64_C(1) << MIN(bits + !is_signed, 32)) - 1, n);
-}
-
-/* Is it made of sums and differences that halves take as well, and used just once? */
-static bool
-adds_up(const Value *v, DType half, int depth)
-{
-	const Op *op = v->def;
-
-	if (!op || depth == 0 || v->nuses != 1 || !dtype_is_int(v->type->elem))
-		return false;
-	switch (op->kind) {
-	case OP_ADD: case OP_SUB: return adds_exactly(op, half);
-	case OP_RESHAPE: case OP_BROADCAST: case OP_PERMUTE: return adds_up(op->in[0], half, depth - 1);
-	case OP_JOIN: return adds_up(op->in[0], half, depth - 1) || adds_up(op->in[1], half, depth - 1);
-	default: return false;
-	}
-}
-
-static Value *as_halves(Simplify *s, Op *at, Value *v, DType half, int depth);
-
-/* The same number added to both operands of a join, or taken off, is so behind it, where a byte's two elements are beside
- * each other; NULL: others. */
-static Value *
-behind_join(Simplify *s, Op *at, const Op *join, DType half, int depth)
-{
-	const Op *a = join->in[0]->def, *b = join->in[1]->def;
-	int64_t n, m;
-
-	if (a->kind != b->kind || a->nin != 2 || !value_int(a->in[1], &n) || !value_int(b->in[1], &m) || n != m ||
-	    a->in[0]->type != b->in[0]->type)
-		return NULL;
-	Value *both = simplify_emit2(s, at, OP_JOIN, a->in[0], b->in[0]);
-	Value *number = simplify_int(s, at, both->type, n);
-	Value *halves = as_halves(s, at, both, half, depth);
-	return simplify_emit2(s, at, a->kind, halves, as_halves(s, at, number, half, depth));
-}
-
-static Value *
-as_halves(Simplify *s, Op *at, Value *v, DType half, int depth)
-{
-	const Op *op = v->def;
-	const Type *t = type_with_elem(s->m, v->type, half);
-
-	if (!adds_up(v, half, depth))
-		return simplify_emit1(s, at, OP_CAST, v, t);
-	bool both = op->kind == OP_JOIN && adds_up(op->in[0], half, depth - 1) && adds_up(op->in[1], half, depth - 1);
-	Value *sum = both ? behind_join(s, at, op, half, depth - 1) : NULL;
-	if (sum)
-		return sum;
-	Value **in = MAP_OF(s->tmp, Value *, i, op->nin, as_halves(s, at, op->in[i], half, depth - 1));
-	return simplify_emit(s, at, op->kind, in, op->nin, op->attr, op->nattr, op->nin == 1 ? t : NULL);
-}
-
-/* What is added to integers of few bits, and taken off them, is so as halves, two at once, where halves hold them all:
- *
- *     cast (sub (cast %q : i32), 8) : f16            =>    sub (cast %q : f16), 8.0 */
-Value *
-simplify_small(Simplify *s, Op *op, Value *x)
-{
-	DType to = op->out[0].type->elem;
-
-	if (!dtype_is_int(x->type->elem))
-		return NULL;
-	bool halves = s->is_gpu && (to == TY_F16 || to == TY_BF16) && x->type->rank > 0;
-	return halves && adds_up(x, to, DEPTH) ? as_halves(s, op, x, to, DEPTH) : through_byte(s, op, x);
 }
 
 /* x less what is added to it, a whole number. */
