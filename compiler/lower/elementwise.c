@@ -420,6 +420,8 @@ lower_elementwise(Lower *l, Op *op)
 		return;
 	if (group == 1 && halves(l, &x, in, out, lower_count(&op->out[0])))
 		return;
+	if (group == 1 && t->ptr == PTR_NONE && lower_bytes(l, op, in, out, lower_count(&op->out[0])))
+		return;
 	if (group == 1 && op->nin == 2 && lower_compare_gaps(l, op, in[0], in[1], out, lower_count(&op->out[0])))
 		return;
 	for (int r = 0; r < lower_count(&op->out[0]); r++) {

@@ -270,6 +270,11 @@ typedef struct LowerTwin {
 LowerPair *lower_field_pairs(Lower *l, DType t, const Reg *in, int n);
 /* The four bits of a word that a register's lowest so many bits are, or three and one more; false: it is made otherwise. */
 bool lower_field(Lower *l, Reg r, int bits, Reg *word, int *field);
+/* Four fields of as many bits, at the bottom of a word's bytes, with others above; 0: they are made otherwise. */
+Reg lower_field_quad(Lower *l, const Reg *in, int *bits, bool *is_signed);
+/* bytes.c: elements of 4 bits that become bytes, and sums, differences and products of bytes, four in a word. */
+bool lower_bytes_cast(Lower *l, const Op *op, const Reg *in, Reg *out, int n);
+bool lower_bytes(Lower *l, const Op *op, const Reg *const in[3], Reg *out, int n);
 /* Two registers whose bits are those of halves, made of fields; false: of something else. */
 bool lower_halves_of_bits(Lower *l, const Reg *in, RegType to, Reg *out);
 /* packed.c: what lower_packed_get kept of two registers, or of what they were before they were extended; false: nothing. */

@@ -466,7 +466,7 @@ lower_cast(Lower *l, Op *op)
 	bool fours = op->kind == OP_CAST && from != to && n % 4 == 0;
 	if (op->kind == OP_CAST && in == lower_regs(l, op->in[0]) && lower_packed_cast(l, op->in[0], to, out))
 		return;
-	if (fours && cast_bytes(l, from, to, in, out, n))
+	if (fours && (cast_bytes(l, from, to, in, out, n) || lower_bytes_cast(l, op, in, out, n)))
 		return;
 	if (fours && from == TY_F8E4M3 && (l->t->has & HAS_FP8)) {
 		widen_fours(l, in, wide, n);

@@ -14,7 +14,7 @@
  *     r10: f16 = bits r9                                   =>    r10, r11: f16 = unpack r9 */
 #include "lower/lower.h"
 
-enum { BITS_MOST = 4, DEPTH = 8, BYTE = 8, HALF = 16 };
+enum { BITS_MOST = 4, DEPTH = 8, BYTE = 8, HALF = 16, QUAD = 4 };
 
 /* `bits` bits of a word from `shift` on. */
 typedef struct Field {
@@ -169,6 +169,33 @@ lower_field_pairs(Lower *l, DType t, const Reg *in, int n)
 		pair[i].is_signed = f[0].is_signed;
 	}
 	return pair;
+}
+
+Reg
+lower_field_quad(Lower *l, const Reg *in, int *bits, bool *is_signed)
+{
+	Field f[QUAD];
+	Reg from[QUAD], which[QUAD] = {0};
+	int64_t at[QUAD], order = 0;
+	int n = 0;
+	for (int i = 0; i < QUAD; i++) {
+		if (!find_field(l, in[i], DEPTH, &f[i]) || f[i].shift % BYTE + f[i].bits > BYTE || f[i].bits != f[0].bits ||
+		    f[i].is_signed != f[0].is_signed)
+			return 0;
+		from[i] = lower_op2(l, THREAD_LSHR, f[i].word, lower_i32(l, f[i].shift % BYTE));
+		at[i] = f[i].shift / BYTE;
+		int k = FIRST_OF(j, n, which[j] == from[i]);
+		if (k < 0)
+			which[k = n++] = from[i];
+		order |= (at[i] + 4 * k) << 4 * i;
+	}
+	*bits = f[0].bits;
+	*is_signed = f[0].is_signed;
+	if (n <= 2)
+		return order == 0x3210 ? which[0] : lower_byte_permute(l, which[0], which[n - 1], lower_i32(l, order));
+	Reg low = lower_byte_permute(l, from[0], from[1], lower_i32(l, at[0] | (4 + at[1]) << 4));
+	Reg high = lower_byte_permute(l, from[2], from[3], lower_i32(l, at[2] | (4 + at[3]) << 4));
+	return lower_byte_permute(l, low, high, lower_i32(l, 0x5410));
 }
 
 bool
