@@ -202,3 +202,55 @@ simplify_halves(Simplify *s, Op *op, Value *x)
 		return half_of(s, op, x, to);
 	return adds_up(x, to, DEPTH) ? as_halves(s, op, x, to, DEPTH) : NULL;
 }
+
+/* ---- products of few rows ---- */
+
+static bool
+is_unpacking(const Op *op)
+{
+	return op && op->kind == OP_CAST && (dtype_is_int(op->in[0]->type->elem) || op->in[0]->type->elem == TY_F4E2M1);
+}
+
+/* Is it made of f4e2m1, or integers that the 8-bit float holds, as all of i4 and u4 are in e4m3? */
+static bool
+is_decoded(const Value *v, DType t)
+{
+	const Op *op = v->def;
+	int64_t least, most, n = t == TY_F8E4M3 ? 16 : 8;       /* 4 and 3 bits of significand */
+
+	if (op && (op->kind == OP_RESHAPE || op->kind == OP_PERMUTE))
+		return is_decoded(op->in[0], t);
+	return is_unpacking(op) && (op->in[0]->type->elem == TY_F4E2M1 ||
+	    (value_range(op->in[0], &least, &most) && least >= -n && most <= n));
+}
+
+static Value *
+widened(Simplify *s, Op *at, Value *v)
+{
+	const Op *op = v->def;
+	const Type *t = type_with_elem(s->m, v->type, TY_F16);
+
+	if (is_unpacking(op))
+		return simplify_emit1(s, at, OP_CAST, op->in[0], t);
+	if (!op || (op->kind != OP_RESHAPE && op->kind != OP_PERMUTE))
+		return simplify_emit1(s, at, OP_CAST, v, t);
+	Value *in = widened(s, at, op->in[0]);
+	return simplify_emit(s, at, op->kind, &in, 1, op->attr, op->nattr, t);
+}
+
+/* Weights of few bits beside few rows of 8-bit floats are multiplied as f16, which holds both: threads decode two at once,
+ * and the instruction of 8-bit floats for warps is one of f16 behind conversions (sm_90a). */
+Value *
+simplify_dot(Simplify *s, Op *op, Value *x)
+{
+	enum { FEW_ROWS = 32 };
+	Value *w = op->in[1];
+	DType t = w->type->elem;
+
+	if (!s->is_gpu || (t != TY_F8E4M3 && t != TY_F8E5M2) ||
+	    (x->type->elem != TY_F8E4M3 && x->type->elem != TY_F8E5M2) ||
+	    x->type->rank != 2 || x->type->extent[0] > FEW_ROWS || *attr_precision(op) || !is_decoded(w, t))
+		return NULL;
+	Value *in[] = {widened(s, op, x), widened(s, op, w), op->in[2]};
+	return simplify_emit(s, op, OP_DOT, in, 3, op->attr, op->nattr, NULL);
+}

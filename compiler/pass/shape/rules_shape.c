@@ -269,6 +269,7 @@ rule_stride(Simplify *s, Op *op, Value *x)
 typedef Value *Rule(Simplify *s, Op *op, Value *x);
 
 static Rule *const rules[OP_COUNT] = {
+	[OP_DOT] = simplify_dot,
 	[OP_IOTA] = rule_iota, [OP_DIM] = rule_dim, [OP_STRIDE] = rule_stride, [OP_RESHAPE] = rule_reshape,
 	[OP_BROADCAST] = rule_broadcast, [OP_PERMUTE] = rule_permute, [OP_FLIP] = rule_flip,
 	[OP_EXTRACT] = rule_extract, [OP_SPLIT] = rule_split, [OP_JOIN] = rule_join, [OP_CAT] = rule_cat,

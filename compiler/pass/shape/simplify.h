@@ -41,6 +41,7 @@ Value *simplify_fold(Simplify *s, Op *op);
 Value *simplify_elementwise(Simplify *s, Op *op);
 Value *simplify_small(Simplify *s, Op *op, Value *x);        /* rules_known.c: a cast of what a byte holds */
 Value *simplify_halves(Simplify *s, Op *op, Value *x);       /* rules_half.c: a cast of what halves compute as well */
+Value *simplify_dot(Simplify *s, Op *op, Value *x);          /* … and products of what they hold */
 Value *simplify_power(Simplify *s, Op *op, Value *x);        /* … and exp2 of it */
 Value *simplify_pow(Simplify *s, Op *op, Value *x, Value *y);        /* rules_pow.c */
 Value *simplify_uniform(Simplify *s, Op *op);            /* rules_known.c: elementwise, an operand is one number */
