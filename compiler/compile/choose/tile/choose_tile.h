@@ -7,6 +7,7 @@
 /* No part; a part along any axis; what a trip of a loop takes. */
 enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
 enum { STEP_MOST = 128, SIDE_MOST = 256, SIDE_WIDE = 512 };     /* of the steps and the sides that the compiler tries */
+enum { STEP_TIMES = 4 };                                /* the header's step, without products, at most */
 enum { DIVIDES_MOST = 4096 };                           /* of sizes that divide what is summed over (tune_lookup.c) */
 enum { TILE_SCALE = 256 };                              /* of a part as large as the size: scales of 256 are one of it */
 

@@ -81,7 +81,7 @@ is_divided(const Pair *p, const Op *loop, const Value *end)
 {
 	int64_t from, by, step;
 	bool is_nest = ANY_OP_HERE(op, loop->region[0], op_is_loop(op));        /* whose steps may be as long as sides */
-	int64_t longest = MAX(p->given, is_nest ? SIDE_MOST : STEP_MOST);
+	int64_t longest = MAX(p->given, !p->multiplies ? STEP_TIMES * p->given : is_nest ? SIDE_MOST : STEP_MOST);
 	bool is_dim = !end->def && end->block == p->f->body && p->f->param[end->index].kind == PARAM_DIM;
 	bool starts = value_int(loop->in[0], &from)
 	    ? from == 0 : rounded(loop->in[0], &by) && value_int(loop->in[2], &step) && by == step;
