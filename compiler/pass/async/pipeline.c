@@ -211,21 +211,21 @@ build_pipeline(Pipeline *p, int stages)
 	pipeline_yield(p, more, own + counters);
 }
 
-/* 32-bit registers that a thread needs at least: the greatest of the body's dots, or all sums that its dots carry together,
- * and some for addresses. */
+/* 32-bit registers that a thread needs at least: the greatest of all dots, of those behind the loop, too, or all sums that
+ * the body's carry together, and some for addresses.  (a @ b) @ c in steps of 128, with two slots for a second block that
+ * registers have no room for, took an H200 64 us, in steps of 64 with four 40. */
 static int
 thread_registers(const Pipeline *p)
 {
 	enum { OTHERS = 32 };
 	int most = 0, carried = 0;
-
-	for (const Op *op = p->body->first; op; op = op->next) {
+	for (const Op *op = p->f->body->first; op; op = op_after(op, p->f->body)) {
 		int n = 0, last = 0;
 		for (int i = 0; i < op->nin && op->kind == OP_DOT; n += last, i++)
 			last = i < 2 && wgmma_named(attr_mma(op)) ? 0 :
 			    (dtype_tile_size(op->in[i]->type->elem) << op->in[i]->layout->in[IN_REGISTER]) / 4;
 		most = MAX(most, n);
-		carried += op->kind == OP_DOT && !op->in[2]->def ? last : 0;
+		carried += op->kind == OP_DOT && op->home == p->body && !op->in[2]->def ? last : 0;
 	}
 	return MIN(MAX(most, carried) + OTHERS, p->t->max_registers);
 }
