@@ -152,6 +152,7 @@ walk(Estimate *e, const Block *b, bool in_loop, double share, Use *u)
 			wait += e->decodes ? (estimate_decodes_ahead(e) ? 0 : inside.arithmetic) + DECODE_WAIT : 0;
 			wait += estimate_put_wait(e, &inside);
 			e->serial += share * n * (MAX(trip, ahead) - busy + wait);
+			e->in_turn += share * n * estimate_alone_in_turn(e, &inside, trip);
 		}
 		if (op->nregion == 0)
 			estimate_op(e, op, in_loop, u);
@@ -482,6 +483,7 @@ estimate_cycles(Func *f, const Bound *b, const Target *t, Bill *bill)
 	double waits = meets ? FLAT_WAITS : 1;
 	double cycles = programs_cycles(&e, programs, each, together) * flat * waits;
 	cycles = is_plain ? plain_product(&e, programs, together) * estimate_uneven_exits(&e) * waits : cycles + LAUNCH;
+	cycles += each <= 1 && e.dots == 1 ? e.in_turn : 0;
 	double leaving = leaving_cycles(&e, all - programs, together);
 	cycles = is_plain || e.parted ? cycles + leaving : fmax(cycles, leaving + set_cycles(&e, 1));
 	bool is_even = (e.acting >= 1 && e.planes <= 0) || e.slot <= 0;

@@ -45,6 +45,7 @@ typedef struct Estimate {
 	double tiles, vectors;                          /* read behind products; registers of a thread for these */
 	double before;                                  /* instructions behind products before the last such tile is read */
 	double behind;                                  /* bytes that products behind the loop read */
+	double in_turn;                                 /* cycles that a lone warpgroup's trips take beyond that */
 	double loose, loose_registers, loose_issued;    /* tiles that threads read behind products; cycles */
 	double beside;                                  /* of a stage, what threads read: one slot will do */
 	double wide;                                    /* registers for a decoded operand */
@@ -178,6 +179,8 @@ void estimate_repeat(Estimate *e, const Estimate *before, double n, double fill,
 /* Of a group of warps in a role that computes longer than it multiplies: it does one after the other, each warp by itself.
  * The nearest of 1024 centres to rows of 64, 262144 of them, takes 353 us on an H200; 149 without this, 204 so. */
 double estimate_in_turn(const Estimate *e, const Use *u);
+/* The same of a flat block that has a multiprocessor for itself: what such trips take beyond `trip`. */
+double estimate_alone_in_turn(const Estimate *e, const Use *u, double trip);
 /* What products wait for that are written out: they read so many words of a thread at once (pass hoist). */
 double estimate_written_out(const Estimate *e);
 
