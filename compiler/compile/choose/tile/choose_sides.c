@@ -16,6 +16,25 @@ each_of(const Pair *x)
 	return VALUE_OF(a, MAX_AXES, x->count[a], (int64_t)MIN(x->by[a], SIDE_MOST), 1);
 }
 
+/* What a product sums over in a trip of its loop. */
+static int64_t
+depth_of(const Op *dot)
+{
+	return dot->in[0]->type->extent[dot->in[0]->type->rank - 1];
+}
+
+/* Is the step what all products of some loop sum over? */
+static bool
+steps_along_depth(const Func *f, const Pair *x)
+{
+	for (const Op *op = f->body->first; op && x->is_step; op = op_after(op, f->body)) {
+		const Block *body = op->kind == OP_DOT && depth_of(op) == x->size ? op->home : NULL;
+		if (body && body != f->body && !ANY_OP_HERE(in, body, in->kind == OP_DOT && depth_of(in) != x->size))
+			return true;
+	}
+	return false;
+}
+
 /* Rows or columns of some product that one of the size is, or of what a step of all products' loop sums over: each_of, or
  * as many rows as heads share; 0: it is none of these. */
 static int64_t
@@ -23,8 +42,7 @@ times_in_product(const Func *f, const Pair *x)
 {
 	enum { HEADS_MOST = 16 };
 	int64_t times = 0, each = each_of(x), size = x->size * each;
-	bool is_depth = x->is_step && !ANY_OP(op, f->body, op->kind == OP_DOT &&
-	    op->in[0]->type->extent[op->in[0]->type->rank - 1] != x->size);
+	bool is_depth = steps_along_depth(f, x);
 	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		const Type *t = op->kind == OP_DOT ? op->out[0].type : NULL;
 		if (t && (t->extent[t->rank - 1] == size || t->extent[t->rank - 2] == size || is_depth))

@@ -209,7 +209,8 @@ carried_agree(const Pair *x, const Op *loop, Value *const *from)
 	return ALL_OF(i, loop->nout, take_axes(x, &loop->region[0]->arg[1 + i], from[i]));
 }
 
-/* A loop that steps by the size: its index is where a part starts. */
+/* A loop that steps by the size: its index is where a part starts.  Parts of a loop around it that does, too, would count
+ * as its own. */
 static bool
 takes_steps(Pair *x, const Op *a, const Op *b)
 {
@@ -219,7 +220,7 @@ takes_steps(Pair *x, const Op *a, const Op *b)
 		return false;
 	*tile_part(x, &a->region[0]->arg[0]) = (Part){.start = AXIS_STEP, .times = {x->size, 2 * x->size}, .from = from};
 	x->stepped++;
-	return x->loops <= !x->multiplies && step->number[0] == x->size && step->number[1] == 2 * x->size &&
+	return !x->is_stepping && step->number[0] == x->size && step->number[1] == 2 * x->size &&
 	    tile_step_starts(x, a, b) && tile_is_plain(x, a->in[1]);
 }
 
@@ -242,11 +243,13 @@ visit_loop(Pair *x, const Op *a, const Op *b)
 	bool ok = ALL_OF(i, body->narg, type_parts(x, &body->arg[i], &other->arg[i]));
 	bool steps = ok && takes_steps(x, a, b);
 	ok = ok && (steps || trips_cover(x, a, b));
+	x->is_stepping |= steps;
 	x->loops++;
 	for (int look = 0; look < 2; look++)
 		ok = ok && carried_agree(x, a, a->in + 3) && visit_block(x, body, other) &&
 		    carried_agree(x, a, body->last->in);
 	x->loops--;
+	x->is_stepping &= !steps;
 	ok = ok && (!steps || tile_trips_join(x, a));
 	for (int i = 0; i < a->nout && ok; i++)
 		ok = take_axes(x, &a->out[i], &body->arg[1 + i]);

@@ -43,6 +43,7 @@ typedef struct Pair {
 	Part *part;                                     /* by the value's id in the first module */
 	bool is_step;                                   /* no axis is cut: a loop steps by it */
 	int stepped;                                    /* loops that do */
+	bool is_stepping;                               /* the op that is looked at is in one */
 	const Value *row, *rows;                        /* rows row + i at or behind `rows` are written nowhere; or NULL */
 	const Value *leaves;                            /* programs leave by this, and where it is `leaves_if`; or NULL */
 	bool leaves_if;

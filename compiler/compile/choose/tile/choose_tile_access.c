@@ -274,14 +274,26 @@ is_read_apart(const Pair *x, const Op *write)
 	return true;
 }
 
-/* Each trip writes the program's part of an axis that is cut, or of a loop that steps by the size a part. */
+/* Do loops around the op run as often by any tile?  With products a larger one may make idle trips. */
+static bool
+trips_stay(const Pair *x, const Op *op)
+{
+	for (const Op *loop = op->home->parent; loop; loop = loop->home->parent)
+		if (loop->kind == OP_FOR && !ALL_OF(i, 3, tile_is_plain(x, loop->in[i])))
+			return false;
+	return true;
+}
+
+/* Each trip writes the program's part of an axis that is cut, or of a loop that steps by the size a part; or what such a
+ * loop within it came to. */
 bool
 tile_visit_loop_write(Pair *x, const Op *a)
 {
-	if (x->multiplies)
-		return false;
-	return x->is_step ? !is_read(x->f, a->in[0]) && visit_step_write(x, a)
-	                  : !strchr(attr_index(a), 'g') && is_read_apart(x, a) && tile_visit_write(x, a);
+	if (x->is_step && !x->is_stepping)
+		return tile_visit_write(x, a);
+	if (x->is_step)
+		return !x->multiplies && !is_read(x->f, a->in[0]) && visit_step_write(x, a);
+	return !strchr(attr_index(a), 'g') && is_read_apart(x, a) && trips_stay(x, a) && tile_visit_write(x, a);
 }
 
 /* Parts stay whole. */
