@@ -370,7 +370,7 @@ visit_op(Pair *x, const Op *a, const Op *b)
 	case OP_RESHAPE: return tile_visit_reshape(x, a);
 	case OP_PERMUTE: return tile_visit_permute(x, a);
 	case OP_REDUCE: return tile_sums_along(x, a) || tile_visit_along(x, a, true);
-	case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
+	case OP_TOPK: case OP_SCAN: case OP_SORT: return tile_visit_along(x, a, false);
 	case OP_GATHER: return tile_visit_gather(x, a);
 	case OP_FLIP: return tile_visit_flip(x, a);
 	case OP_CAT:                                    /* what stands one behind the other each program has whole */

@@ -84,6 +84,10 @@ bool tile_all_plain(const Pair *x, const Op *a);
 bool tile_parts_agree(const Pair *x, const Op *a);
 void tile_keep_kind(const Pair *x, const Op *a, const Part *from);
 bool tile_has_parts(const Pair *x, const Value *v);
+/* choose_tile_top.c: are i's of the greatest few, or their places, that a loop carries?  The place of one of those along
+ * what the step cuts that v is, from the row's start: its number within the trip's part; or NULL. */
+bool tile_keeps_top(const Pair *x, const Op *loop, int i, const bool *late);
+const Value *tile_top_place(const Pair *x, const Value *v);
 /* choose_tile_start.c: the reduction whose place along what the step cuts v is, counted from the loop's start; or NULL.
  * Of elementwise ops. */
 const Value *tile_place(const Pair *x, const Value *v);

@@ -13,8 +13,11 @@
 #include <math.h>
 #include <string.h>
 
-/* What a value is in such a trip: not known, all of one number, false or true, or carried value `arg` as it was. */
-typedef enum IdleKind { IDLE_ANY, IDLE_NUMBER, IDLE_FALSE, IDLE_TRUE, IDLE_CARRIED } IdleKind;
+/* What a value is in such a trip: not known, all of one number, false or true, or carried value `arg` as it was; that with
+ * something behind it, of a number or not; or the indices of the first elements. */
+typedef enum IdleKind {
+	IDLE_ANY, IDLE_NUMBER, IDLE_FALSE, IDLE_TRUE, IDLE_CARRIED, IDLE_BEFORE, IDLE_FIRST
+} IdleKind;
 typedef struct Idle {
 	IdleKind kind;
 	double number;
@@ -229,6 +232,37 @@ idle_reduce(const Op *op, Idle v)
 	return v.kind == IDLE_NUMBER && keeps ? v : (Idle){0};
 }
 
+/* The greatest few so far, which stand as they were sorted by the trip before, and nothing but -inf. */
+static void
+idle_top(Trip *x, const Op *op)
+{
+	Idle a = idle_of(x, op->in[0]), *top = &x->is[op->out[0].id], *places = &x->is[op->out[1].id];
+	const Value *state = a.kind == IDLE_BEFORE ? &x->body->arg[a.arg] : NULL;
+	*top = a.kind == IDLE_NUMBER ? a : (Idle){0};
+	*places = (Idle){0};
+	if (!state || a.number != -INFINITY || x->body->last->in[a.arg - 1] != &op->out[0] ||
+	    !type_same_shape(state->type, op->out[0].type))
+		return;
+	*top = (Idle){.kind = IDLE_CARRIED, .arg = a.arg};
+	places->kind = IDLE_FIRST;
+}
+
+static Idle
+idle_cat(const Op *op, Idle a, Idle b)
+{
+	bool is_before = op->nin == 2 && a.kind == IDLE_CARRIED;
+	return is_before ? (Idle){.kind = IDLE_BEFORE, .arg = a.arg, .number = b.kind == IDLE_NUMBER ? b.number : NAN}
+	                 : (Idle){0};
+}
+
+static Idle
+idle_gather(const Trip *x, const Op *op, Idle a, Idle b)
+{
+	bool is_first = a.kind == IDLE_BEFORE && b.kind == IDLE_FIRST &&
+	    type_same_shape(x->body->arg[a.arg].type, op->out[0].type);
+	return is_first ? (Idle){.kind = IDLE_CARRIED, .arg = a.arg} : (Idle){0};
+}
+
 static Idle
 idle_op(Trip *x, const Op *op)
 {
@@ -250,6 +284,10 @@ idle_op(Trip *x, const Op *op)
 		return a.kind == IDLE_CARRIED ? (Idle){0} : a;
 	case OP_REDUCE:
 		return idle_reduce(op, a);
+	case OP_CAT:
+		return idle_cat(op, a, b);
+	case OP_GATHER:
+		return idle_gather(x, op, a, b);
 	case OP_DOT:
 		return is_number(a, 0) || is_number(b, 0) ? idle_of(x, op->in[2]) : (Idle){0};
 	default:
@@ -297,6 +335,8 @@ idle_block(Trip *x, const Block *body)
 	for (const Op *op = body->first; op != body->last; op = op->next)
 		if (op->kind == OP_FOR)
 			idle_loop(x, op);
+		else if (op->kind == OP_TOPK)
+			idle_top(x, op);
 		else if (op->nout == 1)
 			x->is[op->out[0].id] = idle_op(x, op);
 }

@@ -13,6 +13,7 @@
  *     greatest        max(it, greatest of own)                        min and the least alike
  *     place           select(greatest of own > it, argmax of own + the trip's start, place)
  *     sum             it + sum of own + …                             a product whose K the step cuts is a sum, too
+ *     greatest few    choose_tile_top.c
  *     scaled sum      it * exp(D(m, n)) + sum of own * exp(D(own, n)),  m a greatest before the trip, n behind it
  *
  * with D(u, v) = c * (g(u) - g(v)), so that factors of two trips multiply to one of both.  A guard against n = -inf (no
@@ -49,7 +50,8 @@ is_late(const Join *j, const Value *v)
 static bool
 takes_all(const Join *j, const Op *op)
 {
-	int axis = op->kind == OP_REDUCE ? (int)attr_axis(op) : op->kind == OP_DOT ? op->in[0]->type->rank - 1 : -1;
+	bool along = op->kind == OP_REDUCE || op->kind == OP_TOPK;
+	int axis = along ? (int)attr_axis(op) : op->kind == OP_DOT ? op->in[0]->type->rank - 1 : -1;
 	return axis >= 0 && tile_part(j->x, op->in[0])->axis[axis] == AXIS_STEP;
 }
 
@@ -376,7 +378,8 @@ tile_trips_join(Pair *x, const Op *loop)
 	mark_late(&j);
 	for (int i = 1; i < j.body->narg; i++)
 		if (j.body->last->in[i - 1] != &j.body->arg[i] && !is_extreme(&j, i, OP_MAX) &&
-		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i) && !is_place(&j, i))
+		    !is_extreme(&j, i, OP_MIN) && !is_added(&j, i) && !is_folded(&j, i) && !is_place(&j, i) &&
+		    !tile_keeps_top(x, loop, i, j.late))
 			return false;
 	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_loop_write) */
 		return !x->multiplies && !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);

@@ -51,9 +51,11 @@ tile_visit_along(const Pair *x, const Op *a, bool drops)
 	int axis = (int)attr_axis(a);
 	for (int o = 0; o < a->nout; o++)
 		for (int d = 0; d < a->out[o].type->rank; d++)
-			if (!tile_take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
+			if (!(a->kind == OP_TOPK && d == axis) &&
+			    !tile_take_axis(x, &a->out[o], d, a->in[0], d + (drops && d >= axis)))
 				return false;
-	bool joins = tile_part(x, a->in[0])->axis[axis] == AXIS_STEP && a->kind == OP_REDUCE;
+	bool joins = tile_part(x, a->in[0])->axis[axis] == AXIS_STEP &&
+	    (a->kind == OP_REDUCE || a->kind == OP_TOPK);
 	return tile_all_plain(x, a) && (joins || !tile_is_part(x, a->in[0], axis));
 }
 

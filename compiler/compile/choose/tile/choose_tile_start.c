@@ -213,8 +213,11 @@ holds_places(const Part *p, DType t)
 bool
 tile_visit_elementwise(const Pair *x, const Op *a)
 {
-	if (a->kind == OP_ADD && a->out[0].nuses == 1 && tile_place(x, &a->out[0]))     /* choose_tile_join.c takes it */
-		return tile_is_plain(x, tile_place(x, &a->out[0])) && tile_parts_agree(x, a);
+	const Value *place = a->kind == OP_ADD && a->out[0].nuses == 1 ? tile_place(x, &a->out[0]) : NULL;
+	if (a->kind == OP_ADD && a->out[0].nuses == 1 && !place)
+		place = tile_top_place(x, &a->out[0]);
+	if (place)                                      /* choose_tile_join.c takes it */
+		return tile_is_plain(x, place) && tile_parts_agree(x, a);
 	if (tile_all_plain(x, a))
 		return tile_parts_agree(x, a);
 	if (tile_scales_sum(x, a))
