@@ -227,8 +227,8 @@ is_read(const Func *f, const Value *tensor)
 	return ANY_OP(op, f->body, op->kind != OP_WRITE && op_is_access(op) && op->in[0] == tensor);
 }
 
-/* The loop carries nothing, and goes from 0 to the end of the dimension: in which trip an element is written is all the
- * same. */
+/* The loop goes from 0 to the end of the dimension: in which trip an element is written is all the same, if nothing that it
+ * carries is (tile_trips_join). */
 static bool
 visit_step_write(Pair *x, const Op *a)
 {
@@ -236,7 +236,7 @@ visit_step_write(Pair *x, const Op *a)
 	const Value *tile = a->in[access_data(a)];
 	const char *index = attr_index(a);
 	int steps = 0;
-	if (loop->kind != OP_FOR || loop->nout > 0 || strchr(index, 'g') || !tile_is_plain(x, tile) ||
+	if (loop->kind != OP_FOR || strchr(index, 'g') || !tile_is_plain(x, tile) ||
 	    !tile_visit_indices(x, a, tile))
 		return false;
 	for (int i = 0, d = 0; index[i]; d += index[i++] == 'p') {
@@ -292,7 +292,7 @@ tile_visit_loop_write(Pair *x, const Op *a)
 	if (x->is_step && !x->is_stepping)
 		return tile_visit_write(x, a);
 	if (x->is_step)
-		return !x->multiplies && !is_read(x->f, a->in[0]) && visit_step_write(x, a);
+		return !is_read(x->f, a->in[0]) && visit_step_write(x, a);
 	return !strchr(attr_index(a), 'g') && is_read_apart(x, a) && trips_stay(x, a) && tile_visit_write(x, a);
 }
 

@@ -120,23 +120,30 @@ is_behind(const Trip *x, const Value *index, const Value *dim)
 	    is_least_of(x, op->in[0], 1, dim, n, NULL, 0);
 }
 
-/* What a read gives that lies outside of its tensor along some dimension. */
-static Idle
-idle_read(const Trip *x, const Op *op)
+/* Does a read or write lie outside of its tensor along some dimension? */
+static bool
+is_outside(const Trip *x, const Op *op)
 {
 	const char *index = attr_index(op);
-	int fill = 1 + op->in[0]->type->rank;
 	for (int i = 0; index[i]; i++) {
 		int dim = x->f->param[op->in[0]->index].dim[i];
 		Idle at = idle_of(x, op->in[1 + i]);
 		DType elem = op->in[1 + i]->type->elem;
 		bool is_below = (at.kind == IDLE_NUMBER && at.number < 0 && (elem == TY_I32 || elem == TY_I64)) ||
 		    (index[i] == 'g' && is_least(x, NULL, op->in[1 + i], NULL, 1));
-		if (!is_below && (dim < 0 || access_merged(op, i) || !is_behind(x, op->in[1 + i], &x->f->body->arg[dim])))
-			continue;
-		return op->nin > fill ? idle_of(x, op->in[fill]) : number(0);
+		if (is_below || (dim >= 0 && !access_merged(op, i) && is_behind(x, op->in[1 + i], &x->f->body->arg[dim])))
+			return true;
 	}
-	return (Idle){0};
+	return false;
+}
+
+static Idle
+idle_read(const Trip *x, const Op *op)
+{
+	int fill = 1 + op->in[0]->type->rank;
+	if (!is_outside(x, op))
+		return (Idle){0};
+	return op->nin > fill ? idle_of(x, op->in[fill]) : number(0);
 }
 
 static bool
@@ -304,14 +311,15 @@ adds_nothing(const Trip *x, const Op *op)
 
 static void idle_block(Trip *x, const Block *body);
 
-/* It changes no memory: an op that reads or computes, or a loop of such. */
+/* It changes no memory: an op that reads or computes, or writes outside of its tensor, or a loop of such. */
 static bool
 is_quiet(const Trip *x, const Op *op)
 {
 	if (op->kind == OP_FOR)
 		return !ANY_OP(in, op->region[0], in->kind != OP_YIELD && in->kind != OP_READ && in->kind != OP_FOR &&
 		    !op_has(in, PURE));
-	return op->nregion == 0 && (op_has(op, PURE) || op->kind == OP_READ || adds_nothing(x, op));
+	return op->nregion == 0 && (op_has(op, PURE) || op->kind == OP_READ || adds_nothing(x, op) ||
+	    (op->kind == OP_WRITE && is_outside(x, op)));
 }
 
 /* A loop within the trip: what it carries is what it was, if each of its trips leaves it so, as sums of zeros. */

@@ -382,7 +382,9 @@ tile_trips_join(Pair *x, const Op *loop)
 		    !tile_keeps_top(x, loop, i, j.late))
 			return false;
 	if (j.body->narg <= 1)                          /* it writes its elements (tile_visit_loop_write) */
-		return !x->multiplies && !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);
+		return !ANY_OP(op, j.body, op->nout > 0 && j.late[op->out[0].id]);
+	if (ANY_OP(op, j.body, op->kind == OP_WRITE && ANY_OF(i, op->nin, is_late(&j, op->in[i]))))
+		return false;
 	find_rows(x, loop);
 	bool idles = tile_end_idles(x, loop);
 	x->row = x->rows = NULL;
