@@ -2,6 +2,7 @@
  * distance from the rule's own costs, is compared with the best so far. */
 #include "compile/choose/blocks/choose_form.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,10 @@ enum { REGISTERS_TOGETHER = 96, REGISTERS_BATCH = 128, READS_AHEAD = 48 };
  * .96 and more 1.21 (linear_recurrence), 1.12 (mamba), 1.05 (var_nhwc) and .93 (adler_rows).  No form has more than a
  * thread has, nor than AHEAD_MOST: with 138 rwkv7 takes .77 of the time, with 158 bn_first 1.40, 162 cummin_cols .93. */
 enum { REGISTERS_AHEAD = 104, AHEAD_MOST = 144 };
+/* The same where registers do not say how many blocks run at once, with so many times the reads, and registers of a
+ * division of numbers.  A state of 64 x 32 by two blocks of 4 warps takes an H200 112 us by 4 trips (90 live), 93 by 8
+ * (138), 77 by 16 (234); rwkv6 796 by 2 trips of 8 warps, 602 by 4 of 4 (187); min_gru 153 and 130. */
+enum { FREE_TIMES = 3, FREE_MOST = 240, EACH_DIVISION = 8 };
 static const double FULL = 1.08;
 /* Ops of the body of a loop whose trips are read ahead: where instructions bound it, beyond LOOP_LONG it has to be better
  * by LONG, as it is fetched anew (within_box of bench/warps takes an H200 343 us by 2 trips at once, 483 by 16, estimated
@@ -102,6 +107,36 @@ form_values(const Blocks *s, int tile, Form x, NamedConst *out)
 	return n;
 }
 
+/* Divisions of numbers in a loop's trips that are read ahead: ptxas begins those of all trips early, and holds what they
+ * take and give.  Means and variances by Welford's steps, 16 trips of 4 elements a thread, have 96 live, spill 1548 bytes
+ * of 128 registers, and take an H200 406 us for 308 by 16 of 2. */
+static int
+divided_numbers(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		const Op *loop = op->home->parent;
+		bool is_ahead = loop && loop->kind == OP_FOR && attr_unrolled(loop) > 0;
+		const Type *t = op->nout ? op->out[0].type : NULL;
+		n += is_ahead && op->kind == OP_DIV && t->rank == 0 && dtype_is_float(t->elem);
+	}
+	return n;
+}
+
+/* Do reads ahead take too many registers?  Where all blocks that a multiprocessor has may have all of a thread's, more may
+ * be under way; not of fewer programs than multiprocessors, whose loops blocks may share. */
+static bool
+is_full_ahead(Blocks *s, Func *f, const Bound *b, double reads, int held)
+{
+	double each = choose_programs(b) / s->t->rates->multiprocessors;
+	double threads = ceil(each) * f->schedule.warps * s->t->lanes;
+	bool is_free = each >= 1 && f->schedule.split <= 1 && threads * s->t->max_registers <= s->t->registers;
+	int live = live_registers(f, s->apart.mem), more = EACH_DIVISION * divided_numbers(f);
+	if (is_free && reads <= FREE_TIMES * READS_AHEAD && live + more <= MIN(held, FREE_MOST))
+		return false;
+	return reads > READS_AHEAD || live > MIN(held, AHEAD_MOST);
+}
+
 /* Why a candidate is none; NULL: it is one, and that is its bill. */
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
@@ -117,7 +152,7 @@ refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
 	func_number(f);
 	bool is_long = reads > 0 && blocks_longest_loop(f) > LOOP_MOST;
 	int held = MIN(s->t->registers / (f->schedule.warps * s->t->lanes), s->t->max_registers);
-	bool is_full = reads > 0 && (reads > READS_AHEAD || live_registers(f, s->apart.mem) > MIN(held, AHEAD_MOST));
+	bool is_full = reads > 0 && is_full_ahead(s, f, b, reads, held);
 	s->full |= is_long || is_full ? f->schedule.warps : 0;
 	if (is_long)
 		return "so many copies of the loop's body would make the code too long";
