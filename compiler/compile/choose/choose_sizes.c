@@ -395,8 +395,8 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 	if (s.n != 1 || s.at[0].multiplies)
 		return 0;
 	int64_t whole = INT64_C(1) << log2_ceil(s.at[0].size);
-	for (int64_t size = whole / 2; size <= STEP_TIMES * whole; size *= 2)
-		if (size != s.at[0].size && size >= t->lanes)
+	for (int64_t size = whole / 2; size <= 4 * whole; size *= 2)
+		if (size != s.at[0].size && size >= t->lanes && (!s.at[0].divides || size <= s.at[0].divides))
 			out[n++] = (ChooseTile){.value = {choose_number(s.at[0].name, size)}, .n = 1};
 	return n;
 }

@@ -7,7 +7,6 @@
 /* No part; a part along any axis; what a trip of a loop takes. */
 enum { AXIS_NONE = -1, AXIS_ANY = -2, AXIS_STEP = MAX_AXES };
 enum { STEP_MOST = 128, SIDE_MOST = 256, SIDE_WIDE = 512 };     /* of the steps and the sides that the compiler tries */
-enum { STEP_TIMES = 4 };                                /* the header's step, without products, at most */
 enum { DIVIDES_MOST = 4096 };                           /* of sizes that divide what is summed over (tune_lookup.c) */
 enum { TILE_SCALE = 256 };                              /* of a part as large as the size: scales of 256 are one of it */
 
@@ -112,6 +111,8 @@ bool tile_start_covers(const Pair *x, const Op *loop, const Op *other);
 bool tile_step_starts(const Pair *x, const Op *loop, const Op *other);
 /* Is a trip behind the loop's end idle, in the first module? */
 bool tile_end_idles(const Pair *x, const Op *loop);
+/* Or, without products: the longest step by which there is none, of those that the launch's dimension allows; 0: none. */
+int64_t tile_end_divides(const Pair *p, const Op *loop);
 /* choose_tile_join.c: is the length of the trips of a loop only a matter of rounding? */
 bool tile_trips_join(Pair *x, const Op *loop);
 /* choose_tile_access.c; of indices: does an access of the tile begin where its parts do, and anywhere else as it did? */

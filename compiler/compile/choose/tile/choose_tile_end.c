@@ -10,6 +10,8 @@
  * behind an end. */
 #include "compile/choose/tile/choose_tile_linear.h"
 
+#include <string.h>
+
 /* Has it no term that differs from program to program as tiles do? */
 static bool
 is_plain(const Pair *p, const Linear *x)
@@ -81,11 +83,11 @@ is_divided(const Pair *p, const Op *loop, const Value *end)
 {
 	int64_t from, by, step;
 	bool is_nest = ANY_OP_HERE(op, loop->region[0], op_is_loop(op));        /* whose steps may be as long as sides */
-	int64_t longest = MAX(p->given, !p->multiplies ? STEP_TIMES * p->given : is_nest ? SIDE_MOST : STEP_MOST);
+	int64_t longest = MAX(p->given, is_nest ? SIDE_MOST : STEP_MOST);
 	bool is_dim = !end->def && end->block == p->f->body && p->f->param[end->index].kind == PARAM_DIM;
 	bool starts = value_int(loop->in[0], &from)
 	    ? from == 0 : rounded(loop->in[0], &by) && value_int(loop->in[2], &step) && by == step;
-	return starts && is_dim && is_power_of_two(p->given) &&
+	return p->multiplies && starts && is_dim && is_power_of_two(p->given) &&
 	    p->f->param[end->index].multiple % longest == 0 && p->f->param[end->index].multiple > 0;
 }
 
@@ -152,6 +154,21 @@ tile_end_covers(const Pair *p, const Op *one, const Op *two)
 	int64_t step;
 	End e = {.value = {one->in[1], two->in[1]}};
 	return value_int(one->in[2], &step) && step > 0 && end_covers(p, one, &e, 1, 0);
+}
+
+/* Without products: the longest step that the header's divides, and that divides the dimension, by the launch, that the
+ * loop goes over from 0 on; 0: there is none. */
+int64_t
+tile_end_divides(const Pair *p, const Op *loop)
+{
+	const Value *end = loop->in[1];
+	bool is_dim = !end->def && end->block == p->f->body && p->f->param[end->index].kind == PARAM_DIM;
+	for (int i = 0; i < p->b->nsymbol && is_dim && value_is_zero(loop->in[0]) && is_power_of_two(p->given); i++) {
+		int64_t n = p->b->symbol[i].value.i;
+		if (strcmp(p->b->symbol[i].name, p->f->param[end->index].name) == 0 && n > 0 && n % p->given == 0)
+			return n & -n;
+	}
+	return 0;
 }
 
 bool

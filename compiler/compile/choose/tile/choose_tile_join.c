@@ -388,5 +388,8 @@ tile_trips_join(Pair *x, const Op *loop)
 	find_rows(x, loop);
 	bool idles = tile_end_idles(x, loop);
 	x->row = x->rows = NULL;
-	return idles;
+	int64_t divides = idles || x->multiplies ? 0 : tile_end_divides(x, loop);
+	if (divides)
+		x->divides = MIN(x->divides ? x->divides : DIVIDES_MOST, divides);
+	return idles || divides;
 }
