@@ -125,7 +125,9 @@ report_add_others(json_t *kernel, const ReportLaunch *l, const Module *shown)
 		Module *m = is_shown ? NULL
 			    : n == 1 ? l->main
 				     : cli_other_module(l->k, l->main, &l->b, l->t, &passes, which[n], &b);
-		json_t *j = m ? gathered(l, m, &b, is_behind ? "kernel behind" : "kernel before") : NULL;
+		bool is_third = n == 2 && shown != l->main;
+		const char *role = !is_behind ? "kernel before" : is_third ? "last kernel" : "kernel behind";
+		json_t *j = m ? gathered(l, m, &b, role) : NULL;
 		is_behind |= is_shown;
 		if (j)
 			json_array_append_new(all, j);

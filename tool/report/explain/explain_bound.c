@@ -239,9 +239,9 @@ say_other(const Explain *s)
 		return "";
 	if (ANY_OF(i, s->x->f->nmade, s->x->f->made[i].is_result))
 		return arena_printf(s->mem,
-		    "The launch is of several kernels: %s of the estimate is of those before and behind, which copy what "
-		    "lies across rows; code, pictures and changes are of the one with products, and what is of the others "
-		    "says so.",
+		    "The launch is of several kernels, as those before and behind the products copy what lies "
+		    "across rows: %s of the estimate is of the others than this one; code, pictures and changes "
+		    "are of this one, and what is of the others says so.",
 		    explain_micro(s, explain_other(s)));
 	return arena_printf(s->mem,
 	    "The launch is of two kernels, one after the other: %s of the estimate is of the one %s; code, pictures and "
