@@ -149,13 +149,26 @@ is_rows(const Value *v)
 	return index[strlen(index) - 1] == 'p' && map_rows_fit(v->def->in[0]);
 }
 
+/* Where the loop ends, of the least of several the one that the launch alone says, as all keys where a program of causal
+ * attention has some.  Parameters move when others come: it is asked for anew. */
+static Value *
+end_of(const Operand *o)
+{
+	LaunchSum end;
+	Value *v = o->loop->in[1];
+	for (int i = 0; v->def && v->def->kind == OP_MIN && i < 2; i++)
+		if (launch_sum_of(v->def->in[i], &end))
+			return v->def->in[i];
+	return v;
+}
+
 /* Where the loop ends, of an operand whose dimension `depth` goes along its trips. */
 static bool
 find_extent(Operand *o, Operands *all, int depth)
 {
 	const Func *f = all->f;
 	int axis;
-	const Op *loop = o->loop, *quotient = loop->in[1]->def;
+	const Op *loop = o->loop, *quotient = end_of(o)->def;
 	MadeTensor *m = &o->made;
 	*m = (MadeTensor){.elem = o->value->type->elem, .axes = o->axes, .along = 1 - depth, .divisor = 1};
 	memcpy(m->tile, o->value->type->extent, sizeof m->tile);
@@ -167,7 +180,7 @@ find_extent(Operand *o, Operands *all, int depth)
 	m->neighbours = neighbours(f, o->value, &axis);
 	all->fast = m->neighbours ? axis : all->fast;
 	return value_int(loop->in[0], &m->begin) && value_int(loop->in[2], &m->step) && m->step > 0 && m->begin >= 0 &&
-	    launch_sum_most(divides ? quotient->in[0] : loop->in[1], &m->end) && f->naxis > 0;
+	    launch_sum_most(divides ? quotient->in[0] : end_of(o), &m->end) && f->naxis > 0;
 }
 
 /* NULL: it can be computed before. */
@@ -188,9 +201,9 @@ find_operand(Operands *all, Op *dot, int which, Operand *o)
 	if (!mark(o, f, o->value))
 		return "the operand is computed from the loop's state, from a product, or from what may be written";
 	Operand ends = {.slice = NEW_ARRAY(f->module->cx->tmp, bool, f->nvalues), .loop = o->loop};
-	bool is_known = ALL_OF(i, 3, mark(&ends, f, o->loop->in[i]));
-	if (!is_known || ends.axes & ~o->axes || !find_extent(o, all, flipped == (which == 0) ? 0 : 1) ||
-	    !ALL_OF(i, 3, mark(o, f, o->loop->in[i])))
+	Value *const bounds[] = {o->loop->in[0], end_of(o), o->loop->in[2]};
+	if (!ALL_OF(i, 3, mark(&ends, f, bounds[i])) || ends.axes & ~o->axes ||
+	    !find_extent(o, all, flipped == (which == 0) ? 0 : 1) || !ALL_OF(i, 3, mark(o, f, bounds[i])))
 		return "the launch's sizes do not say where the product's loop ends";
 	if (o->axes == (1u << f->naxis) - 1 && o->made.neighbours == 0)
 		return "each program has operands of its own";
@@ -207,10 +220,9 @@ find_operands(Operands *all)
 		for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
 			Operand o;
 			const char *reason = find_operand(all, op, i, &o);
-			bool is_again = ANY_OF(k, all->n, all->at[k].value == o.value);
 			if (reason && strcmp(reason, PLAIN) != 0)
 				all->reason = reason;
-			if (reason || is_again || all->n == MADE_MOST)
+			if (reason || ANY_OF(k, all->n, all->at[k].value == o.value) || all->n == MADE_MOST)
 				continue;
 			o.group = all->n;
 			for (int k = all->n; k-- > 0;)
@@ -291,7 +303,7 @@ static Value *
 build_count(Builder *b, const Operand *o)
 {
 	const MadeTensor *m = &o->made;
-	Value *span = build2(b, OP_SUB, o->loop->in[1], build_index(b, m->begin));
+	Value *span = build2(b, OP_SUB, end_of(o), build_index(b, m->begin));
 	return build2(b, OP_FLOORDIV, build2(b, OP_ADD, span, build_index(b, m->step - 1)), build_index(b, m->step));
 }
 
