@@ -161,7 +161,7 @@ search_may_pair(Search *s, const Bound *b)
 	open.specialize = -1;
 	bool chained = f && choose_roles(f, &open, s->t) > 0;
 	bool fits = chained ? open.warps <= CHAINED_WARPS : b->naxis <= AXES_MOST;
-	return f && fits && !choose_gathers(f);
+	return f && fits && !choose_gathers(f) && !choose_dynamic(f);
 }
 
 bool
