@@ -57,17 +57,31 @@ target_of(const char *text, const char *branch)
 	return at ? strchr(at + 1, '\n') : NULL;
 }
 
-enum { BRANCHES_MOST = 64 };                            /* followed before the first wait */
+enum { LABELS_MOST = 512 };                             /* on paths to the first wait */
+
+/* Lines that paths came by: each is looked at once, however many paths lead there, as of the divisions by which roles find
+ * their programs.  A loop that touches no memory may stand before the wait. */
+typedef struct Seen {
+	const char *at[LABELS_MOST];
+	int n;
+} Seen;
 
 /* Do all paths from the end of this line wait before they access memory? */
 static bool
-waits_from(const char *text, const char *s, bool copies_may, int *budget)
+waits_from(const char *text, const char *s, bool copies_may, Seen *seen)
 {
+	if (ANY_OF(i, seen->n, seen->at[i] == s))
+		return true;
+	if (!s || seen->n == LABELS_MOST)
+		return false;
+	seen->at[seen->n++] = s;
 	while (s && *s) {
 		const char *at = s + 1 + strspn(s + 1, " \t"), *end = at + strcspn(at, "\n");
 		s = *end ? end : NULL;
 		if (starts(at, "griddepcontrol.wait;"))
 			return true;
+		if (starts(at, "$") && at[strcspn(at, " \t\n") - 1] == ':')
+			return waits_from(text, s, copies_may, seen);
 		if (starts(at, "//") || starts(at, ".") || starts(at, "$"))
 			continue;
 		for (const char *i = at; i < end; i += strcspn(i, ";\n") + 1) {
@@ -81,8 +95,7 @@ waits_from(const char *text, const char *s, bool copies_may, int *budget)
 				return false;
 			if (!starts(op, "bra"))
 				continue;
-			const char *to = --*budget >= 0 ? target_of(text, op) : NULL;
-			if (!to || !waits_from(text, to, copies_may, budget))
+			if (!waits_from(text, target_of(text, op), copies_may, seen))
 				return false;
 			if (is_bare)
 				return true;
@@ -132,8 +145,8 @@ static bool
 waits(const char *text, bool copies_may)
 {
 	const char *entry = strstr(text, ".entry "), *s = entry ? strstr(entry, "\n{") : NULL;
-	int budget = BRANCHES_MOST;
-	return !reads_only(text) && s && waits_from(text, strchr(s + 1, '\n'), copies_may, &budget);
+	Seen seen = {.n = 0};
+	return !reads_only(text) && s && waits_from(text, strchr(s + 1, '\n'), copies_may, &seen);
 }
 
 bool

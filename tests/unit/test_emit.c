@@ -644,7 +644,8 @@ test_wait_first(void **unused)
 	    {"\t@%p1 bra $L__BB0_2;\n\tld.global.b32 %r1, [%rd1];\n$L__BB0_2:\n", "", false},
 	    {"\t@%p1 bra $L__BB0_3;\n", "$L__BB0_3:\n", false},
 	    {"\t@%p1 bra $L__BB0_2;\n\tret;\n$L__BB0_2:\n", "", false},
-	    {"$L__BB0_2:\n\t@%p1 bra $L__BB0_2;\n", "", false},
+	    {"$L__BB0_2:\n\t@%p1 bra $L__BB0_2;\n", "", true},
+	    {"$L__BB0_2:\n\tld.global.b32 %r1, [%rd1];\n\t@%p1 bra $L__BB0_2;\n", "", false},
 	    {"\tbra.uni \t$L__BB0_2;\n\tld.global.b32 %r1, [%rd1];\n$L__BB0_2:\n", "", true},
 	    {"\t@%p1 griddepcontrol.wait;\n\tatom.global.add.u32 %r1, [%rd1], 1;\n", "", false},
 	    {"\tcall.uni f, ();\n", "", false},
@@ -663,6 +664,13 @@ test_wait_first(void **unused)
 			fail_msg("case %d", i);
 		text_close(&t);
 	}
+	Text many = {0};                                /* each of which paths go around */
+	text_printf(&many, "%s", start);
+	for (int i = 0; i < 40; i++)
+		text_printf(&many, "\t@%%p1 bra $L__BB0_%d;\n\tmov.b32 %%r1, %d;\n$L__BB0_%d:\n", i, i, i);
+	text_printf(&many, "%s%s", wait, end);
+	assert_true(ptx_waits_first(many.at));
+	text_close(&many);
 	const char *copies = "\t@%p1 bra $L__BB0_2;\n\tcp.async.cg.shared.global [%r1], [%rd1], 16, %r2;\n\tcp.async.commit_group;\n$L__BB0_2:\n";
 	const char *moves[] = {"", "\tld.shared.b32 %r1, [%r2];\n", "\tmov.b32 %r1, 0; @%p1 ld.global.b32 %r1, [%rd1];\n",
 		"\t@%p1 st.global.b32 [%rd1], %r1;\n", "\tcp.async.bulk.tensor.1d [%r1];\n", "\tld.global.b32 %r1, [%rd1];\n"};
