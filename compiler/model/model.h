@@ -226,8 +226,8 @@ typedef struct TensorMap {
 	int windows;                                    /* dimensions from 1 on along which a box's box[1] rows go on */
 	MapWindow window[WINDOW_RANK];
 	/* of the copy, not the map: boxes of a share; blocks or warps that share them out along a dimension; in all; box[0]
-	 * of the last box of a row, by a map of its own, 0: as of all */
-	int boxes[KERNEL_RANK], shares[KERNEL_RANK], ranks, last;
+	 * of the last box of a row, by a map of its own, 0: as of all; rows of a tile whose last shares have fewer, 0 */
+	int boxes[KERNEL_RANK], shares[KERNEL_RANK], ranks, last, uneven;
 } TensorMap;
 
 /* NULL: a tensor map can serve what `op` reads, writes or copies, if its slot lies right; else why not ("because"). */

@@ -226,6 +226,24 @@ set_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tensor
 	return boxes;
 }
 
+/* Rows of which the last blocks copy fewer, or none: 88 by four as 24, 24, 24 and 16, in boxes of as many rows as leave the
+ * first block no more to copy than boxes of 8 do. */
+static bool
+share_unevenly(int64_t rows, int ranks, int64_t unit, int i, TensorMap *out)
+{
+	int64_t units = rows / unit, each = (units + ranks - 1) / ranks;
+	if (i != 1 || rows % unit || units < ranks)
+		return false;
+	int64_t n = each;
+	while (n > 1 && (units % n || (units / n + ranks - 1) / ranks * n > each || n * unit > out->box[i]))
+		n--;
+	out->shares[i] = ranks;
+	out->box[i] = (int)(n * unit);
+	out->boxes[i] = (int)((units / n + ranks - 1) / ranks);
+	out->uneven = (int)rows;
+	return true;
+}
+
 /* A multicast copy is shared out among the blocks that it goes to: each copies some of the boxes along one dimension, or if
  * they are too few, smaller ones, of rows in whole periods of the swizzle. */
 static const char *
@@ -245,6 +263,8 @@ share_boxes(const Op *op, const Layout *slot, const int order[LAYOUT_RANK], Tens
 	for (int i = slot->rank - 1; i >= 1 && ranks > 1; i--) {
 		int64_t rows = brought(op, order[i], INT64_C(1) << slot->out[order[i]]), unit = i > 1 ? 1 : PERIOD;
 		int64_t each = rows / ranks, n = (each + out->box[i] - 1) / out->box[i];
+		if (rows % (unit * ranks) && rows % out->box[i] == 0 && share_unevenly(rows, (int)ranks, unit, i, out))
+			return NULL;
 		if (rows % (unit * ranks) || rows % out->box[i])
 			continue;
 		while (each % (n * unit))

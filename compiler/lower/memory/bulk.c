@@ -62,7 +62,8 @@ typedef struct Boxes {
 	int at[KERNEL_RANK];                            /* the tile's dimension of each of the tensor's */
 	Reg base, bar, start[KERNEL_RANK];              /* start: by the map's dimensions */
 	Reg param, last;                                /* the map; that of the last box along a row, if it is narrower */
-	Reg ranks;                                      /* of a multicast copy: blocks that it goes to */
+	Reg ranks;                                      /* of a multicast copy: blocks that it goes to … */
+	Reg first;                                      /* … and the row at which uneven shares begin */
 	Reg moved[WINDOW_RANK];                         /* of a copy of windows, by the map's dimensions from 1 on */
 } Boxes;
 
@@ -86,6 +87,19 @@ or_first(Lower *l, const Boxes *x, int i, Reg start)
 	return lower_op3(l, THREAD_SELECT, lower_op2(l, THREAD_SLT, start, end), start, lower_i32(l, 0));
 }
 
+/* Has the last block rows at this distance from its first, of shares that are uneven?  Else a condition: whether this one
+ * has; 0: all have. */
+static Reg
+has_rows(Lower *l, const Boxes *x, int64_t moved)
+{
+	const TensorMap *m = &x->map;
+	int64_t last = (int64_t)(m->ranks - 1) * m->boxes[1] * m->box[1];
+	if (!m->uneven || last + moved < m->uneven)
+		return 0;
+	Reg row = moved ? lower_op2(l, THREAD_ADD, x->first, lower_i32(l, moved)) : x->first;
+	return lower_op2(l, THREAD_SLT, row, lower_i32(l, m->uneven));
+}
+
 /* Box `number` of the tile, the slot's fastest dimension first; false past the last. */
 static bool
 issue(Lower *l, const Boxes *x, int number)
@@ -95,6 +109,7 @@ issue(Lower *l, const Boxes *x, int number)
 	int first = m->is_stored ? 2 : is_shared ? 4 : 3;
 	Reg in[4 + KERNEL_RANK + WINDOW_RANK] = {0, x->param, x->bar};
 	uint64_t at = 0;
+	int64_t row = 0;
 	if (m->last && number % m->boxes[0] == m->boxes[0] - 1)
 		in[1] = x->last;
 	for (int i = 0; i < m->rank; i++) {
@@ -102,6 +117,7 @@ issue(Lower *l, const Boxes *x, int number)
 		if (attr_index(x->op)[m->dim[i]] == 'p') {
 			int d = x->at[m->dim[i]], n = m->boxes[i];
 			moved = (int64_t)(number % n) * m->box[i];
+			row = i == 1 ? moved : row;
 			number /= n;
 			at |= (uint64_t)moved << layout_out_at(&x->slot, d);
 		}
@@ -118,7 +134,12 @@ issue(Lower *l, const Boxes *x, int number)
 	PrimKind one = m->is_added ? PRIM_TENSOR_ADD_1 : m->is_stored ? PRIM_TENSOR_STORE_1 : load;
 	PrimKind prim = m->windows ? (PrimKind)(PRIM_WINDOW_LOAD_3 + m->rank - 3) : (PrimKind)(one + m->rank - 1);
 	memcpy(in + first + m->rank, x->moved, sizeof *in * (size_t)m->windows);
+	Reg some = has_rows(l, x, row);
+	if (some)
+		lower_when(l, some);
 	thread_prim(l->b, prim, in, first + m->rank + m->windows, NULL, 0, NULL, 0);
+	if (some)
+		lower_end_when(l);
 	return true;
 }
 
@@ -183,7 +204,8 @@ take_share(Lower *l, Boxes *x, int i, Reg number)
 		if (box_offset(x, (uint64_t)(r * each) << layout_out_at(&x->slot, d)) != r * bytes)
 			die("shares of a copy that are not equally far apart");
 	x->base = thread_pointer(l->b, x->base, lower_op2(l, THREAD_MUL, number, lower_i32(l, bytes)));
-	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], lower_op2(l, THREAD_MUL, number, lower_i32(l, each)));
+	x->first = lower_op2(l, THREAD_MUL, number, lower_i32(l, each));
+	x->start[i] = lower_op2(l, THREAD_ADD, x->start[i], x->first);
 }
 
 /* Of the blocks that a multicast copy goes to, the number of this one; x->ranks becomes their mask. */

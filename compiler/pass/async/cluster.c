@@ -136,7 +136,7 @@ cluster_steps_alike(Func *f, Cluster c, const Op *loop)
 	return true;
 }
 
-/* A part has whole periods of the swizzle, of 8 rows. */
+/* A part has whole periods of the swizzle, of 8 rows; the last ones may have fewer. */
 bool
 cluster_divides(const Op *read, int ranks)
 {
@@ -147,7 +147,8 @@ cluster_divides(const Op *read, int ranks)
 		return false;
 	for (int d = 0; d < t->rank - 1; d++)
 		rows *= valid ? valid->at[d] : t->extent[d];
-	return rows % (8 * ranks) == 0;
+	bool is_matrix = t->rank == 2;
+	return is_matrix ? rows % 8 == 0 && rows >= 8 * ranks : rows % (8 * ranks) == 0;
 }
 
 int
@@ -264,15 +265,17 @@ has_programs(int short_axes, int axis, int n)
 Cluster
 cluster_best(const Func *f, int ranks, int short_axes, ClusterSaved saved, const void *data)
 {
+	/* Of bytes, where an axis is filled up: 521 x 872 by 136 x 128, 4 x 7 tiles, goes by four along the rows. */
+	static const double FILLED_UP = 0.7;
 	Cluster best = {0};
 	double most = 0;
 	for (int beside = 1; beside < ranks; beside *= 2)
 		for (int d = 0; d < f->naxis && (beside == 1 || (d == 0 && f->naxis > 1)); d++) {
 			const Cluster c = {ranks, d, beside};
-			int uneven = short_axes >> (beside > 1 ? CLUSTER_SIZES * MAX_AXES : 0);
-			bool fits = has_programs(short_axes | uneven, d, ranks / beside) &&
-			    (beside == 1 || has_programs(short_axes | uneven, 1 - d, beside));
-			double bytes = fits ? saved(data, c) : 0;
+			int uneven = short_axes >> CLUSTER_SIZES * MAX_AXES, few = short_axes | (beside > 1 ? uneven : 0);
+			bool fits = has_programs(few, d, ranks / beside) && has_programs(few, 1 - d, beside);
+			double share = has_programs(uneven, d, ranks / beside) ? 1 : FILLED_UP;
+			double bytes = fits ? saved(data, c) * share : 0;
 			best = bytes > most ? c : best;
 			most = fmax(bytes, most);
 		}
@@ -297,8 +300,8 @@ cluster_choose(const Func *func, const Target *t, Cluster *out)
 		short_axes |= has_one_program(f, d) ? ((1 << CLUSTER_SIZES) - 1) << CLUSTER_SIZES * d : 0;
 	const Cluster best = cluster_best(f, f->schedule.ctas, short_axes, saved_bytes, &k);
 	if (!best.ranks)
-		return "programs that are neighbours on the grid have no operand in common, or none whose rows are a "
-		       "multiple of 8 for each block";
+		return "programs that are neighbours on the grid have no operand in common, or none of 8 rows for each "
+		       "block";
 	const char *why = effects_reason(f);
 	*out = why ? *out : best;
 	return why;
