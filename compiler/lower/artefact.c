@@ -17,8 +17,8 @@ static const char heading[] = "tegula artefact 10\n";
 int
 artefact_ranks(const Artefact *a, int axis)
 {
-	const Cluster c = {MAX(a->cluster, 1), a->cluster_axis, MAX(a->cluster_beside, 1)};
-	return a->cluster_axis < 0 ? 1 : cluster_on(c, axis);
+	const Cluster c = {a->cluster, a->cluster_axis, MAX(a->cluster_beside, 1)};
+	return a->cluster <= 1 || a->cluster_axis < 0 ? 1 : cluster_on(c, axis);
 }
 
 size_t

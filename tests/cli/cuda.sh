@@ -29,6 +29,9 @@ try 0 'no CUDA-capable device' MOCK_CUDA_DEVICES=0 devices
 try 0 'driver is too old: it is made for CUDA 11.2' MOCK_CUDA_DRIVER=11020 devices
 try 0 'compute capability 7.0, and 7.5 is the least' MOCK_CUDA_CAPABILITY=70 devices
 try 0 '"name": "cuda:1"' MOCK_CUDA_DEVICES=2 devices --json
+# numbered for a cluster that it is not launched as
+try 0 '^  not checked$' '' run --no-check ../../dsl_examples/attention.tgl -D B=1 -D H=4 -D G=1 -D S=256 -D L=1 -D D=192 -D BM=128 \
+	-D BN=64 -D stages=1 -D specialize=true -D ctas=8
 try 1 '^saxpy on cuda:0$' '' run saxpy.tgl
 try 1 'a block has [0-9]+ threads of 24 registers and 0 bytes of shared memory; [0-9]+ at once on a multiprocessor' '' run saxpy.tgl
 try 1 '"registers": 24' '' run saxpy.tgl --json
