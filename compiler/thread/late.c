@@ -13,8 +13,8 @@
  * Mbarriers are set up before it, too, the launch's tensor maps fetched, and a cluster's blocks wait for one another's
  * mbarriers.  A product of 1 x 8192 x 8192 by 4-bit weights takes 12.2 us on an H200 so, and 12.5 with the wait first;
  * 1181 x 1752 x 448 and 2726 x 840 x 408 by tensor maps 6.7 and 8.0, and 7.2 and 8.4 with both behind it.  Roles wait each
- * for itself, behind what finds its programs: of 12 products in clusters this takes .985 of the time in the mean (.972 to
- * .998), of which the cluster's barrier is two thirds, of 27 by blocks alone .998 to 1.006. */
+ * for itself.  Of 12 products in clusters this takes .99 of the time in the mean (.982 to .999), .985 where the thread that
+ * copies waits behind what finds its programs, apart from its warp; of 27 by blocks alone .998 to 1.006. */
 #include "thread/builder.h"
 
 enum { DEEP = 16, NESTED = 3 };                         /* nodes of a condition; branches, one within the other */
@@ -62,7 +62,7 @@ insert(ThreadModule *m, ThreadRegion *r, int at, ThreadNode *n)
 	n->home = r;
 }
 
-/* Producers and consumers, which have shares of the registers.  There the thread that copies waits apart from its warp. */
+/* Producers and consumers, of whole warps, which have shares of the registers. */
 static bool
 are_roles(const ThreadNode *branch)
 {
@@ -71,21 +71,20 @@ are_roles(const ThreadNode *branch)
 }
 
 static void
-sink(ThreadModule *m, ThreadNode *wait, ThreadRegion *r, int at, int nested, bool in_role)
+sink(ThreadModule *m, ThreadNode *wait, ThreadRegion *r, int at, int nested)
 {
 	while (at < r->body.n && passes(r->body.at[at]))
 		at++;
 	ThreadNode *next = at < r->body.n ? r->body.at[at] : NULL;
 	bool parts = next && next->kind == NODE_IF && nested < NESTED && next->region[1];
-	in_role |= parts && are_roles(next);
-	if (!parts || (!in_role && !is_uniform(m, next->in[0], 0))) {
+	if (!parts || (!are_roles(next) && !is_uniform(m, next->in[0], 0))) {
 		insert(m, r, at, wait);
 		return;
 	}
 	ThreadNode *other = NEW_COPY(m->mem, wait, 1);
 	other->id = m->nnode++;
-	sink(m, wait, next->region[0], 0, nested + 1, in_role);
-	sink(m, other, next->region[1], 0, nested + 1, in_role);
+	sink(m, wait, next->region[0], 0, nested + 1);
+	sink(m, other, next->region[1], 0, nested + 1);
 }
 
 void
@@ -98,7 +97,7 @@ thread_wait_late(ThreadModule *m)
 			for (int k = i; k + 1 < r->body.n; k++)
 				r->body.at[k] = r->body.at[k + 1];
 			r->body.n--;
-			sink(m, n, r, i, 0, false);
+			sink(m, n, r, i, 0);
 			return;
 		}
 		if (!passes(n))
