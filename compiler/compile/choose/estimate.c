@@ -239,6 +239,7 @@ set_cycles(const Estimate *e, int n)
 {
 	double join = estimate_join(e->t, e->split, e->sums, e->joins), alone = EPILOGUE + longest(&e->block) + e->serial;
 	bool drifts = e->decodes || e->decodes_rows || estimate_fills(e) > 0;
+	join += e->along * e->trips;
 	return n ? FILL + MAX(alone + join, n * longest(&e->block) + (drifts ? 0 : join)) : 0;
 }
 

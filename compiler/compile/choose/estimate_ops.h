@@ -79,6 +79,7 @@ typedef struct Estimate {
 	bool written_out;                               /* several products, in no loop */
 	bool is_narrow;                                 /* a product of no more than 64 rows or columns */
 	bool is_fma;                                    /* the lone product is by multiplications */
+	double along;                                   /* cycles more of a trip where both of its operands lie along K */
 	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
 	int instruction;                                /* registers of the one with the most columns */
 	int own_sums;                                   /* products of warpgroups whose sums no other one adds to */
