@@ -239,7 +239,6 @@ set_cycles(const Estimate *e, int n)
 {
 	double join = estimate_join(e->t, e->split, e->sums, e->joins), alone = EPILOGUE + longest(&e->block) + e->serial;
 	bool drifts = e->decodes || e->decodes_rows || estimate_fills(e) > 0;
-	join += e->along * e->trips;
 	return n ? FILL + MAX(alone + join, n * longest(&e->block) + (drifts ? 0 : join)) : 0;
 }
 
@@ -395,7 +394,7 @@ plain_product(const Estimate *e, double programs, int together)
 		.warpgroups = e->warps / 4 * e->groups, .groups = e->groups, .stages = e->stages, .split = e->split,
 		.stream = e->stream, .ranks = e->cluster.ranks, .parted = e->parted, .in_cluster = splits_in_cluster(e),
 		.transposes = e->transposes, .idles = e->idles, .leaves = e->planes > 0,
-		.late = estimate_late(e),
+		.late = estimate_late(e), .is_8bit = estimate_is_8bit(e->f),
 		.in_turn = e->uses && e->parted && (e->warps <= 4 || e->rows < 16 * e->warps),
 		.runs_on = (e->parted ? e->is_narrow : programs <= e->t->rates->multiprocessors) && !e->adds_apart,
 	};

@@ -83,6 +83,7 @@ typedef struct ProductLaunch {
 	double products, shared, lines, outside, arithmetic;    /* cycles of a program; outside: of rows at the edge */
 	double after, issued;                           /* cycles of arithmetic behind the products; its instructions */
 	double late;                                    /* those while slots hold what is read behind them */
+	bool is_8bit;                                   /* the operands' elements */
 	double written;                                 /* bytes of results */
 	double moved, bytes;                            /* by a program through the L2 cache; through device memory */
 	double trips, programs, edges;                  /* edges: the share of programs that have rows outside */

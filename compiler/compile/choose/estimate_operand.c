@@ -22,7 +22,7 @@ static const double LOAD_CYCLES = 2;                            /* of a warp's l
 static const double STEP_WAIT = 8;                              /* of a scheduler's lone warp, for each k */
 /* What a trip takes to begin where rows of both lie along K, as of x @ w.T: 4096 cubed by 128 x 64 takes 3433 us by 16 of
  * K a trip, 3108 by 32, 3045 by 64, 1536 cubed by 64 x 64 209, and 201 by 64. */
-static const double TRIP_ALONG = 60;
+static const double TRIP_ALONG = 30;
 enum { ROW_LANES = 4, COLUMN_LANES = 8, STEP = 4, SCHEDULERS = 4 };
 
 bool
@@ -69,8 +69,9 @@ estimate_fma(Estimate *e, const Op *dot, Use *u)
 	u->shared += loading;
 	bool flipped = false, is_flat = dot->in[1]->type->rank == 2;
 	const Value *right = is_flat ? dot_operand_root(dot->in[1], &flipped) : dot->in[1];
-	e->along = flipped && right->def && right->def->kind == OP_READ ? TRIP_ALONG : 0;
-	double more = e->along > 0 ? STEP * thread_columns : 0;     /* 128 x 64: ptxas gives 204 to 254, elsewhere 167 */
+	bool along = flipped && right->def && right->def->kind == OP_READ;
+	u->products += along ? TRIP_ALONG : 0;
+	double more = along ? STEP * thread_columns : 0;     /* 128 x 64: ptxas gives 204 to 254, elsewhere 167 */
 	e->registers += MAX(batches * rows * columns / threads, 1) + STEP * (thread_rows + thread_columns) + more;
 	e->trip_wait += STEP_WAIT * depth * MAX(0, 2 - (double)e->warps / SCHEDULERS);
 	e->scratch = MAX(e->scratch, scratch_bytes(dot, 0) + scratch_bytes(dot, 1));

@@ -79,7 +79,6 @@ typedef struct Estimate {
 	bool written_out;                               /* several products, in no loop */
 	bool is_narrow;                                 /* a product of no more than 64 rows or columns */
 	bool is_fma;                                    /* the lone product is by multiplications */
-	double along;                                   /* cycles more of a trip where both of its operands lie along K */
 	int dots, warpgroup_dots, fma_dots;             /* fma: by multiplications */
 	int instruction;                                /* registers of the one with the most columns */
 	int own_sums;                                   /* products of warpgroups whose sums no other one adds to */
@@ -141,6 +140,7 @@ double estimate_made_trip(const Estimate *e, const Use *u, double busy);
 bool estimate_is_masked_weight(const Op *op);
 /* Is the product one by multiplications?  What it uses. */
 bool estimate_is_fma(const Op *dot, const Target *t);
+bool estimate_is_8bit(const Func *f);                   /* what its first product multiplies */
 void estimate_fma(Estimate *e, const Op *dot, Use *u);
 
 /* estimate_chain.c: cycles of a trip of two chained products in roles; of masks of a loop's tiles by rows and columns; of

@@ -41,6 +41,10 @@ static const double L2_RATE = 8490, MEMORY_RATE = 2280;         /* bytes, all mu
  * at the same time, and one answer serves several: single rounds take in up to 14 TB/s, groups of rows by 64 x 128 9.6 to
  * 9.8.  Of 14 products of groups whose tiles differ so the mean takes .948 (.82 to 1.13); cubes would take more. */
 static const double L2_DRIFTED = 4840;
+/* So do groups of consumers, which are at different steps of K at a time: by tiles of 128 x 128 they take in 9 to 12 TB/s
+ * of operands of 16 bits.  64 x 512^3 34.2 us, by 128 x 256 of both warpgroups 31.0, 8192 x 4096 x 1024 97 and 92.5, 4096 x
+ * 2560 x 640 23.1 and 25.4; of 8 bits 4096^3 85 and 93. */
+static const double L2_GROUPS = 5200;
 static const double BUSY = 0.327;                               /* slower: all matrix units at work */
 static const double SCALE = 0.726;                              /* the median of measured by modelled times */
 static const double BESIDE_MEMORY = 0.18;                       /* of what waits for memory, the shorter is chosen */
@@ -86,9 +90,6 @@ static const double GROUP_ISSUE = 6;
 /* Where nothing multiplies beside it: a tile that is read when it is used keeps slots that the other group's products
  * need.  4096 x 4096 x 1536 and 8192 x 4096 x 512, tanh times a residual 93 and 97 us, a soft cap and f32 124 and 165. */
 static const double LATE_ISSUE = 2.5;
-/* Of groups, more the longer the loop, up to so many trips: 4096^3 with a bias and a GELU by erf takes an H200 189 us by
- * groups and 182 without, which were estimated at 195 and 208; 512 and 1536 of K are as fitted. */
-static const double GROUP_LONG = 0.06, GROUP_TRIPS = 64;
 static const double TOGETHER = 6.86;                            /* the norm that stands for the greatest */
 
 static double
@@ -123,6 +124,7 @@ static double
 used(const ProductLaunch *p, double active, bool edge)
 {
 	double l2 = p->leaves && p->programs > p->multiprocessors ? L2_DRIFTED : L2_RATE;
+	l2 = p->groups > 1 && !p->is_8bit && p->behind <= 0 ? L2_GROUPS : l2;   /* behind: not measured */
 	double products = p->products * (1 + BUSY * active / p->multiprocessors);
 	bool drains = p->warpgroups == 1 && !runs_on(p);
 	const double by[] = {products + (drains ? fmax(p->trips, 1) * LONE : 0), p->shared,
@@ -257,8 +259,7 @@ parted_cycles(const ProductLaunch *p)
 	double once = PARTED_START + epilogue(p);
 	double end = read_behind(p) + results(p);
 	if (p->groups > 1)                              /* behind the last program nothing hides its end */
-		return (once + end + all_rounds(p, end + NEXT_EPILOGUE * epilogue(p), 1)) *
-		    (1 + GROUP_LONG * fmin(p->trips / GROUP_TRIPS, 1));
+		return once + end + all_rounds(p, end + NEXT_EPILOGUE * epilogue(p), 1);
 	if (!p->stream)
 		return once + NEXT_EPILOGUE * epilogue(p) * further(p) + all_rounds(p, end, 1);
 	double each = fmin(p->stream, floor(p->multiprocessors / p->programs)), more = fmax(each - 2, 0);

@@ -141,6 +141,12 @@ estimate_alone_in_turn(const Estimate *e, const Use *u, double trip)
 	return is_lone ? MAX(u->products + u->arithmetic - trip, 0) : 0;
 }
 
+bool
+estimate_is_8bit(const Func *f)
+{
+	return dtype_tile_size(block_find(f->body, OP_DOT)->in[0]->type->elem) == 1;
+}
+
 /* Is it the same for all programs? */
 static bool
 is_same(const Value *v, int depth)
