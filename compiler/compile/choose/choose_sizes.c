@@ -17,6 +17,7 @@
 /* ---- sizes ---- */
 
 enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, SMALL = 2048 };
+enum { PRODUCTS_LEAST = 8 };                            /* of sizes of products that do not hold all rows */
 
 static Func *
 elaborate(Kernel *k, const Bound *b, const Target *t)
@@ -93,6 +94,14 @@ stays_alike(const Pair *x, Kernel *k, const Target *t, const ChooseBinding *how,
 	powers.size = 2 * x->size;
 	between.size = 3 * x->size / 2;
 	return is_alike(powers, k, t, how, most, mem) || is_alike(between, k, t, how, most, mem);
+}
+
+/* May sizes be others, where indices within a tile come over a number?  By iota % 64 a tile of 32 has other remainders,
+ * and so has one of 128 by iota % 96.  Of products sizes go down to 8; what holds all rows begins with the first one. */
+static bool
+keeps_period(const Pair *x)
+{
+	return x->given % x->period == 0 && (!x->multiplies || x->is_step || PRODUCTS_LEAST % x->period == 0);
 }
 
 /* How a kernel comes from the source: with other sizes than the header's beside the one in question. */
@@ -199,7 +208,8 @@ tile_find_sizes(Kernel *k, const Bound *b, const Target *t, const ChooseBinding 
 	*s = (Sizes){.programs = (int64_t)choose_programs(b)};
 	for (int i = 0; i < b->nct && s->n < TILE_SIZES; i++) {
 		Pair *x = &s->at[s->n];
-		if (!tile_opens(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem) || (x->divides && how->any_size))
+		if (!tile_opens(x, k, b, how, i, which) || !cuts_freely(x, k, t, how, mem) || !keeps_period(x) ||
+		    (x->divides && how->any_size))
 			continue;
 		if (x->divides && how->relies)
 			*how->relies = true;
@@ -228,7 +238,7 @@ may_shrink(const Sizes *s, const ChooseTile *tile, Kernel *k, const Target *t, c
 	bool ok = true;
 	for (int i = 0; i < s->n && ok; i++) {
 		Source source = before;
-		ok = only_places(&s->at[i], &source, SIZE_SHRINKS, mem);
+		ok = tile->value[i].value.i % s->at[i].period == 0 && only_places(&s->at[i], &source, SIZE_SHRINKS, mem);
 		before.size[before.n++] = tile->value[i];
 	}
 	return ok;
@@ -344,7 +354,7 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		for (int o = 0; o < n; o++)
 			is_new = is_new && ANY_OF(j, s.n, out[o].value[j].value.i != size[j]);
 		for (int j = 0; j < s.n && is_new; j++)
-			is_new = stays_alike(&s.at[j], k, t, how, size[j], mem);
+			is_new = size[j] % s.at[j].period == 0 && stays_alike(&s.at[j], k, t, how, size[j], mem);
 		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
@@ -396,9 +406,26 @@ choose_steps(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		return 0;
 	int64_t whole = INT64_C(1) << log2_ceil(s.at[0].size);
 	for (int64_t size = whole / 2; size <= 4 * whole; size *= 2)
-		if (size != s.at[0].size && size >= t->lanes && (!s.at[0].divides || size <= s.at[0].divides))
+		if (size != s.at[0].size && size >= t->lanes && size % s.at[0].period == 0 &&
+		    (!s.at[0].divides || size <= s.at[0].divides))
 			out[n++] = (ChooseTile){.value = {choose_number(s.at[0].name, size)}, .n = 1};
 	return n;
+}
+
+/* Does the source take remainders, or groups, of indices within a tile that sizes which nothing lists would not keep? */
+static bool
+divides_places(const Func *f)
+{
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body)) {
+		int64_t n = 0;
+		const Value *v = op->kind == OP_DIV || op->kind == OP_REM ? op->in[0] : NULL;
+		while (v && v->def &&
+		    (v->def->kind == OP_CAST || v->def->kind == OP_BROADCAST || v->def->kind == OP_RESHAPE))
+			v = v->def->in[0];
+		if (v && v->def && v->def->kind == OP_IOTA && value_int(op->in[1], &n) && n > 0 && PRODUCTS_LEAST % n)
+			return true;
+	}
+	return false;
 }
 
 bool
@@ -409,5 +436,8 @@ choose_only_places(Kernel *k, const Bound *b, const Target *t, const ChooseBindi
 		return true;
 	const Pair x = {.name = name, .given = b->ct[i].value.i, .multiplies = true, .most = SIDE_MOST};
 	Source source = {.k = k, .t = t, .how = how};
-	return only_places(&x, &source, 0, k->program->cx->mem);
+	if (!only_places(&x, &source, 0, k->program->cx->mem))
+		return false;
+	const Func *f = elaborate_only(&source, x.given);
+	return !f || !divides_places(f);
 }

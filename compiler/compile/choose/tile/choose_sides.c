@@ -69,7 +69,8 @@ sides_of(const Pair *x, const Func *f, int64_t times, Arena *mem)
 	if (x->most > SIDE_MOST && each == 1)
 		name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = x->most};
 	for (int i = 0; i < n; i++)
-		if (sides[i] % times == 0 && sides[i] / times != x->size && (!x->is_step || sides[i] <= longest))
+		if (sides[i] % times == 0 && sides[i] / times != x->size && sides[i] / times % x->period == 0 &&
+		    (!x->is_step || sides[i] <= longest))
 			name.value[name.nvalue++] = (Const){.kind = CONST_INT, .i = sides[i] / times};
 	return name;
 }
@@ -140,7 +141,7 @@ choose_add_sides(Kernel *k, const Bound *b, const Target *t, const ChooseBinding
     TuneName **all, int *n)
 {
 	for (int i = 0; i < *n; i++)
-		(*all)[i].is_value = !choose_only_places(k, b, t, how, (*all)[i].name);
+		(*all)[i].is_value = (*all)[i].nvalue == 1 || !choose_only_places(k, b, t, how, (*all)[i].name);
 	add_sides(k, b, t, how, f, mem, all, n);
 	for (int i = 0; i < *n && choose_decodes(f) && !choose_pads_depth(f); i++)
 		keep_all_rows(k, b, &(*all)[i]);

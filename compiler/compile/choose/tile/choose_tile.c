@@ -426,5 +426,8 @@ tile_cuts_freely(Pair *x, Func *a, Func *b, Arena *mem)
 		if (!type_parts(x, &a->body->arg[i], &b->body->arg[i]))
 			return false;
 	bool alike = visit_block(x, a->body, b->body) && x->written > 0;
+	x->period = 1;
+	for (int i = 0; i < a->nvalues && x->period <= x->size; i++)
+		x->period = tile_joint_period(x->period, MAX(x->part[i].period, 1));
 	return alike && (!x->is_step || x->stepped > 0);
 }

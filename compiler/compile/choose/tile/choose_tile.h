@@ -18,6 +18,7 @@ typedef struct Part {
 	bool differs;                                   /* a number that the modules disagree about */
 	bool is_local;                                  /* indices within a part, … */
 	int64_t per;                                    /* … over that: heads that share a row; 0: over 1 */
+	int64_t period;                                 /* of sizes, where indices within a part come over a number; or 0 */
 	bool is_bound;                                  /* a scalar that only the end of a loop may be */
 	int8_t sums;                                    /* the axis + 1 over whose part it is a sum; 0: none … */
 	const char *joins;                              /* … of which an atomic's fn makes that of several parts */
@@ -35,6 +36,7 @@ typedef struct Pair {
 	int64_t given, size;                            /* by the header; in the first module, half the second's */
 	int64_t least, most;                            /* that are tried: less than the header's for what ends before */
 	int64_t divides;                                /* sizes up to it divide what is summed over; 0: nothing is */
+	int64_t period;                                 /* of which sizes have to be multiples, by those of values */
 	const Func *f;
 	Arena *mem;
 	const Expr *count[MAX_AXES];                    /* D of the axes cdiv(D, name); NULL: another axis */
@@ -91,6 +93,7 @@ const Value *tile_top_place(const Pair *x, const Value *v);
  * Of elementwise ops. */
 const Value *tile_place(const Pair *x, const Value *v);
 bool tile_visit_elementwise(const Pair *x, const Op *a);
+int64_t tile_joint_period(int64_t a, int64_t b);       /* the least number that both divide */
 /* choose_tile_sums.c: is it a product, or a reduction, that sums over a part alone?  Such a sum, scaled by what programs
  * have in common? */
 bool tile_sums_part(Pair *x, const Op *a);

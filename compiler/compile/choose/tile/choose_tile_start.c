@@ -97,6 +97,18 @@ local_plus_start(const Pair *x, const Op *a, const Value *local, const Part *sta
 	return n == 1 && a->kind == OP_ADD;
 }
 
+static int64_t
+common_divisor(int64_t a, int64_t b)
+{
+	return b == 0 ? a : common_divisor(b, a % b);
+}
+
+int64_t
+tile_joint_period(int64_t a, int64_t b)
+{
+	return a / common_divisor(a, b) * b;
+}
+
 /* Indices of a part over a number that divides it, as rows that several heads have each, and what that leaves, which is
  * alike in each part. */
 static bool
@@ -104,13 +116,16 @@ local_over_number(const Pair *x, const Op *a, const Part *local)
 {
 	Part *p = tile_part(x, &a->out[0]);
 	int64_t n;
-	if ((a->kind != OP_DIV && a->kind != OP_REM) || !value_int(a->in[1], &n) || n <= 0 || local->per || local->differs)
+	if ((a->kind != OP_DIV && a->kind != OP_REM) || !value_int(a->in[1], &n) || n <= 0 || n > INT32_MAX || local->per ||
+	    local->differs)
 		return false;
 	for (int d = 0; d < a->in[0]->type->rank; d++)
 		if (local->axis[d] != AXIS_NONE && (local->axis[d] != AXIS_ANY || a->in[0]->type->extent[d] % n))
 			return false;
+	int64_t scale = VALUE_OF(d, a->in[0]->type->rank, local->axis[d] != AXIS_NONE, local->scale[d], TILE_SCALE);
 	p->is_local = a->kind == OP_DIV;
 	p->per = a->kind == OP_DIV ? n : 0;
+	p->period = n * TILE_SCALE / common_divisor(n * TILE_SCALE, scale);
 	return true;
 }
 
