@@ -136,7 +136,8 @@ test_few_rows(void **state)
 	compile_close(fixed.cx);
 }
 
-/* Sizes by which it is looked whether one is a value, too (choose_sizes.c): 9 powers of two, 26 other multiples of 8. */
+/* Sizes by which it is looked whether one is a value, too (choose_sizes.c): 9 powers of two, 26 other multiples of 8, and the
+ * header's, for what comes over a number. */
 enum { SOURCES = 36 };
 
 static void
