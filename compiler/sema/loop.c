@@ -215,19 +215,25 @@ counts_parts(const Block *body, const Value *v, int64_t each, bool narrows, int 
 	return true;
 }
 
+/* The users are listed first: a product of one of them, (i * 64) * 128, has v as its operand once i * 64 is v. */
 static void
-count_elements(Block *body, Value *v, int64_t each)
+count_elements(Arena *mem, Block *body, Value *v, int64_t each)
 {
-	for (EACH_OP(op, body)) {
-		int64_t n = ANY_OF(i, op->nin, op->in[i] == v) ? times(op, v) : 0;
+	VEC(Op *) users = {0};
+	for (EACH_OP(op, body))
+		if (ANY_OF(i, op->nin, op->in[i] == v))
+			vec_push(mem, &users, op);
+	for (int i = 0; i < users.n; i++) {
+		Op *op = users.at[i];
+		int64_t n = times(op, v);
 		if (n == each) {
 			value_replace(&op->out[0], v);
 			op_erase(op);
 		} else if (n != 0) {
 			Builder b = build_before(op);
 			op_set_in(op, op->in[0] == v, build_int(&b, v->type, n / each));
-		} else if (op->kind == OP_CAST && op->in[0] == v) {
-			count_elements(body, &op->out[0], each);
+		} else {
+			count_elements(mem, body, &op->out[0], each);
 		}
 	}
 }
@@ -237,7 +243,7 @@ count_elements(Block *body, Value *v, int64_t each)
  *     for %0, (cdiv %K, 64), %1 do (%i) {            for %0, %K, %64 do (%k) {
  *         read %a, (mul %i, 64) {extents = [64]}  =>     read %a, %k {extents = [64]} */
 static void
-step_by_parts(Op *loop)
+step_by_parts(Arena *mem, Op *loop)
 {
 	Op *hi = loop->in[1]->def;
 	Block *body = loop->region[0];
@@ -251,7 +257,7 @@ step_by_parts(Op *loop)
 	Builder b = build_before(loop);
 	op_set_in(loop, 1, hi->in[0]);
 	op_set_in(loop, 2, build_int(&b, loop->in[2]->type, each));
-	count_elements(body, i, each);
+	count_elements(mem, body, i, each);
 	if (hi->out[0].nuses == 0)
 		op_erase(hi);
 }
@@ -278,7 +284,7 @@ elab_for(Elab *e, const Stmt *s)
 	run_body(e, s, op->region[0], 1, &c);
 	bindings_take(e, &c.vars, op->out);
 	if (!e->whole)
-		step_by_parts(op);
+		step_by_parts(e->cx->mem, op);
 	if (s->part.name && merge_fits(e, s, &c.vars))
 		elab_merge(e, s, op, &c);
 }
