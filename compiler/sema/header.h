@@ -8,6 +8,10 @@
 
 Kernel *kernel_declare(Program *p, const Item *item);
 
+/* unfold.c: the kernel by two indices instead of one that its body takes apart; as it is, where there is none */
+
+const Item *grid_unfold(const Kernel *k);
+
 /* header.c */
 
 /* Binds with placeholders for what nothing says: every symbol and integer is `extent`.  Value errors stay unsaid. */

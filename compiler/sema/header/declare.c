@@ -393,5 +393,7 @@ kernel_declare(Program *p, const Item *item)
 	find_symbols(k);
 	check_names(k);
 	check_tune(k);
+	if (!k->broken)
+		k->item = grid_unfold(k);
 	return k;
 }
