@@ -239,7 +239,8 @@ widened(Simplify *s, Op *at, Value *v)
 }
 
 /* Weights of few bits beside few rows of 8-bit floats are multiplied as f16, which holds both: threads decode two at once,
- * and the instruction of 8-bit floats for warps is one of f16 behind conversions (sm_90a). */
+ * and the instruction of 8-bit floats for warps is one of f16 behind conversions (sm_90a).  Tiles of more rows have 64,
+ * which warpgroups multiply as 8-bit floats. */
 Value *
 simplify_dot(Simplify *s, Op *op, Value *x)
 {
