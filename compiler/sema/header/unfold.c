@@ -15,8 +15,8 @@
  * and numbers along an axis have bounds.
  *
  * Constants (let) of the body's first level whose names are bound once stand for what they are.  Constants without another
- * use vanish with the index.  Kernels stay as they are that use the index in another way, bind a name of the counts, or
- * show which program runs (print, assert, program_id, num_programs), where fn may do so, too. */
+ * use vanish with the index.  Kernels stay as they are that use the index in another way, bind a name of the counts, take
+ * off anything in them, or show which program runs (print, assert, program_id, num_programs), where fn may do so, too. */
 #include "sema/header/unfold.h"
 
 #include <string.h>
@@ -289,6 +289,23 @@ shows_program(const Unfold *u, const StmtList *body)
 	return false;
 }
 
+/* Is no factor of a count below 0?  Of two that are, the product is not, and of one and 0 there is no program. */
+static bool
+is_count(const Expr *e)
+{
+	return !e || (!(e->kind == EX_UNARY && e->un == UN_NEG) && !(e->kind == EX_BINARY && e->bin == BIN_SUB) &&
+	    ALL_OF(i, expr_children(e), is_count(expr_child(e, i))));
+}
+
+/* Are the functions that are looked for the language's, not the program's own? */
+static bool
+has_builtins(const Unfold *u)
+{
+	static const char *const names[] = {"min", "cdiv", "program_id"};
+	const Program *p = u->k->program;
+	return ALL_OF(i, LEN(names), ALL_OF(j, p->items.n, p->items.at[j]->name != intern(u->cx->names, names[i])));
+}
+
 /* Are the count's names what the body has by them, and signed? */
 static bool
 means_the_same(const Unfold *u, const Expr *count)
@@ -338,7 +355,7 @@ unfold_axis(Unfold *u, int a)
 	if (u->count.n < 2 || u->count.n > FACTORS)
 		return NULL;
 	bind_stmts(u, &u->item->body);
-	if (times_bound(u, u->axis) > 0 || !means_the_same(u, axis->count))
+	if (times_bound(u, u->axis) > 0 || !means_the_same(u, axis->count) || !is_count(axis->count) || !has_builtins(u))
 		return NULL;
 	find_lets(u);
 	find_in_stmts(u, &u->item->body);
