@@ -168,7 +168,7 @@ trace_end(Elab *e)
 	if (!request || e->cx->nerrors || (e->traced && e->traced->found))
 		return;
 	const Item *other = kernel_of_line(e, request->line);
-	if (other && other != e->kernel->item) {
+	if (other && other->name != e->kernel->name) {
 		diag_warning(e->cx, e->kernel->item->name_place, DIAG_TRACE_ELSEWHERE, request->line, other->name,
 		    e->kernel->name);
 		return;

@@ -62,6 +62,18 @@ expect 0 '^\[   0    1    2 ... 1497 1498 1499\]$' \
 expect 0 '^program (0, 1): m@7: f32.2.$' check k.tgl --trace=m@7 --device=cpu
 holds grep -q "W1217" "$err"
 
+# an index that the body takes apart is two
+cat >apart.tgl <<'END2'
+kernel apart(x: in f32[M, N], y: out f32[M, N]) grid(pid: M * N) {
+    let m = pid / N;
+    y[m, pid % N] = x[m, pid % N];
+}
+example apart { M = 2; N = 3; x = normal; }
+END2
+expect 0 '^program (2, 1): m@2: i64 1$' run apart.tgl '--trace=m@2,program=(2, 1)'
+expect 1 "E1217" run apart.tgl --trace=pid@1
+holds grep -q 'pid_0@1, pid_1@1' "$err"
+
 # names and lines that are none
 expect 1 "E1217" run k.tgl norm --trace=zz@3
 holds grep -q 'names of that line: s@3$' "$err"
