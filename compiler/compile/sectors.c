@@ -216,7 +216,7 @@ put_narrow(const InspectArg *arg, const Op *op, int vector, Text *out)
 	if (tile && at[rank - 1] >= 0 && tile->type->extent[at[rank - 1]] <= vector)
 		return;                                 /* it has no more */
 	bool inside = op->kind == OP_READ && value_int(op->in[rank], &start) && start * size / 8 % (2 * bytes);
-	for (int d = 0; d < rank - 1; d++) {
+	for (int d = rank - 2; d >= 0; d--) {           /* rows, then what they make up: with padded rows both fit */
 		int64_t apart = x->stride[d] * size / 8;
 		if (x->dim[d] <= 1 || apart % (2 * bytes) == 0)
 			continue;
