@@ -186,19 +186,26 @@ note_dot(InspectLine *x, const Op *op, const Target *t, Arena *mem)
 	const char *mma = attr_mma(op);
 	const Type *c = op->out[0].type;
 	int warps = op->out[0].layout ? op->out[0].layout->in[IN_WARP] : 0;
+	int64_t columns = c->extent[c->rank - 1], depth = dot_depth(op);
+	int held = op->out[0].layout ? 1 << op->out[0].layout->in[IN_REGISTER] : 0;
+	WgmmaPlan p;
+	if (op->kind == OP_DOT_START && plan_wgmma(op, &p)) {   /* padding of columns and of K is not multiplied */
+		held = held * p.info->n >> log2_ceil(p.info->n);
+		columns = columns * p.info->n >> log2_ceil(p.info->n);
+		depth = MIN(depth, (int64_t)p.taken * p.info->k);
+	}
 	x->kind = INSPECT_DOT;
 	x->tile = c;
 	x->layout = op->out[0].layout;
 	x->what = arena_printf(mem, "%s %lldx%lldx%lld %s", op->kind == OP_DOT_START ? "dot" : op_info[op->kind].text,
-	    (long long)c->extent[c->rank - 2], (long long)c->extent[c->rank - 1], (long long)dot_depth(op),
-	    *mma ? mma : "by multiplications");
+	    (long long)c->extent[c->rank - 2], (long long)columns, (long long)depth, *mma ? mma : "by multiplications");
 	x->reason = *mma ? NULL : *attr_fma_reason(op) ? attr_fma_reason(op) : "no reason was noted";
 	x->way = "matrix instruction";
 	if (op->kind == OP_DOT_START)
 		x->way = arena_printf(mem, "%d warpgroup%s, %s, %d registers of the accumulator%s", 1 << (warps - 2),
 		    warps > 2 ? "s" : "",
 		    op->in[0]->type->kind == TYPE_TILE ? "a in registers, b in shared memory" : "operands in shared memory",
-		    1 << x->layout->in[IN_REGISTER], wgmma_adds_apart(op) ? ", 128 of K summed apart" : "");
+		    held, wgmma_adds_apart(op) ? ", 128 of K summed apart" : "");
 	else if (*mma && *attr_wgmma_reason(op))
 		x->way = arena_printf(mem, "matrix instruction of a warp, not of a warpgroup: %s", attr_wgmma_reason(op));
 	if (cost_converts_fp8(op, t))

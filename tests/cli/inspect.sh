@@ -67,7 +67,7 @@ expect 0 'dot 64x64x64' inspect given.tgl
 # a depth between powers of two is padded, and no tensor map brings its tiles: another takes its place, unless it is given
 sed 's/BK = 64>/BK = 48>/; s/K = 4096/K = 1536/' sides.tgl >depth.tgl
 expect 0 'chosen: BM = 128, BN = 256, BK = 64, warps = 8' inspect depth.tgl
-expect 0 'dot 64x64x64' inspect depth.tgl -D BK=48
+expect 0 'dot 64x64x48' inspect depth.tgl -D BK=48
 # two products added to one sum are in its registers; of two sums four warpgroups in a role hold no 64 registers each
 cat >sums.tgl <<'END'
 kernel sums<T: bool = true, BM = 128, BN = 256, BK = 64>(a: in bf16[M, K], b: in bf16[K, N], c: in bf16[M, K], d: in bf16[K, N], y: out bf16[M, N])
