@@ -86,7 +86,7 @@ inspect_pair(const BarrierPair *p, Text *out)
 	if (a->kind == OP_MBARRIER && (b->kind == OP_ARRIVE || b->kind == OP_EXPECT))
 		text_put(out, ", at which it arrives");
 	else if (b->kind == OP_ARRIVE || b->kind == OP_EXPECT)
-		text_put(out, ", which must be over");
+		text_put(out, ", which all threads must have done by then");
 	else if ((b == p->at && b->kind != OP_ROLES) || p->at->kind == OP_IF)
 		text_printf(out, ", which it %s", inspect_deed(b, p->after_writes));
 	else if (b != p->at)

@@ -39,6 +39,12 @@ static const struct {
 static const char *
 kind_of(const char *op)
 {
+	if (strncmp(op, "IMAD.MOV", 8) == 0)            /* by the pipe of multiplications, but no arithmetic */
+		return "moves and branches";
+	if (strncmp(op, "IMAD.SHL", 8) == 0)
+		return "shifts and logic";
+	if (strncmp(op, "IMAD.U32", 8) == 0 && strstr(op, ", 0x10000, RZ"))     /* a shift by 16: bf16 to f32 */
+		return "conversions";
 	int k = FIRST_OF(i, LEN(kinds), code_is_one_of(op, kinds[i].name, kinds[i].n));
 	return k < 0 ? "moves and branches" : kinds[k].kind;
 }

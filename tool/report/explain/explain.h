@@ -155,6 +155,7 @@ const char *explain_line_list(const Explain *s, const TextList *l); /* "lines 3,
 bool explain_is_narrow(const Explain *s, const ExplainLine *l);
 bool explain_is_beside_whole(const Explain *s, const ExplainLine *l);
 bool explain_any_narrow(const Explain *s); /* but of elements that are spread */
+const char *explain_narrow(const Explain *s); /* the first of these: "line 9 read b, 4 bytes at once" */
 bool explain_is_spread(const ExplainLine *l); /* elements a few apart, whose sectors have others between them */
 #define WITH_LARGER "a larger tile permits that"
 #define WITH_PADDING ", but device memory, which bounds the kernel, would move the padding, too"
@@ -162,6 +163,8 @@ const char *explain_widen(
     const Explain *s, const ExplainLine *l); /* what would make it wider; "": not known */
 /* Elements outside of tensors, "": few; the largest share, of what other tiles have fewer of and of what none has. */
 const char *explain_padding(const Explain *s, double *share, double *whole);
+const char *explain_powers(const Explain *s); /* extents of tiles that are padded to powers of two; "": none */
+const char *explain_unpadded(const Explain *s, const char *change); /* " (BW = 10 is …)", of what a change has none of */
 /* The launch without such elements in lines that compute with as large tiles, µs: what device memory and the L2 cache bring
  * stays; fixed: of those that no other tile changes. */
 double explain_without_padding(const Explain *s, bool fixed);
@@ -245,6 +248,7 @@ bool explain_at_floor(const Explain *s);
 double explain_even(const Explain *s);
 double explain_least_memory(const Explain *s); /* µs of the bytes that are different */
 const char *explain_rounds(const Explain *s); /* blocks that take turns */
+const char *explain_read_again(const Explain *s); /* a small tensor that all programs read; "" */
 
 /* explain_compared.c */
 

@@ -288,6 +288,18 @@ explain_any_narrow(const Explain *s)
 	return ANY_OF(i, s->lines.n, explain_is_narrow(s, &s->lines.at[i]) && !explain_is_spread(&s->lines.at[i]));
 }
 
+const char *
+explain_narrow(const Explain *s)
+{
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		if (explain_is_narrow(s, l) && !explain_is_spread(l))
+			return arena_printf(s->mem, "line %d %s, %d byte%s at once", l->line, l->what, l->x->bytes,
+			    l->x->bytes == 1 ? "" : "s");
+	}
+	return "";
+}
+
 static bool
 has_tile(const Explain *s)
 {

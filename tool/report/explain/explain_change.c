@@ -183,7 +183,7 @@ way_of(const Explain *s, BillPart p)
 			     "dtypes or fewer passes take less";
 	case BILL_SECTORS:
 		return "programs that have more of their reads in common, as of larger tiles, or "
-		       "read less of it twice";
+		       "each of which reads nothing several times";
 	case BILL_ATOMICS:
 		return "what goes to one place joined before an atomic operation takes it there (the estimate has "
 		    "places hit "
@@ -222,5 +222,7 @@ explain_change(const Explain *s, BillPart p, Suggestions *all)
 			      : "");
 		r->said = true;
 	}
-	return n ? text_take(&t, s->mem) : way_of(s, p);
+	text_put(&t, n ? "" : way_of(s, p));
+	text_put(&t, p == BILL_SECTORS ? explain_read_again(s) : "");
+	return text_take(&t, s->mem);
 }

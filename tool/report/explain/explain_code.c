@@ -491,6 +491,6 @@ explain_mix(const Explain *s, int line)
 		work[most].n = 0;
 	}
 	return !parts.n ? code
-			: arena_printf(s->mem, "%s%sby PTX about %s", code, *code ? ", " : "",
+			: arena_printf(s->mem, "%s%sby PTX about %s", code, *code ? ", and counted another way " : "",
 			      explain_join(s, &parts, ", "));
 }

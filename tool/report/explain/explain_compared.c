@@ -26,6 +26,16 @@ explain_fitted(const Explain *s)
 	return none && s->b->schedule.warps <= 0;
 }
 
+/* Of its rings; fewer than stages where roles have no room for as many. */
+static int
+most_slots(const Func *f)
+{
+	int n = 0;
+	for (const Op *op = f->body->first; op; op = op_after(op, f->body))
+		n = op->kind == OP_ALLOC ? MAX(n, op->out[0].type->slots) : n;
+	return n;
+}
+
 const char *
 explain_compared(const Explain *s)
 {
@@ -51,6 +61,11 @@ explain_compared(const Explain *s)
 	text_printf(&t, "Of %d schedules that the model compared ", fit);
 	why_values(taken, &t);
 	text_put(&t, " was taken");
+	const NamedConst *stages = named_const(taken->value, taken->n, schedule_info[SCHEDULE_STAGES].text);
+	int slots = most_slots(s->x->f);
+	if (stages && slots > 1 && slots < stages->value.i)
+		text_printf(&t, " (but its rings have %d slots, as shared memory has no room for %lld)", slots,
+		    (long long)stages->value.i);
 	double times = next ? next->bill.cycles / taken->bill.cycles : 1;
 	if (next) {
 		text_put(&t, times < 1 - SAME ? "; less by the estimate is " : "; the next, ");

@@ -51,7 +51,7 @@ model_error(const Explain *s)
 	    plain = {"with little beside their products", 37, .84, 1.42},
 	    products = {"with products and arithmetic", 87, .93, 1.83},
 	    atomics = {"that atomics bound by the model", 8, .44, 2.05},
-	    other = {"that something else bounds by the model", 28, .72, 1.25};
+	    other = {"that neither instructions, products nor device memory bound by the model", 28, .72, 1.25};
 	static const double LITTLE = .3;
 	BillPart most = explain_longest(s, -1);
 	bool counted = json_is_object(s->counted) && explain_part(s, BILL_PRODUCTS) <= 0; /* spills, too */

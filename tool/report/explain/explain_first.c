@@ -130,8 +130,9 @@ explain_first(const Explain *s, const Suggestions *all)
 	bool is_less = first && !first->built && first->us > 0 && us < (first->us + s->us) / 2;
 	if (close && (!first || is_less))
 		return arena_printf(s->mem,
-		    "%s; this may be, to be timed: %s, %s", none_better(s),
-		    explain_said_of(s, close), explain_change_time(s, us, explain_change_error(s, close)));
+		    "to be timed first: %s%s, %s; %s, as the range of each reaches this time",
+		    explain_said_of(s, close), explain_unpadded(s, explain_said_of(s, close)),
+		    explain_change_time(s, us, explain_change_error(s, close)), none_better(s));
 	if (!first)
 		return none_better(s);
 	if (first->us <= 0)
@@ -139,7 +140,8 @@ explain_first(const Explain *s, const Suggestions *all)
 		    "%s; of the text, without a figure: %s", none_better(s),
 		    head_of(s, first->text));
 	return arena_printf(s->mem, "first to change: %s%s", first->built ? first->text : head_of(s, first->text),
-	    first->built ? arena_printf(s->mem, ", then %s", explain_change_time(s, first->us, first->error))
+	    first->built ? arena_printf(s->mem, "%s, then %s", explain_unpadded(s, first->text),
+				 explain_change_time(s, first->us, first->error))
 			 : arena_printf(s->mem, ", then at least %s", explain_micro(s, first->us)));
 }
 
@@ -243,6 +245,7 @@ explain_suggestions(const Explain *s, const Suggestions *all, TextList *out)
 	int n = 0;
 	say_built(s, out);
 	say_left(s, out);
+	explain_add(s, out, explain_powers(s));
 	for (int i = 0; i < all->n && n < SHOWN; i++) {
 		const Suggestion *r = &all->at[i];
 		if (r->built || r->said)

@@ -74,8 +74,8 @@ without_barriers(const Explain *s)
 	return arena_printf(s->mem,
 	    "With %s each warp has all that it needs, and the code has no barrier; the launch then takes %s by the model, "
 	        "compiled and "
-	    "estimated as this is%s; of eleven such figures an H200 took 0.84 to 1.34 times nine, and 0.5 and 2.3 "
-	        "times the others.",
+	    "estimated as this is%s; of eleven kernels so changed nine took an H200 0.84 to 1.34 times as long as "
+	        "such a figure says, two 0.5 and 2.3 times.",
 	    with, explain_times(s, us / s->us),
 	    spills > 0 ? arena_printf(s->mem, ", since a thread spills %d bytes", spills) : "");
 }

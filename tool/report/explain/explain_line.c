@@ -148,7 +148,7 @@ add_line(const Explain *s, const ExplainLine *l, int n, json_t *all)
 		return;
 	put_what(s, l, &t);
 	if (n > 1)
-		text_printf(&t, "; %d such", n);
+		text_printf(&t, "; %d times in the code", n);
 	if (*waste)
 		text_printf(&t, "; by the model that %s", waste);
 	if (*explain_barrier(s, l))
@@ -380,7 +380,7 @@ explain_chosen(const Explain *s, int line)
 		ExplainLine l;
 		int n = alike(&own, i, &l);
 		explain_add(s, &all,
-		    n > 1 ? arena_printf(s->mem, "%s; %d such", told(s, &l), n)
+		    n > 1 ? arena_printf(s->mem, "%s; %d times in the code", told(s, &l), n)
 		    : n   ? told(s, &l)
 			  : "");
 	}

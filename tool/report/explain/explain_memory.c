@@ -150,6 +150,38 @@ explain_moved(const Explain *s)
 	return text_take(&t, s->mem);
 }
 
+/* "; line 223's b has 57.6 KB, which programs read 2048 times over: …" of what the L2 cache brings: a tensor that is
+ * little of what device memory moves; "". */
+const char *
+explain_read_again(const Explain *s)
+{
+	static const double LITTLE = .05, OFTEN = 8, MUCH = .2;
+	const Func *f = s->x->f;
+	const InspectArg *arg = inspect_args(s->b, f, s->mem);
+	const ExplainLine *most = NULL;
+	double moved = explain_part(s, BILL_MEMORY) * s->bytes_us, bytes = 0, often = 0, read = 0;
+	for (int i = 0; i < s->lines.n; i++) {
+		const ExplainLine *l = &s->lines.at[i];
+		bool reads = l->x->kind == INSPECT_ACCESS && l->x->op->kind == OP_READ && l->runs > 0 && l->x->tile;
+		const Value *v = reads ? l->x->op->in[0] : NULL;
+		if (!v || v->type->kind != TYPE_TENSOR || v->def || v->block != f->body || !arg[v->index].known ||
+		    explain_is_held(l))
+			continue;
+		double own = dtype_info[v->type->elem].bits / 8.0, all = l->runs * s->x->bill.launched *
+		    (double)tile_bytes(l->x->tile) * (1 - l->x->outside.share);
+		for (int d = 0; d < v->type->rank; d++)
+			own *= (double)arg[v->index].dim[d];
+		if (all > read && own < LITTLE * moved && all >= OFTEN * own &&
+		    explain_spent_us(s, explain_spent(s, l->line), BILL_SECTORS) >= MUCH * explain_part(s, BILL_SECTORS))
+			most = l, bytes = own, often = all / own, read = all;
+	}
+	return !most ? ""
+		     : arena_printf(s->mem,
+			   "; line %d's %s has %s KB in all, which programs read about %.0f times over: one that computes "
+			   "for several of them reads its part once for all of these", most->line,
+			   most->x->op->in[0]->name, explain_round(s, bytes / 1e3), often);
+}
+
 /* Do all rows of the tensor that a tensor map is of begin on a sector? */
 static const char *
 rows_begin(const Explain *s, const Op *op)

@@ -2,6 +2,7 @@
 #include "tool/report/explain/explain.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double OUTSIDE = 0.1; /* of a tile's elements: worth a word */
@@ -150,6 +151,49 @@ explain_padding(const Explain *s, double *share, double *whole_share)
 		    smaller.n ? explain_join(s, &smaller, "; ")
 			      : "Smaller tiles have fewer of them");
 	return text_take(&out, s->mem);
+}
+
+/* The next power of two, of a tile's extent that is none and that others may stand for; 0: it is no such. */
+static int64_t
+padded_to(const Explain *s, const NamedConst *c)
+{
+	int64_t n = c->value.kind == CONST_INT ? c->value.i : 0;
+	bool is_tile = n > 2 && (n & (n - 1)) && report_is_part(s->b->kernel, c->name) && inspect_is_tile(s->x->f, n);
+	return is_tile ? INT64_C(1) << log2_ceil(n) : 0;
+}
+
+/* "BW = 10 is padded to 16, of which 38 % idle" */
+static const char *
+say_padded(const Explain *s, const NamedConst *c)
+{
+	int64_t to = padded_to(s, c);
+	return !to ? "" : arena_printf(s->mem, "%s = %lld is padded to %lld, of which %.0f %% idle", c->name,
+			      (long long)c->value.i, (long long)to, 100 * (1 - (double)c->value.i / (double)to));
+}
+
+const char *
+explain_powers(const Explain *s)
+{
+	TextList all = {0};
+	for (int i = 0; i < s->b->nct; i++)
+		explain_add(s, &all, say_padded(s, &s->b->ct[i]));
+	return !all.n ? "" : arena_printf(s->mem, "Tiles have a power of two of elements along each dimension, and what is "
+			"padding takes registers and instructions as the rest does: %s.", explain_join(s, &all, "; "));
+}
+
+const char *
+explain_unpadded(const Explain *s, const char *change)
+{
+	TextList all = {0};
+	for (int i = 0; i < s->b->nct; i++) {
+		const NamedConst *c = &s->b->ct[i];
+		const char *name = arena_printf(s->mem, "%s = ", c->name),
+			   *at = strstr(change, name);
+		at = at && at > change && at[-1] != ' ' && at[-1] != '(' ? NULL : at; /* of another name the end */
+		long n = at ? strtol(at + strlen(name), NULL, 10) : 0;
+		explain_add(s, &all, n > 0 && !(n & (n - 1)) ? say_padded(s, c) : "");
+	}
+	return all.n ? arena_printf(s->mem, " (%s)", explain_join(s, &all, "; ")) : "";
 }
 
 static bool

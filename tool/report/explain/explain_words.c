@@ -23,9 +23,10 @@ explain_words(void)
 			      "hold its bytes"},
 	    {"trip", "an iteration of a loop"},
 	    {"slot", "one of the buffers of a ring, into which copies bring a trip's tiles while others are computed with"},
-	    {"stages", "how many slots a ring has"},
+	    {"stages", "how many slots a ring has, or fewer where shared memory has no room for as many"},
 	    {"box", "what a tensor map copies at once, rows x columns"},
-	    {"dot MxNxK", "a product of a tile of M rows and N columns, over K, for a program"},
+	    {"dot MxNxK", "a product of a tile of M rows and N columns, over K, for a program: what instructions multiply, "
+			   "without what wgmma leaves out of padding"},
 	    {"specialize", "roles: one warp copies, the others compute, and wait for each other at mbarriers"},
 	    {"pingpong", "two groups of warps take a block's programs in turn: one multiplies while the other does what "
 			 "follows from its products"},
