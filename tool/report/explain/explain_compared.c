@@ -26,7 +26,8 @@ explain_fitted(const Explain *s)
 	return none && s->b->schedule.warps <= 0;
 }
 
-/* Of its rings; fewer than stages where roles have no room for as many. */
+/* Of its rings; fewer than stages where roles have no room for as many (rings.c), or a loop holds the next trip's tiles in
+ * registers and has two (double_buffer.c). */
 static int
 most_slots(const Func *f)
 {
@@ -64,8 +65,9 @@ explain_compared(const Explain *s)
 	const NamedConst *stages = named_const(taken->value, taken->n, schedule_info[SCHEDULE_STAGES].text);
 	int slots = most_slots(s->x->f);
 	if (stages && slots > 1 && slots < stages->value.i)
-		text_printf(&t, " (but its rings have %d slots, as shared memory has no room for %lld)", slots,
-		    (long long)stages->value.i);
+		text_printf(&t, " (but its rings have %d slots%s)", slots,
+		    func_find(s->x->f, OP_ROLES) ? arena_printf(s->mem, ", as shared memory has no room for %lld",
+						       (long long)stages->value.i) : "");
 	double times = next ? next->bill.cycles / taken->bill.cycles : 1;
 	if (next) {
 		text_put(&t, times < 1 - SAME ? "; less by the estimate is " : "; the next, ");
