@@ -16,7 +16,7 @@
 
 /* ---- sizes ---- */
 
-enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, SMALL = 2048 };
+enum { LINE_BYTES = 128, ROWS = 8, PROGRAMS_EACH = 8, ROWS_EACH = 2, SMALL = 2048 };
 enum { PRODUCTS_LEAST = 8 };                            /* of sizes of products that do not hold all rows */
 
 static Func *
@@ -313,16 +313,24 @@ half_the_rows(const Sizes *s, ChooseTile *out)
 	return true;
 }
 
-/* Of fewer programs than multiprocessors: tiles that leave none idle, of rows of a sector at least. */
+/* Does the parameter count rows that are read along, of which the kernel writes a number each? */
 static bool
-narrow(const Sizes *s, const Bound *b, const Target *t, ChooseTile *out)
+sums_rows(const Sizes *s)
+{
+	return s->n == 1 && s->at[0].is_row && !s->at[0].is_fast && !s->at[0].multiplies;
+}
+
+/* Of fewer programs than `each` for a multiprocessor: tiles of which there are as many, of rows of a sector at least. */
+static bool
+narrow(const Sizes *s, const Bound *b, const Target *t, int each, ChooseTile *out)
 {
 	enum { SECTOR_BYTES = 32 };
-	double programs = (double)s->programs;
+	double programs = (double)s->programs, enough = (double)each * t->rates->multiprocessors;
 	*out = (ChooseTile){.n = s->n};
 	for (int i = 0; i < s->n; i++) {
-		int64_t least = s->at[i].last_axis < 0 ? 1 : SECTOR_BYTES / s->element, size = s->at[i].size;
-		for (; programs < t->rates->multiprocessors && is_power_of_two(size) && size / 2 >= least; size /= 2)
+		bool is_row = s->at[i].last_axis < 0 || each > 1;
+		int64_t least = is_row ? 1 : SECTOR_BYTES / s->element, size = s->at[i].size;
+		for (; programs < enough && is_power_of_two(size) && size / 2 >= least; size /= 2)
 			programs *= elements_of(&s->at[i], b) > size / 2 ? 2 : 1;
 		out->value[i] = choose_number(s->at[i].name, size);
 	}
@@ -358,7 +366,9 @@ choose_tiles(Kernel *k, const Bound *b, const Target *t, const ChooseBinding *ho
 		if (is_new && bytes_with(&s, size) <= 2 * bytes)
 			out[n++] = tile;
 	}
-	if (s.n > 0 && !s.at[0].multiplies && narrow(&s, b, t, out + n))
+	if (s.n > 0 && !s.at[0].multiplies && narrow(&s, b, t, 1, out + n))
+		n += may_shrink(&s, out + n, k, t, how, mem);
+	else if (sums_rows(&s) && narrow(&s, b, t, ROWS_EACH, out + n))
 		n += may_shrink(&s, out + n, k, t, how, mem);
 	return n + (half_the_rows(&s, out + n) && may_shrink(&s, out + n, k, t, how, mem));
 }

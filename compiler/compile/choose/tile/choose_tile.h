@@ -54,6 +54,7 @@ typedef struct Pair {
 	int loops;                                      /* around the op that is looked at */
 	int written;                                    /* writes seen */
 	int last_axis;                                  /* of the last dimension that is written, or read; AXIS_NONE */
+	bool is_row, is_fast;                           /* of a tile with more dimensions: not its last one; its last one */
 } Pair;
 
 /* choose_tile_header.c: is it that name alone? */

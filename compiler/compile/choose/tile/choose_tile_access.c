@@ -133,14 +133,16 @@ tile_visit_indices(const Pair *x, const Op *a, const Value *tile)
 	return true;
 }
 
-/* The axis of a last dimension that is a part: neighbours in memory. */
-static void
+/* The axis of a last dimension that is a part: neighbours in memory.  Is it one? */
+static bool
 note_last(Pair *x, const Op *a, const Value *tile)
 {
 	const char *index = attr_index(a);
 	int last = a->in[0]->type->rank - 1, d = tile->type->rank - 1;
-	if (last >= 0 && d >= 0 && index[last] == 'p' && tile_part(x, tile)->axis[d] >= 0)
+	bool is_last = last >= 0 && d >= 0 && index[last] == 'p' && tile_part(x, tile)->axis[d] >= 0;
+	if (is_last)
 		x->last_axis = tile_part(x, tile)->axis[d];
+	return is_last;
 }
 
 bool
@@ -153,8 +155,11 @@ tile_visit_read(Pair *x, const Op *a)
 	for (int d = 0; v && d < v->type->rank; d++)
 		if (!tile_take_axis(x, &a->out[0], d, v, d))
 			return false;
-	if (a->out[0].type->rank > 1)                   /* not of a row of numbers beside the tiles */
-		note_last(x, a, &a->out[0]);
+	if (a->out[0].type->rank > 1) {                 /* not of a row of numbers beside the tiles */
+		bool is_fast = note_last(x, a, &a->out[0]);
+		x->is_fast |= is_fast;
+		x->is_row |= !is_fast && ANY_OF(d, a->out[0].type->rank, tile_part(x, &a->out[0])->axis[d] >= 0);
+	}
 	return true;
 }
 
@@ -216,7 +221,7 @@ tile_visit_write(Pair *x, const Op *a)
 	}
 	if (ANY_OF(axis, MAX_AXES, x->count[axis] && !covers[axis]))
 		return false;
-	note_last(x, a, tile);
+	x->is_fast |= note_last(x, a, tile) && tile->type->rank > 1;
 	x->written++;
 	return true;
 }
