@@ -254,6 +254,7 @@ bill_make(const ProgramCost *c, const Target *t, double programs, double bytes, 
 	out->fill = out->loops ? path / 4 : at_once ? 0 : path / 2;
 	out->is_straight = c->is_straight;
 	out->live = c->registers;
+	out->held = (int)c->held;
 	out->likely = c->likely > 0 ? (int)c->likely : c->registers;
 	out->fewer = fewer_warps(c, t, held * c->warps);
 	bill_again(out);

@@ -402,7 +402,7 @@ typedef struct ProgramCost {
 	double barriers;
 	double path, longest;                           /* cycles of latencies, in turn; instructions of the longest trip */
 	int registers;                                  /* of a thread, by live ranges of ops: more than there are spill */
-	double likely;                                  /* that ptxas gives it; 0: these */
+	double likely, held;                            /* that ptxas gives it; live in the thread IR; 0: not counted */
 	int blocks, given;                              /* of built code: that are resident, registers of a thread; or 0 */
 	int64_t shared_bytes;
 } ProgramCost;
@@ -458,7 +458,7 @@ typedef struct Bill {
 	double launched, path;                          /* programs of the launch, 0: not known; cycles of one alone */
 	double each, fill, fewer;                       /* of `cycles`: a program's, the ends; for few warps */
 	bool is_straight, in_turn, stays, loops;        /* no loops; memory and waiting in turn; of blocks; in loops */
-	int blocks, registers, live, likely;            /* that fit; a thread's: given, live, by thread IR beside */
+	int blocks, registers, live, likely, held;      /* that fit; a thread's: given, live, by thread IR beside, alone */
 	double spilled, after, behind;                  /* registers that it lacks; arithmetic behind products, its time */
 	double reread;                                  /* of device memory: the share of what a loop reads once more */
 	double issued;                                  /* instructions of a warp for one program */

@@ -488,7 +488,7 @@ estimate_issued(Func *f, const Target *t, const CostFacts *facts, bool is_built,
 	}
 	if (x.is_fitted)
 		return;
-	double held = 0.7 * thread_live(x.m, &sums) + 14;
+	double held = 0.7 * (c->held = thread_live(x.m, &sums)) + 14;
 	c->likely = (scans ? held : sqrt(c->registers * held)) *
 	    (loops && x.m->kernel.min_blocks <= 1 ? OPEN : 1);
 	c->is_counted = true;

@@ -455,7 +455,7 @@ search(Blocks *s, const Bound *first, const TuneName *all, int n)
 	s->picks = ANY_OP(op, f->body, op->kind == OP_TOPK);
 	s->multiplies = choose_count_dots(f) > 0;
 	s->is_fitted = s->loops || s->multiplies;
-	s->own = s->bill.cycles;
+	s->own = s->bill.cycles * blocks_overfull(s, &s->bill, f);
 	s->best = s->own * (s->multiplies ? CLEARLY_PRODUCTS : s->loops ? CLEARLY_LOOPS : CLEARLY_WARPS);
 	s->shares = !list_of(all, n, SCHEDULE_SHARE) && blocks_is_open(s, SCHEDULE_SHARE) && first->schedule.share <= 0;
 	bool alone = is_rough || (!can_gain(s) && !can_gain_by_warps(s));       /* else its own form is among the others */

@@ -35,6 +35,10 @@ static const double DISTANCE = 0.01, DISTANCE_MORE = 0.015, DISTANCE_FITTED = 0.
 	DISTANCE_TRIPS = 0.03, MORE_PROGRAMS = 0.01, MORE_SHARED = 0.012, MORE_TRIPS = 0.005, MORE_TILE = 0.006;
 /* What the estimate of batches lacks: an H200 took 1.11 of it in the median of 8 kernels, 1.0 of that of other blocks. */
 static const double BATCHED = 1.08;
+/* What code lacks that is likely to spill: an H200 took, of the share by the bills, 2.5 and 1.7 times as long (decode by
+ * vectors, 16 and 1 sequences, 16 warps by 4 trips: 443 and 27.9 us, by 4 warps that fit 156 and 15.0), 1.28 (lags of a row
+ * by one warp and two: 386 and 337 us).  The least of these. */
+static const double OVERFULL = 1.25;
 enum { MANY_WARPS = 16 };
 /* What the estimate of straight code in larger tiles lacks that share a block: an H200 took 1.19 to 1.43 of it for
  * yuv2rgb, blur5_v and weave in bench/warps; and what tiles of twice the header's size, or of half its rows, have to be
@@ -137,6 +141,19 @@ is_full_ahead(Blocks *s, Func *f, const Bound *b, double reads, int held)
 	return reads > READS_AHEAD || live > MIN(held, AHEAD_MOST);
 }
 
+/* More registers are likely than a thread has, and live by the thread IR alone three tenths more, as thread_fit_blocks has
+ * it: of 1.36 and 8.1 times ptxas spills, of 1.09 to 1.26 (nbody, sampling, min_plus) not, nor of 4.1 where no more than
+ * there are are likely.  Nor of rows in parts, whose elements it works on one after another, of 0.9 to 1.5 (four kernels of
+ * bench/warps/rows.tgl). */
+double
+blocks_overfull(const Blocks *s, const Bill *bill, const Func *f)
+{
+	enum { HELD_PERCENT = 130 };
+	int limit = MIN(s->t->registers / (f->schedule.warps * s->t->lanes), s->t->max_registers);
+	bool is_held = bill->held == 0 || bill->held * 100 > limit * HELD_PERCENT;
+	return f->schedule.strip <= 0 && bill->likely > limit && is_held ? OVERFULL : 1;
+}
+
 /* Why a candidate is none; NULL: it is one, and that is its bill. */
 static const char *
 refusal(Blocks *s, Func *f, const Bound *b, Form x, Bill *bill)
@@ -217,6 +234,7 @@ try_form(Blocks *s, const Bound *first, Form x)
 		cycles *= 1 + MORE_SHARED * log2_ceil(MAX(x.share, 1));
 		cycles *= 1 + MORE_TRIPS * (log2_ceil(MAX(x.unroll, 1)) + 2 * log2_ceil(MAX(x.split, 1)));
 	}
+	cycles *= reason ? 1 : blocks_overfull(s, &bill, f);
 	if (x.share && s->now > 0 && !s->loops)
 		cycles *= SHARED_TILE;
 	if (s->now > 0 && s->tile[s->now - 1].is_twice)

@@ -48,6 +48,8 @@ bool blocks_may_have(const Blocks *s, int warps);
 int blocks_fewest_warps(const Blocks *s, int below);
 /* The function after all passes, in s->apart, and what it is bound to; NULL: it does not compile. */
 Func *compile_form(Blocks *s, const Bound *first, Form x, Bound *b);
+/* What to take the bill's cycles times, as its registers are likely to spill; 1: they are not. */
+double blocks_overfull(const Blocks *s, const Bill *bill, const Func *f);
 /* Compiles and bills a candidate beside the values of `first`; kept if its cycles, with what its distance from the rule
  * costs, are fewer than s->best. */
 void try_form(Blocks *s, const Bound *first, Form x);
