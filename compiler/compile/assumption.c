@@ -8,6 +8,7 @@
  *     C = 5120, five eighths of BLOCK    the same: the elements from 5120 on are known to be none
  *     C = 5000, between two eighths      %C: dim multiple(8) least(4097): most elements need no test
  *     w: in f16[F, C * 9], C = 64        %C: dim multiple(64) least(1, 16777215): indices along it have 31 bits
+ *     i / C of tiles, C = 64             %C: dim multiple(64) least(4, 1048575): 32 bits are enough to divide
  *     h: out i32[K] = 0, K = 300         %K: dim multiple(4) least(2, 4096): what all programs add to it fits a block
  *
  * A dimension that equals a compile-time parameter made from it costs hardly a form more: the parameter's value is part
@@ -23,6 +24,8 @@
 enum { UNFOLDED_MOST = (1 << 24) - 1, MANY_TIMES = 128 };
 /* Of bins that programs add to, K of h: out i32[K] = 0: so many have room in shared memory (pass privatize). */
 enum { BINS = 2, BINS_MOST = 4096 };
+/* Where tiles of indices are divided by sizes: the number of elements has 30 bits, and products of three other sizes 60. */
+enum { ELEMENTS = 3, ELEMENTS_MOST = (1 << 30) - 1, SIDE = 4, SIDE_MOST = (1 << 20) - 1 };
 
 int64_t
 assumption_of(uint64_t v)
@@ -152,6 +155,8 @@ assumption_most(int64_t least)
 		return UNFOLDED_MOST;
 	if (least == BINS)
 		return BINS_MOST;
+	if (least == ELEMENTS || least == SIDE)
+		return least == SIDE ? SIDE_MOST : ELEMENTS_MOST;
 	while (least > 0 && tile < least)
 		tile *= 2;
 	return least > 0 ? least - 1 + tile / 8 : 0;
@@ -183,6 +188,8 @@ assumption_of_dim(const Bound *b, int symbol)
 		least = 1;
 	if (least == 0 && v >= BINS && v <= BINS_MOST && is_filled(b, symbol))
 		least = BINS;
+	if (least == 0 && v >= SIDE && v <= ELEMENTS_MOST && b->kernel->divides_indices)
+		least = v <= SIDE_MOST ? SIDE : ELEMENTS;
 	return most < INT64_C(1) << ASSUMED_LEAST ? most | least << ASSUMED_LEAST : most;
 }
 
@@ -434,6 +441,18 @@ grid_count(const Bound *b, const Expr *e, int *symbol, int64_t *per)
 	return false;
 }
 
+/* Where indices are divided, cdiv(SCALAR, number) of a scalar of 32 bits: its number among the parameters, or -1. */
+static int
+grid_scalar(const Kernel *k, const Bound *b, const Expr *e, int64_t *per)
+{
+	const Expr *of, *by;
+	if (!k->divides_indices || !is_cdiv(e, &of, &by) || of->kind != EX_NAME || of->scope)
+		return -1;
+	*per = expr_number(b, by);
+	return *per <= 0 ? -1 : FIRST_OF(i, k->params.n, k->params.at[i].name == of->name &&
+	    k->params.at[i].kind == PARAM_SCALAR && b->param[i].dtype == TY_I32);
+}
+
 /* What the header says of the number of programs, for pass axis. */
 static void
 note_grid(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p)
@@ -441,7 +460,14 @@ note_grid(Func *f, const Kernel *k, const Bound *b, const ArgAssumptions *p)
 	for (Op *op = f->body->first; op; op = op_after(op, f->body)) {
 		int axis = op->kind == OP_PROGRAM_ID ? (int)attr_axis(op) : -1, symbol;
 		int64_t per;
-		if (axis < 0 || axis >= k->item->grid.n || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
+		if (axis < 0 || axis >= k->item->grid.n)
+			continue;
+		int scalar = grid_scalar(k, b, k->item->grid.at[axis].count, &per);
+		if (scalar >= 0) {
+			attr_set_dim(f->module, op, scalar);
+			attr_set_per(f->module, op, per);
+		}
+		if (scalar >= 0 || !grid_count(b, k->item->grid.at[axis].count, &symbol, &per))
 			continue;
 		int64_t assumed = p && p->symbol ? p->symbol[symbol] : 0;
 		if (assumed < 0) {

@@ -34,6 +34,13 @@ is_never_negative(Lower *l, Reg r)
 	return thread_range(thread_module_of(l->b), r).lo >= 0;
 }
 
+static bool
+is_word(Lower *l, Reg r)
+{
+	ThreadRange range = thread_range(thread_module_of(l->b), r);
+	return range.lo >= INT32_MIN && range.hi <= INT32_MAX;
+}
+
 /* a / b, or a % b, by a constant.  Where a has 31 bits, a product of 64 bits and a shift do: of 2^p / b rounded up, with p
  * 31 + log2 b rounded up, the product is off by less than 2^(p - 31) a (Granlund and Montgomery).  LLVM would take the
  * upper half of one of 128 bits; with that ptxas 13.0 took wrong choices in a loop of warpgroups' products (H200). */
@@ -75,12 +82,16 @@ quotient(Lower *l, const Elem *x, Reg a, Reg b)
 	return lower_op3(l, THREAD_SELECT, plain, q, other);
 }
 
+/* As wide as the operands are: a remainder is no greater than what is divided. */
 static Reg
 remainder_of(Lower *l, const Elem *x, Reg a, Reg b, Reg q)
 {
 	if (x->has_divisor && x->divisor != 0 && x->divisor != -1)
 		return by_constant(l, x, true, a, b);
-	return lower_op2(l, THREAD_SUB, a, lower_op2(l, THREAD_MUL, q, b));
+	if (x->reg != REG_I64 || !x->is_signed || !is_word(l, a) || !is_word(l, b))
+		return lower_op2(l, THREAD_SUB, a, lower_op2(l, THREAD_MUL, q, b));
+	Reg whole = lower_op2(l, THREAD_MUL, lower_as(l, CAST_TRUNC, REG_I32, q), lower_as(l, CAST_TRUNC, REG_I32, b));
+	return lower_as(l, CAST_SEXT, REG_I64, lower_op2(l, THREAD_SUB, lower_as(l, CAST_TRUNC, REG_I32, a), whole));
 }
 
 /* a / b rounded down, or up. */

@@ -12,6 +12,10 @@ Kernel *kernel_declare(Program *p, const Item *item);
 
 const Item *grid_unfold(const Kernel *k);
 
+/* flat.c */
+
+bool body_divides_indices(const Kernel *k);
+
 /* header.c */
 
 /* Binds with placeholders for what nothing says: every symbol and integer is `extent`.  Value errors stay unsaid. */

@@ -72,6 +72,7 @@ struct Kernel {
 	VEC(ExampleItem) examples;
 	const Item *reference;                          /* or NULL */
 	VEC(const Item *) expects;
+	bool divides_indices;                           /* the body divides tiles of indices by sizes */
 	bool broken;                                    /* its header was reported: nothing more can be said */
 };
 

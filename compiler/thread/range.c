@@ -110,7 +110,11 @@ of_op(const ThreadModule *m, ThreadOp op, RegType t, const Reg *in)
 			return (ThreadRange){MIN(a.lo, b.lo), MIN(a.hi, b.hi), geometry};
 		return b.lo >= 0 ? (ThreadRange){0, b.hi, geometry} : a.lo >= 0 ? (ThreadRange){0, a.hi, geometry} : any;
 	case THREAD_UMAX: return plain ? (ThreadRange){MAX(a.lo, b.lo), MAX(a.hi, b.hi), geometry} : any;
-	case THREAD_SDIV: case THREAD_UDIV:
+	case THREAD_SDIV:
+		if (!plain || b.lo == 0)
+			return a.lo > any.lo ? (ThreadRange){-MAX(a.hi, -a.lo), MAX(a.hi, -a.lo), false} : any;
+		return (ThreadRange){a.lo / b.hi, a.hi / b.lo, geometry};
+	case THREAD_UDIV:
 		return plain && b.lo > 0 ? (ThreadRange){a.lo / b.hi, a.hi / b.lo, geometry} : any;
 	case THREAD_SREM: case THREAD_UREM:
 		return plain && b.lo > 0 ? (ThreadRange){0, MIN(a.hi, b.hi - 1), geometry} : any;

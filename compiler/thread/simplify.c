@@ -138,6 +138,18 @@ fits_word(ThreadRange r)
 	return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
 }
 
+/* Signed, of numbers of 32 bits but the least, whose quotient by -1 has more. */
+static Reg
+divided_in_words(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
+{
+	bool is_signed = op == THREAD_SDIV || op == THREAD_SREM;
+	ThreadRange r = thread_range(b->m, x), s = thread_range(b->m, y);
+	if (!is_signed || !fits_word(r) || !fits_word(s) || (r.lo == INT32_MIN && s.lo < 0))
+		return 0;
+	Reg q = thread_op(b, op, thread_cast(b, CAST_TRUNC, REG_I32, x), thread_cast(b, CAST_TRUNC, REG_I32, y), 0);
+	return thread_cast(b, CAST_SEXT, REG_I64, q);
+}
+
 /* Divisions of 64 bits take a GPU tens of instructions, those of 32 a few, and without signs fewer.  A divisor may be
  * greater than what is divided: it is then brought down to the greatest number of 32 bits, which is greater still.
  *
@@ -149,9 +161,11 @@ divided_plainly(ThreadBuilder *b, ThreadOp op, Reg x, Reg y)
 	ThreadRange r = thread_range(b->m, x), s = thread_range(b->m, y);
 	bool divides = op == THREAD_SDIV || op == THREAD_UDIV, rests = op == THREAD_SREM || op == THREAD_UREM;
 	ThreadOp plain = divides ? THREAD_UDIV : THREAD_UREM;
-	if ((!divides && !rests) || r.lo < 0 || s.lo < 1)
+	if (!divides && !rests)
 		return 0;
-	if (r.hi >= INT32_MAX)
+	if (r.lo < 0 || s.lo < 1)
+		return divided_in_words(b, op, x, y);
+	if (r.hi > INT32_MAX || (r.hi == INT32_MAX && !fits_word(s)))
 		return op == plain ? 0 : thread_op(b, plain, x, y, 0);
 	if (!fits_word(s))
 		y = thread_op(b, THREAD_UMIN, y, thread_int_const(b, REG_I64, INT32_MAX), 0);

@@ -87,6 +87,20 @@ lower_split_rank(Lower *l)
 	return lower_as(l, CAST_ZEXT, REG_I64, lower_op2(l, THREAD_AND, r, lower_i32(l, split - 1)));
 }
 
+/* A program's number, of which the range is known then, where the axis has cdiv(M, per) and what M is at most is assumed or
+ * follows from its type: indices that are made of it have 32 bits.  Blocks of a cluster may be past the end. */
+static Reg
+bounded_program(Lower *l, const Op *op, Reg r)
+{
+	enum { RANKS_MOST = 16 };                       /* blocks of a cluster, CUDA's limit */
+	int64_t dim = attr_dim(op), per = attr_per(op), past = l->f->schedule.ctas > 1 ? RANKS_MOST : 0;
+	bool is_word = dim >= 0 && l->f->body->arg[dim].type->elem == TY_I32;
+	int64_t most = dim < 0 ? 0 : l->f->param[dim].most > 0 ? l->f->param[dim].most : is_word ? INT32_MAX : 0;
+	if (most <= 0 || per <= 0 || most > INT32_MAX)
+		return r;
+	return lower_op2(l, THREAD_UMIN, r, lower_i64(l, (most + per - 1) / per + past - 1));
+}
+
 void
 lower_index(Lower *l, Op *op)
 {
@@ -106,7 +120,7 @@ lower_index(Lower *l, Op *op)
 		r = lower_program_at(l, op, axis);
 		break;
 	case OP_PROGRAM_EXISTS: r = lower_program_exists(l, op); break;
-	case OP_PROGRAM_ID: r = axis < l->f->naxis ? l->program[axis] : lower_i64(l, 0); break;
+	case OP_PROGRAM_ID: r = axis < l->f->naxis ? bounded_program(l, op, l->program[axis]) : lower_i64(l, 0); break;
 	case OP_NUM_PROGRAMS: r = axis < l->f->naxis ? l->programs[axis] : lower_i64(l, 1); break;
 	case OP_DIM: r = lower_dim(l, op->in[0], axis); break;
 	default: r = lower_stride(l, op->in[0], axis); break;

@@ -107,7 +107,7 @@ batch_divides(const Func *f, const Op *id, int64_t n)
 	int64_t dim = attr_dim(id), per = MAX(attr_per(id), 1);
 	if (dim < 0)
 		return op_attr(id, ATTR_COUNT) && attr_count(id) % n == 0;
-	int64_t multiple = f->param[dim].multiple;
+	int64_t multiple = f->body->arg[dim].type->elem == TY_I64 ? f->param[dim].multiple : 0;
 	return multiple > 0 && multiple % (per * n) == 0;
 }
 

@@ -395,5 +395,6 @@ kernel_declare(Program *p, const Item *item)
 	check_tune(k);
 	if (!k->broken)
 		k->item = grid_unfold(k);
+	k->divides_indices = body_divides_indices(k);
 	return k;
 }
