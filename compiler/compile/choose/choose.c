@@ -290,7 +290,7 @@ static bool
 take_clusters(Search *s)
 {
 	NamedConst alone[NAMES_MOST];
-	if (s->paired < 0 || s->best < 0 || s->paired > CLUSTER_SHARE * s->best)
+	if (s->paired < 0 || s->best < 0 || s->paired > search_pairs_share(s, CLUSTER_SHARE) * s->best)
 		return false;
 	memcpy(alone, s->chosen, sizeof *alone * (size_t)s->n);
 	memcpy(s->chosen, s->in_pairs, sizeof *alone * (size_t)s->n);

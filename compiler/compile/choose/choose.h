@@ -60,6 +60,9 @@ typedef bool ChooseFor(Kernel *k, const Bound *b, const Target *t, const ChooseB
 typedef bool ChooseBefore(Kernel *k, const Target *t, const ChooseBinding *how, ChooseFor *choose, Arena *mem,
     NamedConst **values, int *n);
 ChooseBefore choose_before, choose_parts;
+
+/* What pairs of blocks that add up parts may take by the estimates, of what blocks alone take. */
+double choose_parts_paired(void);
 double choose_first_cycles(const Bound *b, const Target *t, Arena *mem);
 double choose_both_cycles(const Bound *b, double first, double second);
 void choose_first(Bound *b);

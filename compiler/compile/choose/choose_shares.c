@@ -152,6 +152,15 @@ search_share_least(int ranks)
 	return ranks > CLUSTER ? SHARE_FOUR : SHARE_LEAST;
 }
 
+/* Of what blocks alone take, what clusters may take to be chosen: `share`, or of pairs in roles that add up parts more. */
+double
+search_pairs_share(const Search *s, double share)
+{
+	bool pairs = s->first->schedule.parts > 1 && s->in_pairs[s->n].value.i == CLUSTER &&
+	    ANY_OF(i, s->n, schedule_named(s->chosen[i].name) == SCHEDULE_SPECIALIZE && s->chosen[i].value.i == 1);
+	return pairs ? choose_parts_paired() : share;
+}
+
 bool
 search_may_pair(Search *s, const Bound *b)
 {

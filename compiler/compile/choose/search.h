@@ -61,6 +61,7 @@ double search_share_least(int ranks);
  * on an H200 and 791 alone; with heads of 64 and 16 warps, whose producer has 32 registers and spills, 584 and 553.  Not
  * programs as long as data says, which blocks fetch from a counter when they are alone: keys of eight lengths up to 2048
  * 292 us in pairs and 235 alone, of one length 550 and 419, heads of 96 381 and 307, of 3000 and 4096 354 and 342. */
+double search_pairs_share(const Search *s, double share);
 bool search_may_pair(Search *s, const Bound *b);
 /* Does a launch of what is chosen wait for device memory for more than a small part of its time? */
 bool search_waits_for_memory(Search *s, const Bound *b);
